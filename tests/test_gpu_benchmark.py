@@ -1,5 +1,6 @@
 """The benchmark on a GPU, as far as it goes without one: a stand-in for the device, and tables from its numbers."""
 
+import importlib
 import json
 import runpy
 import sys
@@ -344,3 +345,24 @@ def test_the_command_writes_the_page_without_a_gpu(main, capsys, tmp_path):
     assert (tmp_path / "gpu.md").read_text() == report.page({})
     assert main(["--only", "a,nothing"]) == 2
     assert capsys.readouterr().err.startswith("--only has nothing; the parts are limits, a, b, c, ")
+
+
+def test_the_sizes_that_are_tried_are_those_of_the_kernels():
+    pytest.importorskip("triton")
+    gpu_tiles = runpy.run_path(str(FOLDER / "gpu_tiles.py"))
+    layouts = {"edges": "edges.layout", "graphs": "graphs.launch", "ranges": "ranges.layout"}
+    for part, case, changes in gpu_tiles["CALLS"].values():
+        assert case in PARTS[part].entries
+        for change in changes:
+            for name, value in change.items():
+                module, _, constant = name.partition(".")
+                found = importlib.import_module(f"edgewise.backends.triton.{layouts[module]}")
+                before = getattr(found, constant)
+                with gpu_tiles["changed"](change):
+                    assert getattr(found, constant) == value
+                assert getattr(found, constant) is before
+
+
+def test_the_committed_page_of_sizes_is_that_of_the_committed_numbers():
+    gpu_tiles = runpy.run_path(str(FOLDER / "gpu_tiles.py"))
+    assert (FOLDER / "results/gpu_tiles.md").read_text() == gpu_tiles["page"](gpu_tiles["read"]())

@@ -139,7 +139,7 @@ def test_what_comes_back_along_a_bond_is_not_in_its_message():
 
 def test_a_molecule_does_not_see_the_others_of_its_batch():
     batch = plain_molecules.Molecules.of(step.molecules(3))
-    model = plain_molecules.DirectedMessagePassing(63, 11, 214).eval()
+    model = plain_molecules.DirectedMessagePassing(63, 11, step.DESCRIPTORS).eval()
     other = batch._replace(atoms=torch.cat([batch.atoms[:25], torch.zeros(50, 63)]))
     assert torch.allclose(model(batch)[0], model(other)[0], atol=1e-6)
     assert not torch.allclose(model(batch)[1], model(other)[1], atol=1e-3)

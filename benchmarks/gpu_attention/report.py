@@ -127,13 +127,15 @@ def _limits(data: Data) -> str:
 
 
 def _cases(data: Data, part: str) -> str:
-    """A table with a block of rows for each case; a line about the graph before it."""
-    replays = PARTS[part].replays
+    """A table with a block of rows for each case that was measured; a line about the graph before it."""
+    replays, measured = PARTS[part].replays, data.get("parts", {}).get(part, {}).get("cases", {})
     head = ["case", "", "forward, ms", "ratio", *["replayed, ms"] * replays]
     head += ["forward + backward, ms", "ratio", *["replayed, ms"] * replays]
     head += ["memory, forward / both", "of the floor, gathered", "of the floor, once", "launches", "off"]
     rows = []
     for case, entry in PARTS[part].entries.items():
+        if measured and case not in measured:
+            continue  # the notes say why
         for peer in entry.peers:
             row = _row(data, part, case, peer)
             rows.append([case, peer, *(row if row else [NOT_YET] * (len(head) - 2))])

@@ -28,7 +28,6 @@ from edgewise.backends.triton.graphs import launch as graph_launch
 from edgewise.backends.triton.ranges import layout as range_layout
 from edgewise.backends.triton.ranges import operators as range_operators
 from edgewise.backends.triton.ranges import weights as range_weights
-from edgewise.backends.triton.sizes import MAX_REGISTERS
 
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -55,7 +54,7 @@ def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], options: 
         "form": constants["F"]._asdict(),
         "warps": given["num_warps"],
         "registers": registers,
-        "is_capped": (given.get("maxnreg") or MAX_REGISTERS) < MAX_REGISTERS,
+        "registers_asked": given.get("maxnreg"),
         "spills": stack + local + len(re.findall(r"\bSTL\b", code)),
         "shared": made.metadata.shared,
         "wide_loads": len(re.findall(r"\bLDG(?:STS)?\.E\.(?:\w+\.)*128\b", code)),

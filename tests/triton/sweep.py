@@ -10,6 +10,7 @@ than a device has.
 
 import argparse
 import json
+import math
 import os
 import random
 import subprocess
@@ -20,6 +21,8 @@ from importlib.metadata import version
 from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
+
+from edgewise.backends.triton.sizes import MAX_REGISTERS
 
 SHARED, REGISTERS = 227 * 1024, 65_536
 """Bytes of shared memory, and registers of all its threads together, that a program may have."""
@@ -97,10 +100,17 @@ def kernels_of(calls: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def is_bad(made: dict[str, Any]) -> bool:
-    """Programs that take care of what is not finite run seldom, and may put some numbers aside; and so may those that
-    are given few registers, because a device was faster with more of them at once."""
+    """Programs that take care of what is not finite run seldom, and may put some numbers aside."""
     does_fit = made["shared"] <= SHARED and 32 * made["warps"] * made["registers"] <= REGISTERS
-    return not does_fit or (made["spills"] > 0 and not made["is_capped"] and not made.get("again", False))
+    return not does_fit or (made["spills"] > may_spill(made["registers_asked"]) and not made.get("again", False))
+
+
+def may_spill(registers: int | None) -> float:
+    """How much a program may put aside: what it likes where it is given few registers, because a device was faster with
+    more programs at once; a little where the compiler trades some numbers for that; else nothing."""
+    if registers is None:
+        return 32
+    return 0 if registers == MAX_REGISTERS else math.inf
 
 
 def main() -> None:

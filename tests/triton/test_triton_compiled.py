@@ -162,7 +162,7 @@ def test_kernels_over_ranges_compile_without_spills(compiled):
         wanted = OF_RANGES | {"backward_bias"} if call is SHARED else OF_RANGES
         assert kernels >= ({"strongest"} if "top" in call else wanted), call
         for each in found:
-            assert each["spills"] == 0 or each["is_capped"], each
+            assert each["spills"] <= sweep.may_spill(each["registers_asked"]), each
             assert each["wide_loads"] > 0, each
             if each["kernel"] in ("forward", "strongest"):  # passes that hold a gradient take all there are
                 assert each["registers"] <= 232, each

@@ -24,6 +24,8 @@ NARROW = 64
 """Channels of a narrow tile."""
 SHORT = 8
 """Features of a head that is short: a tile of such heads has many numbers of a head and an edge beside it."""
+REGISTERS: int | None = None
+"""Of a thread at most; None leaves it to the compiler, which takes few, so that many programs run at once."""
 BLOCKS = (32, 16, 8, 4)
 """Edges of a row that are read at once: the fewest that hold a short row, or as many as a program's registers do."""
 
@@ -104,9 +106,9 @@ def warps_of(form: Form) -> int:
     return max(1, form.heads * max(form.key_width, form.value_width) // WARP)
 
 
-def options_of(form: Form, warps: int | None = None) -> dict[str, int]:
-    """How the compiler is to make a program: with registers as it likes, so that many programs run at once."""
-    return {"num_warps": warps or warps_of(form)}
+def options_of(form: Form, warps: int | None = None) -> dict[str, int | None]:
+    """How the compiler is to make a program."""
+    return {"num_warps": warps or warps_of(form), "maxnreg": REGISTERS}
 
 
 def launch(kernel: Any, programs: int, form: Form, *arguments: Any, warps: int | None = None, **constants: Any) -> None:
