@@ -4,8 +4,8 @@ r"""Sizes of tiles by the clock: every kernel of both passes on a CUDA GPU, with
     python benchmarks/gpu_tiles.py --only additive    calls whose names begin so, merged into what is there
     python benchmarks/gpu_tiles.py --table-only       write the page again; needs no GPU
 
-The calls are those of `gpu.py`. Each kernel is timed by events of the device, while the host is far ahead of it; 256 MiB
-are written before each call. Written are results/gpu_tiles.json and gpu_tiles.md.
+The calls are those of `gpu.py`. Each kernel is timed by events of the device, while the host is far ahead of it;
+256 MiB are written before each call. Written are results/gpu_tiles.json and gpu_tiles.md.
 """
 
 import argparse

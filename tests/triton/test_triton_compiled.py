@@ -144,9 +144,7 @@ def test_additive_scores_take_five_instructions_and_half_a_reciprocal(compiled):
     made = {each["kernel"]: each for each in found}
     assert made.keys() == OF_RANGES | {"copy_nodes"}
     for name, limits in {"forward": (4.7,), "backward_queries": (4.7, 6.7), "backward_keys": (4.7, 5.8)}.items():
-        assert made[name]["registers"] <= 128, made[
-            name
-        ]  # two programs at a time, which the clock prefers to no spills
+        assert made[name]["registers"] <= 128, made[name]  # for two programs at a time
         paired = [x for x in made[name]["loops"] if x["has_none_inside"] and 0 < 4 * x["reciprocals"] <= x["fused"]]
         assert len(paired) == 2 * len(limits), made[name]  # for blocks that are seen as a whole, and for others
         for loop in paired:

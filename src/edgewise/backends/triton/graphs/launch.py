@@ -26,8 +26,8 @@ HEADS, PROGRAMS = 8, 4096
 many programs there should be if possible. Where it needs no numbers a program has one head, and few registers."""
 MAX_PAIRS = {2: 20, 4: 6}
 """Pairs of a tile for each edge at most, by the bytes of a number. Products of float32 take an H200 seven times as long
-as those of half precision: 25 atoms with 55 bonds in each tile are left to the kernels over lists, which take a third for GATv2.
-"""
+as those of half precision: tiles of 25 atoms with 55 bonds are left to the kernels over lists, which take a third of
+that for GATv2."""
 REGISTERS = 96, 168
 """Of a thread, forward and backward, of small tiles that have numbers of edges for several heads."""
 MAX_WARPS = 8
