@@ -109,6 +109,27 @@ def test_a_compiled_layer_takes_sizes_it_was_not_compiled_for(plain_edgewise):
         assert_same_with_gradients(compiled, layer, torch.randn(2, num_nodes, 8), neighborhood=plain_edgewise.Causal())
 
 
+@pytest.mark.parametrize("score", ["gat", "gatv2"])
+def test_a_slope_may_be_a_symbol(plain_edgewise, score):
+    """Of a module, as torch makes of its numbers where sizes are dynamic."""
+    e = plain_edgewise
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.slope, self.vector = 0.3, torch.nn.Parameter(torch.randn(2, 4))
+
+        def forward(self, x, edges):
+            rule = e.GATv2(self.vector, self.slope) if score == "gatv2" else e.GAT(self.vector, self.vector, self.slope)
+            return e.attend(x, x, x, edges, score=rule)
+
+    layer = Layer()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
+    for slope in (0.3, 0.2, 0.1):
+        layer.slope = slope
+        assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 4), graph(e, 5, 8))
+
+
 def molecules(edgewise, num_graphs, num_rows, seed):
     """A batch of made-up molecules, and rows that name two each."""
     from edgewise.records import Batch
