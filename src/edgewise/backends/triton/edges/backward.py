@@ -121,7 +121,7 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
     group = tl.program_id(1)
     vector = vector_of(operands.vector, group, F)
     d_vector = tl.full((1, F.heads * F.key_width), 0.0, tl.float32)
-    for tile in range(tl.program_id(0), tl.cdiv(chunks.count, F.rows), tl.num_programs(0)):
+    for tile in range(tl.program_id(0), tl.cdiv(chunks.num_chunks, F.rows), tl.num_programs(0)):
         row, begin, end, slot, here = chunk_of(chunks, tile, F)
         own = tl.full((F.rows, 1), 0.0, tl.float32)
         if F.kind != "Constant":

@@ -66,7 +66,10 @@ def by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:
 
 def _node_major(x: Tensor, batch: tuple) -> Tensor:
     """`(*batch, node, feature)` as `(node, head, feature)`, seen as it lies in memory where its strides allow."""
-    x = x.expand(*batch, *x.shape[-2:]).movedim(-2, 0).reshape(x.shape[-2], math.prod(batch), x.shape[-1])
+    if len(batch) == 1 and x.shape[:-2] == batch:  # the way of most calls, in one step
+        x = x.transpose(0, 1)
+    else:
+        x = x.expand(*batch, *x.shape[-2:]).movedim(-2, 0).reshape(x.shape[-2], math.prod(batch), x.shape[-1])
     return x if x.stride(-1) == 1 or x.shape[-1] <= 1 else x.contiguous()
 
 

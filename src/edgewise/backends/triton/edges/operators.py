@@ -21,8 +21,8 @@ from edgewise.backends.triton.edges.backward import (
 )
 from edgewise.backends.triton.edges.forward import Operands, Parts, forward, merge, normalize_rows, score_edges
 from edgewise.backends.triton.edges.layout import by_batch, forms_of, inputs_of, launch
-from edgewise.backends.triton.edges.tiles import Chunks, Form, Lists, Table
-from edgewise.backends.triton.edges.work import Work, work_of
+from edgewise.backends.triton.edges.tiles import Form, Lists, Table
+from edgewise.backends.triton.edges.work import Chunks, Work, work_of
 from edgewise.backends.triton.formulas import dropout_factors
 from edgewise.backends.triton.graphs import kernels
 from edgewise.backends.triton.graphs.launch import launch_graphs, packing_for
@@ -219,8 +219,8 @@ class Job:
         self.operands = Operands(*[*tables, vector, made, *numbers])
         self.query, self.value = query, value
         is_alike = kind == "Constant" or query.dtype == value.dtype  # scores may be made of what is no longer as stored
-        reach = 0 if bias is None else max(bias.stride(0), 1) * len(bias)  # numbers that 32 bits must count
-        self.may_pack = not carries and len(query) == len(key) and is_alike and reach < 2**31
+        reach = 0 if bias is None else max(bias.stride(0), 1) * bias.shape[0]  # numbers that 32 bits must count
+        self.may_pack = not carries and query.shape[0] == key.shape[0] and is_alike and reach < 2**31
 
     def packing(self, lists: Sequence[Tensor]) -> Packing | None:
         """The graphs that the lists are made of, where there are kernels for them."""
@@ -232,11 +232,8 @@ class Job:
 
     def deal(self, work: Work, halves: bool = False) -> list[tuple[Form, Chunks]]:
         """The chunks of each level, with how they are compiled, see `forms_of`."""
-        return [
-            (form, Chunks(*level, len(level.rows)))
-            for form, level in zip(forms_of(self.form, halves), work.levels, strict=True)
-            if len(level.rows) > 0
-        ]
+        forms = forms_of(self.form, halves)
+        return [(form, chunks) for form, chunks in zip(forms, work.levels, strict=True) if chunks.num_chunks > 0]
 
     def whole_rows(self, work: Work, block: int = SCORES_A_BLOCK) -> list[tuple[Form, Tensor]]:
         """The rows of each level, hubs as a whole."""
@@ -290,7 +287,7 @@ def is_same(one: Tensor, other: Tensor) -> bool:
 
 def programs_of(chunks: Chunks, form: Form) -> int:
     """How many programs take all chunks."""
-    return ceiling(chunks.count, form.rows)
+    return ceiling(chunks.num_chunks, form.rows)
 
 
 def table_of(x: Tensor) -> Table:

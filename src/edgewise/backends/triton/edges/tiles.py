@@ -38,16 +38,6 @@ class Lists(NamedTuple):
     edges: Any
 
 
-class Chunks(NamedTuple):
-    """Which rows a program works on; see `work.Work`."""
-
-    rows: Any
-    starts: Any
-    stops: Any
-    slots: Any
-    count: Any
-
-
 class Form(NamedTuple):
     """What is compiled in: which formulas, and which sizes."""
 
@@ -231,7 +221,7 @@ def longest(begin, end, F: tl.constexpr):
 def chunk_of(chunks, tile, F: tl.constexpr):
     """The chunks of a tile: row, first place, one past the last, slot, and whether there is one, `(row)`."""
     chunk = tile * F.rows + tl.arange(0, F.rows)
-    here = chunk < chunks.count
+    here = chunk < chunks.num_chunks
     row = tl.load(chunks.rows + chunk, mask=here, other=0)
     begin = tl.load(chunks.starts + chunk, mask=here, other=0)
     end = tl.load(chunks.stops + chunk, mask=here, other=0)

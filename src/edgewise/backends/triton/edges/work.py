@@ -15,8 +15,8 @@ CHUNK = 256
 """Edges that one program walks: the dependent loads of a longer walk would outlast all other programs."""
 
 
-class Level(NamedTuple):
-    """Chunks of rows, each for one place in a program."""
+class Chunks(NamedTuple):
+    """Chunks of the rows of a level, each for one place in a program; kernels take them as they are."""
 
     rows: Tensor
     """The row of each piece."""
@@ -26,6 +26,8 @@ class Level(NamedTuple):
     """One past its last."""
     slots: Tensor
     """Where in the workspace its result goes; −1 where it is the whole row's."""
+    num_chunks: int
+    """How many chunks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,7 @@ class Work:
     other, their results in a workspace.
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[Chunks, ...]
     """The chunks of each level, the high rows' first."""
     high_rows: Tensor
     """The rows of the first level, longest first."""
@@ -52,10 +54,13 @@ class Work:
         """The same chunks for programs on `device`, sent there as one tensor."""
         if self.high_rows.device == device:
             return self
-        tensors = [*(x for level in self.levels for x in level), self.high_rows, self.hub_slots]
-        *chunks, high_rows, hub_slots = sent_together(tensors, device)
-        levels = tuple(Level(*chunks[first : first + 4]) for first in range(0, len(chunks), 4))
-        return replace(self, levels=levels, high_rows=high_rows, hub_slots=hub_slots)
+        tensors = [*(x for level in self.levels for x in level[:4]), self.high_rows, self.hub_slots]
+        *sent, high_rows, hub_slots = sent_together(tensors, device)
+        levels = []
+        for at, level in enumerate(self.levels):
+            rows, starts, stops, slots = sent[4 * at : 4 * at + 4]
+            levels.append(Chunks(rows, starts, stops, slots, level.num_chunks))
+        return replace(self, levels=tuple(levels), high_rows=high_rows, hub_slots=hub_slots)
 
 
 def work_of(offsets: Tensor, lows: tuple[int, ...]) -> Work:
@@ -81,7 +86,7 @@ def deal(offsets: Tensor, lows: tuple[int, ...], chunk: int) -> Work:
         chunk: the most edges of a piece.
 
     >>> work = deal(torch.tensor([0, 2, 2, 9, 12], dtype=torch.int32), lows=(2,), chunk=4)
-    >>> [[x.tolist() for x in level] for level in work.levels]
+    >>> [[x.tolist() for x in level[:4]] for level in work.levels]
     [[[2, 2, 3], [2, 6, 9], [6, 9, 12], [0, 1, -1]], [[0, 1], [0, 2], [2, 2], [-1, -1]]]
     >>> work.high_rows.tolist(), work.num_hubs, work.hub_slots.tolist()
     ([2, 3], 1, [0, 2])
@@ -96,20 +101,20 @@ def deal(offsets: Tensor, lows: tuple[int, ...], chunk: int) -> Work:
     if num_hubs > 0:
         cut, hub_slots = _cut(offsets, high_rows[:num_hubs], chunk)
         num_slots = len(cut.rows)
-        high = Level(*(torch.cat(parts) for parts in zip(cut, high, strict=True)))
+        rows, starts, stops, slots = (torch.cat(parts) for parts in zip(cut[:4], high[:4], strict=True))
+        high = Chunks(rows, starts, stops, slots, cut.num_chunks + high.num_chunks)
     low = [((degrees <= most) & (degrees > least)).nonzero().squeeze(1) for most, least in pairwise(bounds)]
     levels = high, *(_whole(offsets, rows) for rows in low)
     return Work(levels, high_rows.to(offsets.dtype), num_hubs, hub_slots, num_slots)
 
 
-def _whole(offsets: Tensor, rows: Tensor) -> Level:
+def _whole(offsets: Tensor, rows: Tensor) -> Chunks:
     """Rows of one piece each."""
-    return Level(
-        rows.to(offsets.dtype), offsets[rows], offsets[rows + 1], torch.full_like(rows, -1, dtype=offsets.dtype)
-    )
+    slots = torch.full_like(rows, -1, dtype=offsets.dtype)
+    return Chunks(rows.to(offsets.dtype), offsets[rows], offsets[rows + 1], slots, len(rows))
 
 
-def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[Level, Tensor]:
+def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[Chunks, Tensor]:
     """Rows in chunks of at most so many edges, and where in the workspace those of each begin."""
     starts, stops = offsets[rows], offsets[rows + 1]
     chunks = (stops - starts + chunk - 1) // chunk
@@ -117,5 +122,6 @@ def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[Level, Tensor]:
     slots = torch.arange(len(owner), device=offsets.device, dtype=offsets.dtype)
     ends = chunks.cumsum(0, dtype=offsets.dtype)
     begins = starts[owner] + (slots - (ends - chunks)[owner]) * chunk
-    level = Level(rows[owner].to(offsets.dtype), begins, torch.minimum(begins + chunk, stops[owner]), slots)
-    return level, torch.cat([ends.new_zeros(1), ends])
+    stops = torch.minimum(begins + chunk, stops[owner])
+    cut = Chunks(rows[owner].to(offsets.dtype), begins, stops, slots, len(owner))
+    return cut, torch.cat([ends.new_zeros(1), ends])
