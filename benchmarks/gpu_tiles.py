@@ -139,8 +139,12 @@ def measure(asked: argparse.Namespace) -> int:
         print("There is no CUDA GPU that torch can use: nothing is measured.", file=sys.stderr)
         return 2
     device, watch = Cuda(), Watch()
-    data = read() or {"calls": {}}
-    data |= {"machine": device.facts(), "measured": asked.commit}
+    own = {"machine": device.facts(), "measured": asked.commit}
+    data = read() if asked.only else {}
+    if data and any(data[name] != value for name, value in own.items()):
+        print("Measured elsewhere or of another commit: run everything, or remove gpu_tiles.json.", file=sys.stderr)
+        return 1
+    data = {"calls": data.get("calls", {}), **own}
     for name, (part, case_name, tried) in CALLS.items():
         if not name.startswith(asked.only):
             continue
@@ -203,8 +207,9 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--commit", default="", help="what is measured, in words")
     parser.add_argument("--table-only", action="store_true", help="write the page from the numbers")
     asked = parser.parse_args(given)
+    if asked.table_only and (data := read()):
+        write(data)
     if asked.table_only:
-        write(read())
         return 0
     return measure(asked)
 

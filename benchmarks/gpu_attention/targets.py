@@ -136,7 +136,7 @@ def _memory(part: str) -> Target:
     return Target(f"({part}) peak memory over inputs + outputs", "≤ 1.20×", called)
 
 
-def _additive(name: str, asked: str, measured: Callable[[Data, float], tuple[float, str, bool]]) -> Target:
+def _additive(name: str, asked: str, measured: Callable[[Data, float], tuple[float, str, bool] | None]) -> Target:
     case = "L = 2,048"
 
     def found(data: Data, replay: bool) -> Measured:
@@ -144,9 +144,8 @@ def _additive(name: str, asked: str, measured: Callable[[Data, float], tuple[flo
         ours = ours.get("replay", {}) if replay else ours
         if "failed" in ours:
             return Measured(None, ours["failed"], False)
-        if "median_ms" not in ours or "median_ms" not in peer_of(data, "additive", case, EAGER, FORWARD):
-            return Measured()
-        return _of(data, "additive", case, FORWARD, *measured(data, ours["median_ms"]))
+        value = measured(data, ours["median_ms"]) if "median_ms" in ours else None
+        return Measured() if value is None else _of(data, "additive", case, FORWARD, *value)
 
     name = f"additive, {case}, forward: {name}"
     return Target(name, asked, lambda data: found(data, False), lambda data: found(data, True))
@@ -158,8 +157,11 @@ def _additive_floor(data: Data, ms: float) -> tuple[float, str, bool]:
     return ratio, f"{ratio:.2f}×", ratio <= 2
 
 
-def _additive_eager(data: Data, ms: float) -> tuple[float, str, bool]:
-    ratio = peer_of(data, "additive", "L = 2,048", EAGER, FORWARD)["median_ms"] / ms
+def _additive_eager(data: Data, ms: float) -> tuple[float, str, bool] | None:
+    eager = peer_of(data, "additive", "L = 2,048", EAGER, FORWARD)
+    if "median_ms" not in eager:
+        return None
+    ratio = eager["median_ms"] / ms
     return ratio, f"{ratio:.1f}×", ratio >= 15
 
 

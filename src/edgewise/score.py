@@ -10,6 +10,7 @@ Scores that are a dot product of something say so (`DotProduct.factors`), and th
 """
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -243,9 +244,7 @@ def parted(scale: float) -> tuple[float, float]:
 
 def _finite(owner: str, name: str, value: Any) -> float:
     found = number(owner, name, value)
-    if torch.compiler.is_compiling():  # where numbers may be symbols, of which nobody can ask it
-        return found
-    if not math.isfinite(found):
+    if not abs(found) <= sys.float_info.max:  # `math.isfinite` cannot be asked of a symbol of torch's compiler
         raise SettingError(f"{owner}: {name} must be a finite number, not {found}.")
     return found
 

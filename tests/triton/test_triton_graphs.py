@@ -145,6 +145,19 @@ def test_keys_that_are_the_values_too(tiled):
         assert (one - right).abs().max() < 1e-5 * right.abs().max()
 
 
+@pytest.mark.parametrize("shut", [torch.finfo(torch.bfloat16).min, -3e38, 3e38])
+def test_a_bias_as_large_as_a_number_can_be_leaves_its_row_as_it_is(tiled, shut):
+    """All edges of a node have it: nothing is changed by it but what is lost of the scores beside it."""
+    node = torch.arange(12)
+    edges = Edges(node.repeat(12), node.repeat_interleave(12), 12, 12)
+    x = torch.randn(2, 12, 16, generator=torch.Generator().manual_seed(0)).bfloat16()
+    bias = torch.zeros(2, 144, dtype=torch.bfloat16).masked_fill(edges.receivers == 3, shut)
+    found = attend(*[x.to(DEVICE)] * 3, edges.to(DEVICE), bias=bias.to(DEVICE), backend="triton").cpu()
+    wanted = attend(x.double(), x.double(), x.double(), edges, bias=bias.double(), backend="reference")
+    wanted[:, 3] = x.double().mean(1)  # beside such a number all scores are alike
+    torch.testing.assert_close(found.double(), wanted, rtol=0.0, atol=0.02)
+
+
 def test_a_bias_that_all_heads_share(tiled):
     edges = small_graphs()
     numbers = numbers_for(edges)

@@ -23,8 +23,6 @@ from edgewise.backends.triton.ranges.tiles import mixed, product, weights_of
 
 RUN = tl.constexpr(256)
 """Flags that a program looks at."""
-LOG2_E = tl.constexpr(1.4426950408889634)
-"""Scores of a softmax are in units of ln 2, of which a device takes the exponential in one instruction."""
 
 
 class Tiles(NamedTuple):
@@ -147,15 +145,13 @@ def edges_in(table, pairs, head):
 
 @triton.jit
 def scores_of(operands, queries, keys, pairs, head, F: tl.constexpr):
-    """s + b of every pair, of softmax over ln 2; −∞ where there is no edge."""
-    unit: tl.constexpr = LOG2_E if F.normalizer == "Softmax" else 1.0
+    """s + b of every pair, −∞ where there is no edge."""
     if F.kind == "Dot":
-        score = product(queries, tl.trans(keys)) * (operands.number * unit)
+        score = product(queries, tl.trans(keys)) * operands.number
     else:
-        score = tl.full((F.rows, F.nodes), 0.0, tl.float32) + operands.number * unit
+        score = tl.full((F.rows, F.nodes), 0.0, tl.float32) + operands.number
     if operands.bias is not None:
-        bias = tl.load(edges_in(operands.bias, pairs, head), mask=pairs.seen != 0, other=0.0).to(tl.float32)
-        score += bias * unit
+        score += tl.load(edges_in(operands.bias, pairs, head), mask=pairs.seen != 0, other=0.0).to(tl.float32)
     return tl.where(pairs.seen != 0, score, float("-inf"))
 
 
@@ -164,7 +160,7 @@ def row_weights(score, seen, F: tl.constexpr):
     """α of every pair; 0 where there is no edge."""
     there = seen != 0
     if F.normalizer == "Softmax":
-        share = tl.exp2(score - finite(tl.max(score, 1))[:, None])
+        share = tl.exp(score - finite(tl.max(score, 1))[:, None])
         total = tl.sum(share, 1)
         return share * (1.0 / tl.where(total == 0.0, 1.0, total))[:, None]
     elif F.normalizer == "Mean":

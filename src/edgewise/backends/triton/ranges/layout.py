@@ -148,7 +148,7 @@ def options_of(form: Tiling) -> dict[str, int]:
     """How the compiler is to make a program: what reads few features at a time has no registers left to read ahead.
 
     What adds one feature after the other waits for them, and gives up registers for a second program beside it: an H200
-    takes three quarters of the time, although some numbers go into memory.
+    takes three quarters of the time forward, although some numbers go into memory.
     """
     is_uneven = is_padded(form.key_dim, form.key_width) or is_padded(form.value_dim, form.value_width)
     stages = 1 if form.features_at_once == FEATURES_AT_ONCE or is_uneven else 2
