@@ -108,6 +108,28 @@ def test_keys_that_are_the_values_too(score, normalizer, alias):
             assert (y - x).abs().max() < 1e-5 * max(x.abs().max().item(), 1.0)
 
 
+@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_a_temperature_in_half_precision_has_the_gradient_of_plain_torch(score):
+    """Its scores are float32: what the gradient subtracts, dO · o, must not be rounded to what is stored."""
+    given = problem()
+    found = {}
+    for backend, dtype in (("gather", torch.float64), ("gather", torch.bfloat16), ("triton", torch.bfloat16)):
+        device = DEVICE if backend == "triton" else "cpu"
+        names = "query", "key", "value"
+        at = [(3 * given.tensors[name]).bfloat16().to(device, dtype).requires_grad_() for name in names]
+        positive = given.parts["positive"].bfloat16().to(device, dtype).requires_grad_()
+        out = attend(
+            *at, given.edges.to(device), score=SCORES[score](given.parts), normalize=Softmax(positive), backend=backend
+        )
+        weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+        grads = torch.autograd.grad((out * weights.to(device, dtype)).sum(), (*at, positive))
+        found[backend, dtype] = [x.detach().cpu().double() for x in (out, *grads)]
+    right, plain, ours = found.values()
+    for x, rounded, y in zip(right, plain, ours, strict=True):
+        scale = x.abs().max()
+        assert (y - x).abs().max() <= 2 * (rounded - x).abs().max() + torch.finfo(torch.bfloat16).eps * scale
+
+
 def _arguments(device=DEVICE):
     given = problem()
     return given, [given.tensors[name].float().to(device) for name in ("query", "key", "value")], given.edges.to(device)

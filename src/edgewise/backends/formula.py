@@ -100,7 +100,7 @@ def over_edges(inputs: EdgeInputs, factors: Tensor | None) -> Tensor:
     bias = None if inputs.bias is None else inputs.bias.t()
     call = Call(query, key, value, edges, *_parts_of(inputs), bias, edge_key, edge_value, 0.0)
     drop = None if factors is None else lambda weights: weights * factors.to(weights.dtype)
-    return gather.run(call, drop).transpose(0, 1).to(value.dtype)
+    return gather.run(call, drop).transpose(0, 1).to(query.dtype)
 
 
 def over_ranges(inputs: RangeInputs, drop: gather.Drop | None) -> Tensor:

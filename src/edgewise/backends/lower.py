@@ -115,7 +115,8 @@ def _coldness(call: Call) -> tuple[Call, Factor]:
         return call, 1.0
     temperature = call.normalize.temperature
     if isinstance(temperature, Tensor):
-        return replace(call, normalize=Softmax()), 1 / temperature
+        precise = temperature.to(torch.promote_types(temperature.dtype, torch.float32))  # before a quotient is rounded
+        return replace(call, normalize=Softmax()), 1 / precise
     if temperature == 1:
         return call, 1.0
     if temperature == 0:

@@ -84,8 +84,8 @@ def edges_shapes(inputs: EdgeInputs) -> tuple[Tensor, Tensor, Tensor]:
     num_rows = query.shape[0] if inputs.normalizer == "Softmax" else 0
     num_weights = inputs.lists[2].shape[0] if inputs.normalizer in GIVEN else 0
     logsumexp, weights = (query.new_empty(rows, num_heads, dtype=torch.float32) for rows in (num_rows, num_weights))
-    value = value_of(inputs)
-    return value.new_empty(query.shape[0], num_heads, value.shape[-1]), logsumexp, weights
+    # As exact as the queries, also where the values stay as they are stored: the gradient subtracts dO · o.
+    return query.new_empty(query.shape[0], num_heads, value_of(inputs).shape[-1]), logsumexp, weights
 
 
 def weights(lowered: Lowered) -> Tensor:
