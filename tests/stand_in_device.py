@@ -1,5 +1,8 @@
 """A device for the benchmark on a GPU, where there is none."""
 
+FACTS = {"gpu": "G", "capability": "9.0", "multiprocessors": 4, "memory_gib": 1.0, "l2_mib": 2.0, "cuda": "13"}
+FACTS |= {"python": "3", "versions": {"torch": "2"}}
+
 
 class StandIn:
     """A device whose every call takes 2 ms, on the CPU; a call may be told to fail."""

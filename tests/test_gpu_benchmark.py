@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from stand_in_device import StandIn
+from stand_in_device import FACTS, StandIn
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its import warns of what torch has given up
@@ -28,8 +28,6 @@ sys.path.remove(str(FOLDER))
 
 OPTIONS = Options(ours="gather", quick=True)
 PACE = Pace(seconds=0.0, least=3, most=4)
-FACTS = {"gpu": "G", "capability": "9.0", "multiprocessors": 4, "memory_gib": 1.0, "l2_mib": 2.0, "cuda": "13"}
-FACTS |= {"python": "3", "versions": {"torch": "2"}}
 
 
 def one_number(**ways):

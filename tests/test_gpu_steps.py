@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from stand_in_device import StandIn
+from stand_in_device import FACTS, StandIn
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its import warns of what torch has given up
@@ -24,9 +24,6 @@ from graph_epochs import inputs as graph_inputs  # noqa: E402
 from graph_epochs import models as graph_models  # noqa: E402, F401 (step imports it when the path is gone)
 
 sys.path.remove(str(FOLDER))
-
-FACTS = {"gpu": "G", "capability": "9.0", "multiprocessors": 4, "memory_gib": 1.0, "l2_mib": 2.0, "cuda": "13"}
-FACTS |= {"python": "3", "versions": {"torch": "2"}}
 
 
 def session(device=None):

@@ -4,8 +4,8 @@
 
 The suite compiles a few calls; this takes most of an hour. The usual calls, scaled dot products under softmax, have all
 sizes together. Of the others, each two properties, such as a score and a number of features, come together in at least
-one call. Kinds that are not asked for stay in the file as they are. Ends with 1 where a kernel spills, or needs more
-than a device has.
+one call. Kinds that are not named stay in the file as they are. Ends with 1 where a kernel spills more than it may, or
+needs more than a device has.
 """
 
 import argparse

@@ -206,10 +206,8 @@ class Job:
         tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]
         key_dim, value_dim = query.shape[-1], value.shape[-1]
         distances = chain.from_iterable((table.row, table.head) for table in tables[:5] if table is not None)
-        is_steep, unit = (
-            kind == "GATv2" and not 0 < inputs.number <= 1,
-            math.gcd(MAX_UNIT, key_dim, value_dim, *distances),
-        )
+        is_steep = kind == "GATv2" and not 0 < inputs.number <= 1
+        unit = math.gcd(MAX_UNIT, key_dim, value_dim, *distances)
         self.form = Form(
             kind, inputs.activation, inputs.root, is_steep, normalizer, self.given, inputs.dropout > 0, carries, shares,
             sums, inputs.both, query.shape[1], key_dim, value_dim, unit=unit,
