@@ -23,11 +23,10 @@ from triton_cases import NORMALIZERS, SCORES, problem, solve
 import edgewise.backends.triton as backend
 import triton
 from edgewise import Causal, Edges, Full, Window, attend, attention_weights
-from edgewise.backends.triton.edges import layout, operators, tiles, work
+from edgewise.backends.triton import launch
+from edgewise.backends.triton.edges import layout, work
 from edgewise.backends.triton.graphs import launch as graph_launch
 from edgewise.backends.triton.ranges import layout as range_layout
-from edgewise.backends.triton.ranges import operators as range_operators
-from edgewise.backends.triton.ranges import weights as range_weights
 
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -165,18 +164,12 @@ def main() -> None:
     """Everything that these calls and their gradients start."""
     found = []
 
-    def start(kernel, programs, form, *arguments, warps=None, **constants):
-        if programs > 0:
-            options = layout.options_of(form, warps) if isinstance(form, tiles.Form) else range_layout.options_of(form)
-            found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, options))
-
-    def start_graphs(kernel, programs, room, warps, *arguments, **constants):
-        made = compiled(kernel, arguments, {**constants, "F": room}, graph_launch.options_of(kernel, room, warps))
-        found[-1].append({**made, "again": constants["AGAIN"]})
+    def start(kernel, grid, arguments, constants, options):
+        apart = [x.arguments if isinstance(x, launch.Common) else x for x in arguments]
+        found[-1].append(compiled(kernel, apart, constants, options) | {"again": constants.get("AGAIN", False)})
 
     backend.DEVICES = ("cpu",)
-    graph_launch.start = start_graphs
-    operators.launch = range_operators.launch_tiles = range_weights.launch_tiles = start
+    layout.start = graph_launch.start = range_layout.start = start
     for call in json.loads(sys.argv[1]):
         found.append([])
         CALLS[call.pop("over")](**call)

@@ -9,6 +9,7 @@ from torch import Tensor
 from edgewise.backends.formula import EdgeInputs
 from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.edges.tiles import Form
+from edgewise.backends.triton.launch import start
 from edgewise.backends.triton.sizes import ceiling, is_padded, power_of_two
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.checks import broadcast_shape
@@ -118,4 +119,4 @@ def launch(kernel: Any, programs: int, form: Form, *arguments: Any, warps: int |
     """Runs a kernel: so many programs for each group of heads."""
     groups = ceiling(form.num_heads, form.heads)
     if programs > 0:
-        kernel[(programs, groups)](*arguments, **constants, F=form, **options_of(form, warps))
+        start(kernel, (programs, groups), arguments, {**constants, "F": form}, options_of(form, warps))

@@ -22,11 +22,12 @@ from edgewise.backends.triton.edges.backward import (
 from edgewise.backends.triton.edges.forward import Operands, Parts, forward, merge, normalize_rows, score_edges
 from edgewise.backends.triton.edges.layout import by_batch, forms_of, inputs_of, launch
 from edgewise.backends.triton.edges.tiles import Form, Lists, Table
-from edgewise.backends.triton.edges.work import Chunks, Work, work_of
+from edgewise.backends.triton.edges.work import Work, work_of
 from edgewise.backends.triton.formulas import dropout_factors
 from edgewise.backends.triton.graphs import kernels
 from edgewise.backends.triton.graphs.launch import launch_graphs, packing_for
 from edgewise.backends.triton.graphs.work import Packing
+from edgewise.backends.triton.launch import Common
 from edgewise.backends.triton.sizes import ceiling
 from edgewise.operator import define_with_gradient
 
@@ -64,15 +65,16 @@ def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor, Tensor]:
     if packing := job.packing(lists):
         launch_graphs(kernels.forward, packing, lists[0], job.high, job.operands, table_of(out))
         return out, logsumexp, weights
-    by_receiver, work = Lists(*lists[:3]), job.work(lists[0])
+    by_receiver, work = Common(Lists(*lists[:3])), job.work(lists[0])
     if job.given:
         job.score(work, by_receiver, weights)
         job.normalize(work, by_receiver, weights)
         job.operands = job.operands._replace(weights=table_of(weights))
-    parts, outputs = job.parts(work, out.shape[-1]), (table_of(out), table_of(logsumexp))
-    for form, chunks in job.deal(work):
+    parts, outputs = job.parts(work, out.shape[-1]), (Common(table_of(out)), Common(table_of(logsumexp)))
+    common = Common(job.operands), by_receiver
+    for form, programs, chunks in job.deal(work):
         own_parts = parts if parts is not None and not form.short else (None, None, None)
-        launch(forward, programs_of(chunks, form), form, job.operands, by_receiver, chunks, *outputs, *own_parts)
+        launch(forward, programs, form, *common, chunks, *outputs, *own_parts)
     if parts is not None:
         launch(merge, work.num_hubs, job.high, parts, work.high_rows, work.hub_slots, *outputs)
     return out, logsumexp, weights
@@ -92,7 +94,7 @@ def weights(lowered: Lowered) -> Tensor:
     """α of every edge, `(*batch, edge)`, in the caller's order; without a gradient."""
     inputs, batch = inputs_of(lowered, lowered.call.query.new_empty(1))
     job, lists = Job(inputs._replace(dropout=0.0)), inputs.lists
-    by_receiver, work = Lists(*lists[:3]), job.work(lists[0])
+    by_receiver, work = Common(Lists(*lists[:3])), job.work(lists[0])
     found = inputs.query.new_empty(len(lists[2]), inputs.query.shape[1], dtype=torch.float32)
     job.score(work, by_receiver, found)
     if inputs.normalizer == "Sigmoid":
@@ -119,40 +121,39 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     is_centered = inputs.normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 5, 6))
     deltas = query.new_empty(num_rows if is_centered else 0, num_heads, dtype=torch.float32)
     of_rows = table_of(out), table_of(grad_out.contiguous()), table_of(logsumexp)
-    rows = Rows(*of_rows, table_of(deltas) if is_centered else None, lists[0])
-    work, by_receiver = job.work(lists[0]), Lists(*lists[:3])
+    rows = Common(Rows(*of_rows, table_of(deltas) if is_centered else None, lists[0]))
+    operands, work, by_receiver = Common(job.operands), job.work(lists[0]), Common(Lists(*lists[:3]))
     if is_centered and job.given:
         for form, chosen in job.whole_rows(work, job.high.block):
             programs, number = ceiling(len(chosen), form.rows), len(chosen)
-            launch(delta_rows, programs, form, job.operands, by_receiver, chosen, number, rows)
+            launch(delta_rows, programs, form, operands, by_receiver, chosen, number, rows)
     if is_centered or needs[0] or any(needs[3:]):
         of_edges = inputs.edge_key, inputs.edge_value, inputs.bias
         shared = Shared(*(x is not None and x.shape[1] < num_heads for x in of_edges))
         parts = job.sums(work, query.shape[-1]) if needs[0] else None
-        # Without receivers no program runs, and none leaves a part.
-        d_vectors = [query.new_zeros(0, num_heads, query.shape[-1], dtype=torch.float32)]
-        for form, chunks in job.deal(work, halves=needs[6]):
-            programs = programs_of(chunks, form)
+        d_vectors = []
+        gradients = Gradients(tables[0], None, None, tables[3], tables[4], tables[5], None)
+        wanted = Common(gradients)
+        for form, programs, chunks in job.deal(work, halves=needs[6]):
             if needs[6]:
                 programs = min(programs, MAX_PROGRAMS)
                 d_vectors.append(query.new_empty(programs, num_heads, query.shape[-1], dtype=torch.float32))
-            d_vector = table_of(d_vectors[-1]) if needs[6] else None
-            gradients = Gradients(tables[0], None, None, tables[3], tables[4], tables[5], d_vector)
+                wanted = Common(gradients._replace(vector=table_of(d_vectors[-1])))
             own_parts = None if form.short else parts
-            arguments = job.operands, by_receiver, chunks, rows, gradients, own_parts
+            arguments = operands, by_receiver, chunks, rows, wanted, own_parts
             launch(backward_receivers, programs, form, *arguments, SHARED=shared)
         job.merge(work, parts, tables[0], of_keys=True)
-        if needs[6]:
-            grads[6] = torch.cat(d_vectors).sum(0)
+        if needs[6]:  # without receivers no program runs, and none leaves a part
+            grads[6] = torch.cat(d_vectors).sum(0) if d_vectors else grads[6].zero_()
     if needs[1] or needs[2]:
-        work, by_sender = job.work(lists[3]), Lists(*lists[3:])
-        gradients = Gradients(None, tables[1], tables[2], None, None, None, None)
+        work = job.work(lists[3])
+        given = operands, Common(Lists(*lists[3:]))
+        to_senders = Common(Gradients(None, tables[1], tables[2], None, None, None, None))
         key_parts = job.sums(work, query.shape[-1]) if needs[1] else None
         value_parts = job.sums(work, value.shape[-1]) if needs[2] else None
-        for form, chunks in job.deal(work, halves=True):
+        for form, programs, chunks in job.deal(work, halves=True):
             own = (None, None) if form.short else (key_parts, value_parts)
-            given = job.operands, by_sender, chunks, rows, gradients
-            launch(backward_senders, programs_of(chunks, form), form, *given, *own)
+            launch(backward_senders, programs, form, *given, chunks, rows, to_senders, *own)
         job.merge(work, key_parts, tables[1], of_keys=True)
         job.merge(work, value_parts, tables[2], of_keys=False)
     return grads
@@ -231,10 +232,14 @@ class Job:
         """The rows that are bound by these offsets, dealt out to programs of this call's forms."""
         return work_of(offsets, self.lows)
 
-    def deal(self, work: Work, halves: bool = False) -> list[tuple[Form, Chunks]]:
-        """The chunks of each level, with how they are compiled, see `forms_of`."""
-        forms = forms_of(self.form, halves)
-        return [(form, chunks) for form, chunks in zip(forms, work.levels, strict=True) if chunks.num_chunks > 0]
+    def deal(self, work: Work, halves: bool = False) -> list[tuple[Form, int, Common]]:
+        """For each level how it is compiled, see `forms_of`, how many programs take it, and its chunks."""
+        levels = zip(forms_of(self.form, halves), work.levels, work.common, strict=True)
+        return [
+            (form, ceiling(chunks.num_chunks, form.rows), common)
+            for form, chunks, common in levels
+            if chunks.num_chunks > 0
+        ]
 
     def whole_rows(self, work: Work, block: int = SCORES_A_BLOCK) -> list[tuple[Form, Tensor]]:
         """The rows of each level, hubs as a whole."""
@@ -243,13 +248,13 @@ class Job:
         forms = high._replace(block=block), *low
         return [(form, chosen) for form, chosen in zip(forms, rows, strict=True) if len(chosen)]
 
-    def score(self, work: Work, lists: Lists, scores: Tensor) -> None:
+    def score(self, work: Work, lists: Common, scores: Tensor) -> None:
         """The score of every edge, by the caller's numbers."""
-        for form, chunks in self.deal(work):
+        for form, programs, chunks in self.deal(work):
             scoring = form._replace(given=False)
-            launch(score_edges, programs_of(chunks, form), scoring, self.operands, lists, chunks, table_of(scores))
+            launch(score_edges, programs, scoring, self.operands, lists, chunks, table_of(scores))
 
-    def normalize(self, work: Work, lists: Lists, scores: Tensor) -> None:
+    def normalize(self, work: Work, lists: Common, scores: Tensor) -> None:
         """Scores into weights, in place; that of all alike is the mean."""
         made, name = table_of(scores), self.high.normalizer
         name = "Softmax" if name == "Mean" else name
@@ -284,11 +289,6 @@ class Job:
 def is_same(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are one in memory."""
     return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
-
-
-def programs_of(chunks: Chunks, form: Form) -> int:
-    """How many programs take all chunks."""
-    return ceiling(chunks.num_chunks, form.rows)
 
 
 def table_of(x: Tensor) -> Table:

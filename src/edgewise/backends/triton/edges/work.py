@@ -1,6 +1,7 @@
 """How the rows of a graph are dealt out to programs: low rows several together, high rows alone, hubs in chunks."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
+from edgewise.backends.triton.launch import Common
 from edgewise.neighborhood.index import sent_together
 from edgewise.neighborhood.plan import at_home
 
@@ -49,6 +51,11 @@ class Work:
     """The slots of hub h, one of the first of the high rows, are `hub_slots[h]:hub_slots[h + 1]`."""
     num_slots: int
     """Rows of the workspace."""
+
+    @cached_property
+    def common(self) -> list[Common]:
+        """The chunks of each level, as many launches have them."""
+        return [Common(level) for level in self.levels]
 
     def to(self, device: torch.device) -> "Work":
         """The same chunks for programs on `device`, sent there as one tensor."""

@@ -11,6 +11,7 @@ from edgewise.backends.triton.edges.forward import Operands
 from edgewise.backends.triton.edges.tiles import Form
 from edgewise.backends.triton.graphs.kernels import RUN, TileForm, Tiles, forward
 from edgewise.backends.triton.graphs.work import TILE_SIZES, Packing, packing_of
+from edgewise.backends.triton.launch import Common, start
 from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded
 
 MIN_SIDE = 16
@@ -74,10 +75,10 @@ def launch_graphs(
         count = len(firsts) * form.num_heads
         flags = torch.empty(count, dtype=torch.int8, device=firsts.device)
         heads = min(HEADS, max(1, count // PROGRAMS)) if is_numbered else 1
-        given = operands, tiles, flags, count, heads, *arguments
+        given = Common(operands), Common(tiles), flags, count, heads, *arguments
         programs = len(firsts) * ceiling(form.num_heads, heads)
-        start(kernel, programs, tile_form, warps_of(tile_form), *given, AGAIN=False)
-        start(kernel, ceiling(count, RUN.value), tile_form, MAX_WARPS, *given, AGAIN=True)
+        launch(kernel, programs, tile_form, warps_of(tile_form), *given, AGAIN=False)
+        launch(kernel, ceiling(count, RUN.value), tile_form, MAX_WARPS, *given, AGAIN=True)
 
 
 def warps_of(tile_form: TileForm) -> int:
@@ -109,6 +110,6 @@ def options_of(kernel: Any, tile_form: TileForm, warps: int) -> dict[str, int | 
     return {"num_warps": warps, "num_stages": 1, "maxnreg": registers}
 
 
-def start(kernel: Any, programs: int, tile_form: TileForm, warps: int, *arguments: Any, **constants: Any) -> None:
+def launch(kernel: Any, programs: int, tile_form: TileForm, warps: int, *arguments: Any, **constants: Any) -> None:
     """Runs a kernel: the one place where a launch happens."""
-    kernel[(programs,)](*arguments, **constants, F=tile_form, **options_of(kernel, tile_form, warps))
+    start(kernel, (programs,), arguments, {**constants, "F": tile_form}, options_of(kernel, tile_form, warps))

@@ -1,18 +1,22 @@
 """From a call over runs of keys to the plain tensors of its operators, and how its kernels are compiled."""
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 import triton
 from edgewise.backends.formula import RangeInputs
 from edgewise.backends.lower import Lowered
+from edgewise.backends.triton.launch import start
 from edgewise.backends.triton.ranges.tiles import Tiling, member_of
 from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded, power_of_two
-from edgewise.neighborhood import Ranges
-from edgewise.neighborhood.checks import broadcast_shape
+from edgewise.neighborhood import Causal, Full, Ranges, Window
+from edgewise.neighborhood.checks import broadcast_shape, is_traced
+from edgewise.operator import PLAIN
 
 BLOCK = 64
 """Queries, and keys, of a block of pairs at most."""
@@ -59,12 +63,15 @@ def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> 
     call = lowered.call
     assert isinstance(call.neighborhood, Ranges)
     (query, key), value, bias = lowered.nodes, call.value, call.bias
-    places = torch.arange(call.num_queries, device=query.device) if queries is None else queries
-    runs = torch.broadcast_tensors(*call.neighborhood.runs(places, call.num_queries, call.num_keys))
+    shapes = [x.shape[:-2] for x in (query, key, value) if x is not None]
+    runs = None if queries is not None else kept_runs(call.neighborhood, query, call.num_queries, call.num_keys)
+    if runs is None:
+        places = torch.arange(call.num_queries, device=query.device) if queries is None else queries
+        own = torch.broadcast_tensors(*call.neighborhood.runs(places, call.num_queries, call.num_keys))
+        shapes.append(own[0].shape[:-1])
     if queries is not None:
         query = query.index_select(-2, queries)
         bias = bias if bias is None or bias.shape[-2] == 1 else bias.index_select(-2, queries)
-    shapes = [x.shape[:-2] for x in (query, key, value) if x is not None] + [runs[0].shape[:-1]]
     shapes += [] if bias is None else [bias.shape[:-2]]
     shapes += [] if lowered.vector is None else [lowered.vector.shape[:-1]]
     batch = broadcast_shape(*shapes)
@@ -76,9 +83,45 @@ def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> 
         vector = lowered.vector.float().expand(*lowered.vector.shape[:-1], query.shape[-1])
         vector = _of_members(vector, batch, 1).expand(*members, -1)
     bias = None if bias is None else _of_members(bias, batch, 2)
-    starts, stops = (_of_members(x.to(torch.int32), batch, 1).contiguous() for x in runs)
+    starts, stops = runs or (_of_members(x.to(torch.int32), batch, 1).contiguous() for x in own)
     tensors = query, key, value, bias, vector, starts, stops
     return RangeInputs(*tensors, query.shape[-1], *lowered.formula, call.dropout, seed), batch
+
+
+def kept_runs(neighborhood: Ranges, query: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor] | None:
+    """First and one past the last key of every query, `(1, 1, query)`, where the neighborhood is known by its settings.
+
+    They are a dozen operations on a few numbers, which a device takes longer to be told of than to attend over a short
+    sequence. None where a neighborhood holds tensors, and while a graph is traced or captured, whose memory they were.
+    """
+    device, kind = query.device, type(neighborhood)
+    if kind not in (Full, Causal, Window) or type(query) not in PLAIN or is_traced():
+        return None
+    if is_captured(device):
+        return None
+    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+    return _kept_runs(kind, tuple(vars(neighborhood).values()), num_queries, num_keys, device, stream)
+
+
+@lru_cache(maxsize=64)
+def _kept_runs(
+    kind: type[Ranges], settings: tuple, num_queries: int, num_keys: int, device: torch.device, stream: Any
+) -> tuple[Tensor, Tensor]:
+    """The same; they are used in the stream in which they were made."""
+    with torch.inference_mode(False):
+        found = kind(*settings).runs(torch.arange(num_queries, device=device), num_queries, num_keys)
+        starts, stops = (x.to(torch.int32)[None, None] for x in found)
+    KEPT[starts] = {}
+    return starts, stops
+
+
+def is_captured(device: torch.device) -> bool:
+    """Whether what the device is told now becomes part of a graph, and its memory that of the graph."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+KEPT: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""The starts of runs that are kept, with what is made of them for blocks of several sizes."""
 
 
 def _of_members(x: Tensor, batch: tuple, axes: int) -> Tensor:
@@ -159,4 +202,4 @@ def options_of(form: Tiling) -> dict[str, int]:
 def launch_tiles(kernel: Any, programs: int, form: Tiling, *arguments: Any, **constants: Any) -> None:
     """Runs a kernel over blocks of pairs."""
     if programs > 0:
-        kernel[(programs,)](*arguments, **constants, F=form, **options_of(form))
+        start(kernel, (programs,), arguments, {**constants, "F": form}, options_of(form))

@@ -10,9 +10,10 @@ from edgewise.backends import formula
 from edgewise.backends.formula import RangeInputs
 from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.formulas import dropout_factors
+from edgewise.backends.triton.launch import Common
 from edgewise.backends.triton.ranges.backward import backward_bias, backward_keys, backward_queries
 from edgewise.backends.triton.ranges.forward import copy_nodes, forward
-from edgewise.backends.triton.ranges.layout import inputs_of, launch_tiles, tilings_of
+from edgewise.backends.triton.ranges.layout import KEPT, inputs_of, is_captured, launch_tiles, tilings_of
 from edgewise.backends.triton.ranges.tiles import (
     NODES,
     Along,
@@ -94,7 +95,7 @@ def backward_ranges(
     is_centered = inputs.normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 4))
     deltas = query.new_empty(query.shape[:-1], dtype=torch.float32) if is_centered else None
     stored = Stored(panel_of(out), panel_of(grad_out.contiguous()), stats, deltas)
-    common = job.operands, job.runs, job.extent, stored
+    common = [Common(x) for x in (job.operands, job.runs, job.extent, stored)]
     place = BiasPlace(grad_bias if needs[3] else None, query, key)
     if is_centered or needs[0] or needs[4] or place.in_pairs or place.in_rows:
         programs = job.blocks_of_queries(by_query)
@@ -167,7 +168,8 @@ class Job:
             copies = [copies_of(x, max_abs, form, is_backward) for x in (self.query, key)]
             nodes, self.along = ([copy[place] for copy in copies] for place in (0, 1))
         if vector is not None:
-            vector = torch.nn.functional.pad(vector, (0, form.steps - vector.shape[-1])).contiguous()
+            missing = form.steps - vector.shape[-1]
+            vector = (torch.nn.functional.pad(vector, (0, missing)) if missing else vector).contiguous()
         shown = None if bias is None else bias.expand(*bias.shape[:2], num_queries, key.shape[-2])
         numbers = float(inputs.number), float(inputs.dropout), inputs.seed
         self.operands = Operands(nodes[0], nodes[1], panel_of(value), panel_or_none(shown), vector, max_abs, *numbers)
@@ -236,6 +238,16 @@ def copies_of(x: Tensor, max_abs: Tensor | None, form: Tiling, is_backward: bool
 
 def seen_from(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> Runs:
     """For each block of keys, blocks of queries first … last − 1 outside which nobody sees one of them."""
+    kept = None if is_captured(starts.device) else KEPT.get(starts)
+    if kept is None:
+        return _seen_from(starts, stops, form, num_keys)
+    size = form.queries, form.keys
+    if size not in kept:
+        kept[size] = _seen_from(starts, stops, form, num_keys)
+    return kept[size]
+
+
+def _seen_from(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> Runs:
     blocks = ceiling(num_keys, form.keys)
     sees, missing = stops > starts, (0, -starts.shape[-1] % form.queries)
     low = torch.nn.functional.pad(torch.where(sees, starts // form.keys, blocks), missing, value=blocks)
