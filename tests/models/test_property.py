@@ -103,6 +103,14 @@ def test_every_layer_gives_every_parameter_a_gradient(name):
     assert without == []
 
 
+def test_descriptors_are_learned_from_however_many_are_dropped():
+    torch.manual_seed(0)
+    net = model(replace(SMALL, descriptor_dropout=0.5)).train()
+    for _ in range(8):  # of a few molecules all may be dropped in a step
+        net(batch()).square().sum().backward()
+    assert all(parameter.grad.any() for parameter in net.encoder.describe.parameters())
+
+
 @pytest.mark.parametrize(
     "choice",
     [

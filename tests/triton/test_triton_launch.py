@@ -1,6 +1,8 @@
 """A kernel is started by what triton compiled for arguments alike: those that triton itself would tell apart are."""
 
 import itertools
+from collections import Counter
+from contextlib import suppress
 
 import pytest
 import torch
@@ -10,6 +12,8 @@ from edgewise import Additive, Causal, Full, Window, attend
 from edgewise.backends.triton import launch
 from edgewise.backends.triton.edges.tiles import Table
 from edgewise.backends.triton.launch import Common, described, start
+from edgewise.backends.triton.ranges import layout
+from edgewise.backends.triton.ranges import operators as range_operators
 
 NUMBERS = torch.zeros(64, dtype=torch.float32)
 TENSORS = [
@@ -70,6 +74,18 @@ def test_what_is_common_is_told_apart_too():
     assert kinds_of(aligned) == kinds_of(Common((NUMBERS[4:], 1)))
 
 
+class Own(torch.Tensor):
+    """A tensor of the caller's own type."""
+
+
+def test_tensors_of_other_types_are_tensors():
+    own = NUMBERS[1:].as_subclass(Own)
+    assert kinds_of(own) == kinds_of(NUMBERS[1:])
+    assert described((own,), []) == (NUMBERS[1:].data_ptr(),)
+    with pytest.raises(TypeError, match="a kernel takes no str"):
+        described(("dot",), [])
+
+
 class Kernel:
     """A kernel that notes what it is compiled for, and started with."""
 
@@ -118,6 +134,14 @@ def test_triton_is_asked_once_for_arguments_alike(kernel, monkeypatch):
     assert (len(kernel.compiled), len(kernel.started)) == (6, 1)
 
 
+def test_what_triton_does_not_compile_is_asked_for_again(kernel, monkeypatch):
+    """A hook of triton's may refuse, or leave it for later."""
+    monkeypatch.setattr(Kernel, "Compiled", lambda *_: None)
+    for _ in range(2):
+        start(kernel, (5,), (NUMBERS, 3), {"A": 1, "B": 2}, {})
+    assert len(kernel.compiled) == 2
+
+
 def test_amd_devices_are_asked_every_time(kernel, monkeypatch):
     monkeypatch.setattr(launch.torch.version, "hip", "6.0")
     for _ in range(2):
@@ -125,34 +149,59 @@ def test_amd_devices_are_asked_every_time(kernel, monkeypatch):
     assert (len(kernel.compiled), kernel.started) == (2, [])
 
 
-class Operations(torch.utils._python_dispatch.TorchDispatchMode):
-    """Counts what torch computes; views and new memory are not counted."""
-
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
-        self.names.append(operation.overloadpacket.__name__)
-        return operation(*arguments, **(keywords or {}))
-
-
-def gradients(neighborhood, **more):
+def gradients(neighborhood):
     random = torch.Generator().manual_seed(0)
     query, key, value, vector = (torch.randn(2, n, 4, generator=random) for n in (9, 11, 11, 1))
     given = [x.to(DEVICE).requires_grad_() for x in (query, key, value)]
-    score = Additive(vector[:, 0].to(DEVICE))
-    with Operations() as seen:
-        out = attend(*given, neighborhood, score=score, backend="triton", **more)
-        found = torch.autograd.grad(out.square().sum(), given)
-    return (out.detach(), *found), seen.names
+    out = attend(*given, neighborhood, score=Additive(vector[:, 0].to(DEVICE)), backend="triton")
+    return out.detach(), *torch.autograd.grad(out.square().sum(), given)
 
 
-def test_the_runs_of_a_neighborhood_without_tensors_are_made_once():
-    first, _ = gradients(Window(3, 2))
-    again, names = gradients(Window(3, 2))
-    assert not {"arange", "clamp", "minimum", "searchsorted", "cummax"} & set(names)
-    assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
+@pytest.fixture
+def made(monkeypatch):
+    """How often runs of a neighborhood are made, and what blocks of keys see of them."""
+    counts = Counter()
+    for owner, name in ((Window, "runs"), (range_operators, "_seen_from")):
+
+        def counting(*arguments, name=name, made=getattr(owner, name)):
+            counts[name] += 1
+            return made(*arguments)
+
+        monkeypatch.setattr(owner, name, counting)
+    layout._kept_runs.cache_clear()
+    return counts
+
+
+def test_the_runs_of_a_neighborhood_without_tensors_are_made_once(made, monkeypatch):
+    first = gradients(Window(3, 2))
+    assert made == {"runs": 1, "_seen_from": 1}
+    again = gradients(Window(3, 2))
+    assert made == {"runs": 1, "_seen_from": 1}
+    monkeypatch.setattr(layout, "BLOCK", 16)  # blocks of another size see other runs
+    smaller = gradients(Window(3, 2))
+    assert made["runs"] == 1
+    for x, y, z in zip(first, again, smaller, strict=True):
+        assert torch.equal(x, y)
+        torch.testing.assert_close(x, z, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("owner", [layout, range_operators])
+def test_nothing_is_kept_while_a_graph_is_captured(owner, made, monkeypatch):
+    name = "runs" if owner is layout else "_seen_from"
+    monkeypatch.setattr(owner, "is_captured", lambda device: True)
+    for _ in range(2):
+        gradients(Window(3, 2))
+    assert made[name] == 2
+
+
+def test_nothing_is_kept_of_a_mode_of_torch(made):
+    """What is made under one may be no tensor that holds numbers."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    query = torch.ones(2, 9, 4, device=DEVICE)
+    with FakeTensorMode(allow_non_fake_inputs=True), suppress(Exception):
+        attend(query, query, query, Window(3, 2), backend="triton")
+    assert attend(query, query, query, Window(3, 2), backend="triton").isfinite().all()
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,8 @@ class PropertySettings(Settings):
     molecule_dropout: float | None = setting(None, at_least=0, at_most=0.5)
     """On the molecule's vector. None is 0.1, for classes 0.3."""
     descriptor_dropout: float | None = setting(None, at_least=0, at_most=0.5)
-    """On the molecule's descriptors, before they are mixed; twice as much after. None is 0.1, for classes 0.3."""
+    """On the molecule's descriptors, before they are mixed; after, twice as much, at most 0.9. None is 0.1, for classes
+    0.3."""
     head_dropout: float | None = setting(None, at_least=0, at_most=0.5)
     """In the blocks of the head. None is 0.05, for classes 0.3."""
 

@@ -11,6 +11,9 @@ from edgewise.layers.dropout import Dropout, dropout
 from edgewise.layers.linear import Linear
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 
+MOST_DROPPED = 0.9
+"""Of mixed descriptors: where all are dropped nothing is learned of them, and a prediction sees them untrained."""
+
 
 class ConditionedHead(nn.Module):
     """A network on the vector of a row that the conditions modulate in every block, not only at its start.
@@ -121,9 +124,10 @@ def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | N
     """From the descriptors of a molecule to a vector beside the learned one; None where there are none."""
     if not sizes.num_global_features:
         return None
+    dropped = settings.numbers.descriptor_dropout
     return nn.Sequential(
-        Dropout(settings.numbers.descriptor_dropout),
+        Dropout(dropped),
         Linear(sizes.num_global_features, settings.numbers.model_dim),
         nn.SiLU(),
-        Dropout(2 * settings.numbers.descriptor_dropout),
+        Dropout(min(2 * dropped, MOST_DROPPED)),
     )

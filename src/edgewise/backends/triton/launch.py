@@ -5,9 +5,11 @@ start the kernel. What it looks for is the same from launch to launch. It is rea
 launches have in common only once.
 """
 
+from itertools import count
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import triton
 from edgewise.operator import PLAIN
@@ -17,7 +19,8 @@ ALIGNED = 16
 _compiled: dict[tuple, tuple[Any, tuple]] = {}
 """Kernels, and the constants that they are called with, by what they were compiled for."""
 _kinds: dict[tuple, int] = {}
-"""Numbers for the kinds of arguments that launches have in common."""
+"""Numbers for the kinds of arguments that launches have in common, each given once by any thread."""
+_numbers = count()
 
 
 class Common:
@@ -28,7 +31,7 @@ class Common:
         kinds: list[Any] = []
         self.given = described(arguments, kinds)
         """With addresses for tensors."""
-        self.kind = _kinds.setdefault(tuple(kinds), len(_kinds))
+        self.kind = _kinds.setdefault(tuple(kinds), next(_numbers))
         """What a kernel is compiled for."""
 
 
@@ -43,8 +46,10 @@ def start(kernel: Any, grid: tuple[int, ...], arguments: tuple, constants: dict[
         options: how it is compiled.
     """
     found, key = None, ()
+    knobs = triton.knobs
     if isinstance(kernel, triton.JITFunction) and not torch.version.hip:  # of AMD's devices triton asks more
-        kinds = [kernel, torch.cuda.current_device(), *constants.values(), *options.values()]
+        modes = knobs.compilation.instrumentation_mode, knobs.runtime.debug
+        kinds = [kernel, torch.cuda.current_device(), *modes, *constants.values(), *options.values()]
         given = described(arguments, kinds)
         key = tuple(kinds)
         found = _compiled.get(key)
@@ -54,7 +59,7 @@ def start(kernel: Any, grid: tuple[int, ...], arguments: tuple, constants: dict[
         return
     apart = [x.arguments if type(x) is Common else x for x in arguments]
     compiled = kernel[grid](*apart, **constants, **options)
-    if key:
+    if key and hasattr(compiled, "__getitem__"):  # what hooks of triton refuse or compile later is none yet
         _compiled[key] = compiled, tuple([constants[name] for name in kernel.arg_names if name in constants])
 
 
@@ -74,7 +79,11 @@ def described(arguments: tuple, kinds: list) -> tuple:
         elif kind is Common:
             kinds.append(x.kind)
             x = x.given
-        else:
+        elif isinstance(x, tuple):
             x = described(x, kinds)
+        elif isinstance(x, Tensor):  # of a type of the caller's
+            (x,) = described((x.as_subclass(Tensor),), kinds)
+        else:
+            raise TypeError(f"a kernel takes no {kind.__name__}")
         given.append(x)
     return tuple(given)

@@ -92,10 +92,13 @@ def kept_runs(neighborhood: Ranges, query: Tensor, num_queries: int, num_keys: i
     """First and one past the last key of every query, `(1, 1, query)`, where the neighborhood is known by its settings.
 
     They are a dozen operations on a few numbers, which a device takes longer to be told of than to attend over a short
-    sequence. None where a neighborhood holds tensors, and while a graph is traced or captured, whose memory they were.
+    sequence. None where a neighborhood holds tensors; while a graph is traced or captured, whose memory they were; and
+    while a mode of torch may make other tensors than it seems.
     """
     device, kind = query.device, type(neighborhood)
     if kind not in (Full, Causal, Window) or type(query) not in PLAIN or is_traced():
+        return None
+    if torch._C._len_torch_dispatch_stack():
         return None
     if is_captured(device):
         return None
@@ -107,7 +110,7 @@ def kept_runs(neighborhood: Ranges, query: Tensor, num_queries: int, num_keys: i
 def _kept_runs(
     kind: type[Ranges], settings: tuple, num_queries: int, num_keys: int, device: torch.device, stream: Any
 ) -> tuple[Tensor, Tensor]:
-    """The same; they are used in the stream in which they were made."""
+    """The runs of a neighborhood of this kind, for use in the stream in which they are made."""
     with torch.inference_mode(False):
         found = kind(*settings).runs(torch.arange(num_queries, device=device), num_queries, num_keys)
         starts, stops = (x.to(torch.int32)[None, None] for x in found)
@@ -116,8 +119,10 @@ def _kept_runs(
 
 
 def is_captured(device: torch.device) -> bool:
-    """Whether what the device is told now becomes part of a graph, and its memory that of the graph."""
-    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    """Whether what a device is told now may become part of a graph, and its memory that of the graph: of a device that
+    is not the current one nobody knows."""
+    is_current = device.type != "cuda" or device.index == torch.cuda.current_device()
+    return not is_current or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())
 
 
 KEPT: WeakIdKeyDictionary = WeakIdKeyDictionary()
