@@ -45,6 +45,7 @@ TILES = [
     *changes(graphs__WARP=(256, 1024)),
 ]
 ADDED = changes(ranges__LEAN=(64, 0))
+ROWS = changes(operators__SCORES_A_BLOCK=(128, 512, 2048), operators__ROW_WARPS=(4, 8, 16))
 CALLS: dict[str, tuple[str, str, list[Change]]] = {
     "a, dot": ("a", "dot, bf16", LISTS),
     "a, GATv2": ("a", "GATv2, bf16", LISTS),
@@ -54,6 +55,7 @@ CALLS: dict[str, tuple[str, str, list[Change]]] = {
     "bonds, GATv2": ("c", "bonds, GATv2, bf16", LISTS),
     "all pairs, dot, bias": ("c", "all pairs, dot, bf16, distances as bias", TILES),
     "additive": ("additive", "L = 2,048", ADDED),
+    **{f"hubs, {name}": ("a", f"dot, bf16, {name}", ROWS) for name in ("hardmax", "sparsemax", "entmax")},
 }
 """The part and case of gpu.py, and what is changed."""
 
@@ -61,11 +63,11 @@ CALLS: dict[str, tuple[str, str, list[Change]]] = {
 @contextmanager
 def changed(change: Change) -> Iterator[None]:
     """The sizes with a change; what was made of other sizes is forgotten."""
-    from edgewise.backends.triton.edges import layout, work
+    from edgewise.backends.triton.edges import layout, operators, work
     from edgewise.backends.triton.graphs import launch
     from edgewise.backends.triton.ranges import layout as range_layout
 
-    modules = {"edges": layout, "graphs": launch, "ranges": range_layout}
+    modules = {"edges": layout, "operators": operators, "graphs": launch, "ranges": range_layout}
     places = [(modules[name.partition(".")[0]], name.partition(".")[2]) for name in change]
     before = [getattr(module, name) for module, name in places]
 

@@ -348,7 +348,8 @@ def test_the_command_writes_the_page_without_a_gpu(main, capsys, tmp_path):
 def test_the_sizes_that_are_tried_are_those_of_the_kernels():
     pytest.importorskip("triton")
     gpu_tiles = runpy.run_path(str(FOLDER / "gpu_tiles.py"))
-    layouts = {"edges": "edges.layout", "graphs": "graphs.launch", "ranges": "ranges.layout"}
+    layouts = {"edges": "edges.layout", "operators": "edges.operators", "graphs": "graphs.launch"}
+    layouts["ranges"] = "ranges.layout"
     for part, case, changes in gpu_tiles["CALLS"].values():
         assert case in PARTS[part].entries
         for change in changes:

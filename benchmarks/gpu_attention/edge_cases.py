@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgewise import Edges, GATv2, ScaledDot, attend
+from edgewise import Edges, Entmax15, GATv2, Hardmax, ScaledDot, Softmax, Sparsemax, attend
 from gpu_attention import exact, floors
 from gpu_attention.case import OURS, PLAIN, PYG, PYG_COMPILED, SDPA, Case, Run
 from gpu_attention.graphs import ATOMS, Graph, named
@@ -20,6 +20,7 @@ from gpu_attention.options import Options
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 TOLERANCES = {"bf16": 2e-2, "fp32": 2e-4}
 """How far ours may lie from what is right, as a part of the largest value of each output and gradient."""
+NORMALIZERS = {"softmax": Softmax(), "hardmax": Hardmax(), "sparsemax": Sparsemax(), "entmax": Entmax15()}
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Kind:
     """Of what is stored: bf16 or fp32."""
     carries: str = ""
     """What the edges have besides: a bias, features, or nothing."""
+    normalize: str = "softmax"
+    """softmax, hardmax, sparsemax or entmax."""
 
 
 def case_of(kind: Kind, peers: tuple[str, ...], device: str, options: Options) -> Case:
@@ -81,8 +84,8 @@ def _attend(kind: Kind, given: dict[str, Tensor], edges: Edges, backend: str) ->
         found = attend(query, key, key, edges, score=score, bias=bias, edge_key=features, backend=backend)
     else:
         found = attend(
-            query, key, heads["value"], edges,
-            score=ScaledDot(), bias=bias, edge_key=features, edge_value=features, backend=backend,
+            query, key, heads["value"], edges, score=ScaledDot(), normalize=NORMALIZERS[kind.normalize],
+            bias=bias, edge_key=features, edge_value=features, backend=backend,
         )  # fmt: skip
     return found.transpose(0, 1)
 

@@ -48,6 +48,17 @@ def _over(graph: str, heads: int, dim: int, score: str, dtype: str, carries: str
     return Entry(build, peers)
 
 
+def _normalized(normalize: str) -> Entry:
+    """Hubs of the power law under a normalizer that sees a whole row before it weighs one edge; PyG has none."""
+
+    def build(device: str, options: Options) -> Case:
+        from gpu_attention.edge_cases import Kind, case_of
+
+        return case_of(Kind("a", 8, 16, "dot", "bf16", normalize=normalize), (OURS, PLAIN), device, options)
+
+    return Entry(build, (OURS, PLAIN))
+
+
 def _dense(length: int, *peers: str) -> Entry:
     def build(device: str, options: Options) -> Case:
         from gpu_attention.dense_cases import additive
@@ -96,6 +107,7 @@ PARTS: dict[str, Part] = {
             "GATv2, fp32, edge features": _A("gatv2", "fp32", "features"),
             "dot, fp32, bias": _A("dot", "fp32", "bias"),
             "GATv2, fp32, bias": _A("gatv2", "fp32", "bias"),
+            **{f"dot, bf16, {name}": _normalized(name) for name in ("hardmax", "sparsemax", "entmax")},
         },
         weight=12,
         replays=True,

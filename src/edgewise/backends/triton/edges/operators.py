@@ -39,8 +39,8 @@ MAX_PROGRAMS = 2048
 """Programs of a pass that sums something over all rows, each of which leaves one part."""
 MAX_UNIT = 16
 """Numbers that it is worth to know the distances between rows to be multiples of: 16 bytes are read at once."""
-SCORES_A_BLOCK = 128
-"""Edges of a long row that are normalized at once."""
+SCORES_A_BLOCK, ROW_WARPS = 128, 4
+"""Edges of a long row that are normalized at once, and warps of the program that does so."""
 # Graphs that torch.compile captures of itself ("reduce-overhead") have copies of their inputs. `work_of` does not know
 # such lists, would deal out their rows and read numbers back, which nobody may while a graph is captured.
 TAGS = (torch.Tag.cudagraph_unsafe,)
@@ -241,7 +241,7 @@ class Job:
             if chunks.num_chunks > 0
         ]
 
-    def whole_rows(self, work: Work, block: int = SCORES_A_BLOCK) -> list[tuple[Form, Tensor]]:
+    def whole_rows(self, work: Work, block: int) -> list[tuple[Form, Tensor]]:
         """The rows of each level, hubs as a whole."""
         high, *low = forms_of(self.form)
         rows = [work.high_rows, *(level.rows for level in work.levels[1:])]
@@ -258,9 +258,9 @@ class Job:
         """Scores into weights, in place; that of all alike is the mean."""
         made, name = table_of(scores), self.high.normalizer
         name = "Softmax" if name == "Mean" else name
-        for form, rows in self.whole_rows(work):
+        for form, rows in self.whole_rows(work, SCORES_A_BLOCK):
             programs = ceiling(len(rows), form.rows)
-            launch(normalize_rows, programs, form, made, lists, rows, len(rows), warps=4, NORMALIZER=name)
+            launch(normalize_rows, programs, form, made, lists, rows, len(rows), warps=ROW_WARPS, NORMALIZER=name)
 
     def sums(self, work: Work, dim: int) -> Table | None:
         """A workspace for sums of hubs, where there are hubs."""
