@@ -244,7 +244,7 @@ def parted(scale: float) -> tuple[float, float]:
 
 def _finite(owner: str, name: str, value: Any) -> float:
     found = number(owner, name, value)
-    if not abs(found) <= sys.float_info.max:  # `math.isfinite` cannot be asked of a symbol of torch's compiler
+    if not abs(found) <= sys.float_info.max:  # `math.isfinite` takes no symbol of torch's compiler
         raise SettingError(f"{owner}: {name} must be a finite number, not {found}.")
     return found
 

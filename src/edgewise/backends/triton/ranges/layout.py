@@ -91,16 +91,14 @@ def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> 
 def kept_runs(neighborhood: Ranges, query: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor] | None:
     """First and one past the last key of every query, `(1, 1, query)`, where the neighborhood is known by its settings.
 
-    They are a dozen operations on a few numbers, which a device takes longer to be told of than to attend over a short
-    sequence. None where a neighborhood holds tensors; while a graph is traced or captured, whose memory they were; and
-    while a mode of torch may make other tensors than it seems.
+    They are a dozen operations on a few numbers, whose launches take longer than attention over a short sequence. None
+    where a neighborhood holds tensors; while a graph is traced or captured, whose memory they were; and while a mode of
+    torch may make other tensors than it seems.
     """
     device, kind = query.device, type(neighborhood)
     if kind not in (Full, Causal, Window) or type(query) not in PLAIN or is_traced():
         return None
-    if torch._C._len_torch_dispatch_stack():
-        return None
-    if is_captured(device):
+    if torch._C._len_torch_dispatch_stack() or is_captured(device):
         return None
     stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
     return _kept_runs(kind, tuple(vars(neighborhood).values()), num_queries, num_keys, device, stream)
@@ -119,8 +117,8 @@ def _kept_runs(
 
 
 def is_captured(device: torch.device) -> bool:
-    """Whether what a device is told now may become part of a graph, and its memory that of the graph: of a device that
-    is not the current one nobody knows."""
+    """Whether launches on a device may become part of a CUDA graph, and memory that of the graph; True for a device
+    that is not the current one, whose stream torch does not show."""
     is_current = device.type != "cuda" or device.index == torch.cuda.current_device()
     return not is_current or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())
 
