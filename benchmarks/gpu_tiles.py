@@ -45,7 +45,10 @@ TILES = [
     *changes(graphs__WARP=(256, 1024)),
 ]
 ADDED = changes(ranges__LEAN=(64, 0))
-ROWS = changes(operators__SCORES_A_BLOCK=(128, 512, 2048), operators__ROW_WARPS=(4, 8, 16))
+ROWS = [
+    *changes(operators__HUB_BLOCK=(1024, 2048, 4096), operators__HUB_WARPS=(8, 16)),
+    *changes(operators__ROW_NUMBERS=(64, 128, 256, 1024), operators__ROW_WARPS=(1, 4)),
+]
 CALLS: dict[str, tuple[str, str, list[Change]]] = {
     "a, dot": ("a", "dot, bf16", LISTS),
     "a, GATv2": ("a", "GATv2, bf16", LISTS),

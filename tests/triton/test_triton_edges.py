@@ -7,7 +7,7 @@ import torch
 from triton_cases import CHUNK, DEVICE, NORMALIZERS, RECEIVERS, SCORES, SENDERS, by_day, problem, solve
 
 from edgewise import Dot, Edges, Softmax, Sparsemax, attend, attention_weights, why
-from edgewise.backends.triton.edges import work
+from edgewise.backends.triton.edges import operators, work
 
 EVERYWHERE = ["dot", "gatv2"]
 """Scores that are tried with every normalizer; the others with two."""
@@ -21,8 +21,9 @@ PAIRS = [
 
 @pytest.fixture(autouse=True)
 def small_hubs(monkeypatch):
-    """Rows of more than 16 edges are hubs."""
+    """Rows of more than 16 edges are hubs, and are normalized in several blocks."""
     monkeypatch.setattr(work, "CHUNK", CHUNK)
+    monkeypatch.setattr(operators, "HUB_BLOCK", CHUNK)
 
 
 def assert_alike(found, wanted, within):

@@ -2,7 +2,8 @@
 
     backward_receivers  per receiver: scores and weights again, and their derivatives → dq, d bias, dk^e, dv^e, dvector
     backward_senders    per sender: the weights of its edges again, from what is stored of each receiver → dK, dV
-    delta_rows         what sparsemax and entmax subtract from the derivative of every weight of a row
+    delta_rows          what sparsemax and entmax subtract from the derivative of every weight of a row
+    merge_deltas        the same of hubs, from their parts
 
 Softmax subtracts Σ α dα, which is dO · o of the row: the first pass computes it and leaves it to the second, in
 `deltas`. Gradients go where there is a table for them; None where none is wanted.
@@ -243,15 +244,11 @@ def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_
 
 
 @triton.jit
-def delta_rows(operands, lists, chosen, count, rows, F: tl.constexpr):
-    """Σ g dα / Σ g of whole rows, g = 1[α > 0] for sparsemax and √α for entmax-1.5."""
+def delta_rows(operands, lists, chunks, rows, part_tops, part_bottoms, F: tl.constexpr):
+    """Σ g dα / Σ g of each piece's row, g = 1[α > 0] for sparsemax and √α for entmax-1.5; or a part of both sums."""
     operands, rows = Operands(*operands), Rows(*rows)
     group = tl.program_id(1)
-    at_row = tl.program_id(0) * F.rows + tl.arange(0, F.rows)
-    here = at_row < count
-    row = tl.load(chosen + at_row, mask=here, other=0)
-    begin = tl.load(lists.offsets + row, mask=here, other=0)
-    end = tl.load(lists.offsets + row + 1, mask=here, other=0)
+    row, begin, end, slot, here = chunk_of(chunks, tl.program_id(0), F)
     grad = for_edges(gathered(rows.grad_out, row, here, group, F.value_dim, F.value_width, F), F.block)
     top = tl.full((F.rows, F.heads), 0.0, tl.float32)
     bottom = tl.full((F.rows, F.heads), 0.0, tl.float32)
@@ -264,4 +261,24 @@ def delta_rows(operands, lists, chosen, count, rows, F: tl.constexpr):
         share = tl.sqrt(weight) if F.normalizer == "Entmax15" else tl.where(weight > 0.0, 1.0, 0.0)
         top += over_edges(share * d_weight, F.rows)
         bottom += over_edges(share, F.rows)
-    put_numbers(rows.deltas, row, here, group, top / tl.where(bottom > 0.0, bottom, 1.0), F)
+    put_numbers(rows.deltas, row, here & (slot < 0), group, top / tl.where(bottom > 0.0, bottom, 1.0), F)
+    if part_tops is not None:
+        part = here & (slot >= 0)
+        put_numbers(part_tops, slot, part, group, top, F)
+        put_numbers(part_bottoms, slot, part, group, bottom, F)
+
+
+@triton.jit
+def merge_deltas(part_tops, part_bottoms, hubs, hub_slots, deltas, F: tl.constexpr):
+    """The same of each hub, from its parts, in order; F.block of them at once."""
+    hub, group = tl.program_id(0), tl.program_id(1)
+    first, last = tl.load(hub_slots + hub), tl.load(hub_slots + hub + 1)
+    row = tl.load(hubs + hub) + tl.full((1,), 0, tl.int32)
+    top = tl.full((1, F.heads), 0.0, tl.float32)
+    bottom = tl.full((1, F.heads), 0.0, tl.float32)
+    for at in range(first, last, F.block):
+        slot = at + tl.arange(0, F.block)
+        there = slot < last
+        top += over_edges(numbers_of(part_tops, slot, there, group, F), 1)
+        bottom += over_edges(numbers_of(part_bottoms, slot, there, group, F), 1)
+    put_numbers(deltas, row, row >= 0, group, top / tl.where(bottom > 0.0, bottom, 1.0), F)

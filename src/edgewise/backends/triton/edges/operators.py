@@ -18,6 +18,7 @@ from edgewise.backends.triton.edges.backward import (
     backward_receivers,
     backward_senders,
     delta_rows,
+    merge_deltas,
 )
 from edgewise.backends.triton.edges.forward import Operands, Parts, forward, merge, normalize_rows, score_edges
 from edgewise.backends.triton.edges.layout import by_batch, forms_of, inputs_of, launch
@@ -39,8 +40,10 @@ MAX_PROGRAMS = 2048
 """Programs of a pass that sums something over all rows, each of which leaves one part."""
 MAX_UNIT = 16
 """Numbers that it is worth to know the distances between rows to be multiples of: 16 bytes are read at once."""
-SCORES_A_BLOCK, ROW_WARPS = 128, 4
-"""Edges of a long row that are normalized at once, and warps of the program that does so."""
+ROW_NUMBERS, ROW_WARPS = 128, 1
+"""Scores of a long row, of all heads of a program, that are normalized at once, and the warps of that program."""
+HUB_BLOCK, HUB_WARPS = 2048, 8
+"""The same of a hub, of which a program has one head: its walks over the row are what all others wait for."""
 # Graphs that torch.compile captures of itself ("reduce-overhead") have copies of their inputs. `work_of` does not know
 # such lists, would deal out their rows and read numbers back, which nobody may while a graph is captured.
 TAGS = (torch.Tag.cudagraph_unsafe,)
@@ -124,9 +127,7 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     rows = Common(Rows(*of_rows, table_of(deltas) if is_centered else None, lists[0]))
     operands, work, by_receiver = Common(job.operands), job.work(lists[0]), Common(Lists(*lists[:3]))
     if is_centered and job.given:
-        for form, chosen in job.whole_rows(work, job.high.block):
-            programs, number = ceiling(len(chosen), form.rows), len(chosen)
-            launch(delta_rows, programs, form, operands, by_receiver, chosen, number, rows)
+        job.put_deltas(work, operands, by_receiver, rows, table_of(deltas))
     if is_centered or needs[0] or any(needs[3:]):
         of_edges = inputs.edge_key, inputs.edge_value, inputs.bias
         shared = Shared(*(x is not None and x.shape[1] < num_heads for x in of_edges))
@@ -241,13 +242,6 @@ class Job:
             if chunks.num_chunks > 0
         ]
 
-    def whole_rows(self, work: Work, block: int) -> list[tuple[Form, Tensor]]:
-        """The rows of each level, hubs as a whole."""
-        high, *low = forms_of(self.form)
-        rows = [work.high_rows, *(level.rows for level in work.levels[1:])]
-        forms = high._replace(block=block), *low
-        return [(form, chosen) for form, chosen in zip(forms, rows, strict=True) if len(chosen)]
-
     def score(self, work: Work, lists: Common, scores: Tensor) -> None:
         """The score of every edge, by the caller's numbers."""
         for form, programs, chunks in self.deal(work):
@@ -258,9 +252,25 @@ class Job:
         """Scores into weights, in place; that of all alike is the mean."""
         made, name = table_of(scores), self.high.normalizer
         name = "Softmax" if name == "Mean" else name
-        for form, rows in self.whole_rows(work, SCORES_A_BLOCK):
+        high, *low = forms_of(self.form)
+        levels: list[tuple[Form, Tensor, int | None]] = [
+            (high._replace(heads=1, block=HUB_BLOCK), work.high_rows[: work.num_hubs], HUB_WARPS),
+            (high._replace(block=max(1, ROW_NUMBERS // high.heads)), work.high_rows[work.num_hubs :], ROW_WARPS),
+            *((form, level.rows, None) for form, level in zip(low, work.levels[1:], strict=True)),
+        ]
+        for form, rows, warps in levels:
             programs = ceiling(len(rows), form.rows)
-            launch(normalize_rows, programs, form, made, lists, rows, len(rows), warps=ROW_WARPS, NORMALIZER=name)
+            launch(normalize_rows, programs, form, made, lists, rows, len(rows), warps=warps, NORMALIZER=name)
+
+    def put_deltas(self, work: Work, operands: Common, lists: Common, rows: Common, deltas: Table) -> None:
+        """Δ of every row, where its weights were made beforehand; of hubs from their parts."""
+        tops, bottoms = self.numbers_of_parts(work)
+        for form, programs, chunks in self.deal(work):
+            parts = (None, None) if form.short else (tops, bottoms)
+            launch(delta_rows, programs, form, operands, lists, chunks, rows, *parts)
+        if tops is not None:
+            hubs = work.high_rows, work.hub_slots
+            launch(merge_deltas, work.num_hubs, self.high, tops, bottoms, *hubs, deltas)
 
     def sums(self, work: Work, dim: int) -> Table | None:
         """A workspace for sums of hubs, where there are hubs."""
@@ -273,8 +283,14 @@ class Job:
         sums = self.sums(work, dim)
         if sums is None or self.high.normalizer != "Softmax":
             return None if sums is None else Parts(sums, None, None)
-        row_max, row_sum = self.query.new_empty(2, work.num_slots, self.query.shape[1], dtype=torch.float32)
-        return Parts(sums, table_of(row_max), table_of(row_sum))
+        return Parts(sums, *self.numbers_of_parts(work))
+
+    def numbers_of_parts(self, work: Work) -> tuple[Table | None, Table | None]:
+        """A workspace for two numbers of each part and head, where there are hubs."""
+        if work.num_slots == 0:
+            return None, None
+        first, second = self.query.new_empty(2, work.num_slots, self.query.shape[1], dtype=torch.float32)
+        return table_of(first), table_of(second)
 
     def merge(self, work: Work, sums: Table | None, out: Table | None, *, of_keys: bool) -> None:
         """Adds the parts of each hub, where there are hubs."""
