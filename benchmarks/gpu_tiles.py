@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
+from math import fsum
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -199,8 +200,8 @@ def page(data: dict[str, Any]) -> str:
             if "failed" in times:
                 lines.append(f"| {change} | {times['failed']} |{' |' * len(kernels)}")
                 continue
-            sums = [sum(times.get(kernel, [])) for kernel in kernels]
-            lines.append(f"| {change} | {' | '.join(f'{x:,.0f}' for x in sums)} | {sum(sums):,.0f} |")
+            sums = [fsum(times.get(kernel, [])) for kernel in kernels]
+            lines.append(f"| {change} | {' | '.join(f'{x:,.0f}' for x in sums)} | {fsum(sums):,.0f} |")
         lines.append("")
     return "\n".join(lines)
 

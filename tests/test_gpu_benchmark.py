@@ -77,6 +77,16 @@ def test_everyone_computes_what_is_right_over_edges(graph, score, carries):
         assert case.difference((found[0] * torch.nan,)) == torch.inf
 
 
+@pytest.mark.parametrize("normalize", ["hardmax", "sparsemax", "entmax"])
+def test_other_normalizers_have_the_gradients_that_there_are(normalize):
+    case = case_of(Kind("a", 2, 4, "dot", "fp32", normalize=normalize), (OURS, PLAIN), "cpu", OPTIONS)
+    for name, make in case.make.items():
+        found = measure.computed(case, make(), BOTH)
+        assert len(found) == (2 if normalize == "hardmax" else 4)
+        assert case.difference(found) < 1e-4, name
+        assert case.difference((found[0], *(2 * grad for grad in found[1:]))) > 0.5
+
+
 @pytest.mark.parametrize("make", [dense_cases.additive, dense_cases.dispatched])
 def test_everyone_computes_what_is_right_over_all_pairs(make):
     peers = (OURS, PLAIN, EAGER) if make is dense_cases.additive else (OURS, SDPA)

@@ -34,7 +34,7 @@ class Case:
     make: Mapping[str, Callable[[], Run]]
     """By name, ours first: makes the attention alone, projections and index structures made before."""
     leaves: dict[str, Tensor]
-    """What gradients are taken with respect to."""
+    """What a call is given; gradients are taken with respect to those that require one."""
     cotangent: Tensor
     """What the gradient of the output is, in the backward pass."""
     difference: Callable[[Results], float]
@@ -48,13 +48,17 @@ class Case:
     floors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Bytes that must move, for each mode: `gathered`, every gather from memory; `once`, every tensor once."""
 
+    def differentiated(self) -> list[Tensor]:
+        """What gradients are taken with respect to."""
+        return [x for x in self.leaves.values() if x.requires_grad]
+
     def held_bytes(self, mode: str) -> dict[str, int]:
         """Bytes of what a call is given, and of what it returns."""
-        leaves = sum(map(num_bytes, self.leaves.values()))
+        leaves, grads = (sum(map(num_bytes, found)) for found in (self.leaves.values(), self.differentiated()))
         given, returned = leaves + self.given_bytes, num_bytes(self.cotangent)
         return {
             "inputs": given + (num_bytes(self.cotangent) if mode == BOTH else 0),
-            "outputs": returned + (leaves if mode == BOTH else 0),
+            "outputs": returned + (grads if mode == BOTH else 0),
         }
 
 

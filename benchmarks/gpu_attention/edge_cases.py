@@ -119,6 +119,8 @@ def _leaves(kind: Kind, graph: Graph) -> dict[str, Tensor]:
     names = ("query", "key", "value") if kind.score == "dot" else ("query", "key")
     shape = kind.heads, kind.dim
     leaves = {name: _numbers((graph.num_nodes, *shape), kind, random).requires_grad_() for name in names}
+    if kind.normalize == "hardmax":  # of which scores have no gradient
+        leaves = {name: x.requires_grad_(name == "value") for name, x in leaves.items()}
     if kind.score == "gatv2":
         leaves["vector"] = nn.Parameter(_numbers((1, *shape), kind, random))
     if kind.carries == "bias":

@@ -30,7 +30,7 @@ def difference_of(graph: Graph, leaves: dict[str, Tensor], cotangent: Tensor, at
     def difference(results: Results) -> float:
         if not known:
             known.extend(_known(graph, leaves, cotangent, attention))
-        by_name = dict(zip(["output", *leaves], results))
+        by_name = dict(zip(["output", *_differentiated(leaves)], results))
         worst = 0.0
         for name, places, right in known:
             if name in by_name:
@@ -60,17 +60,24 @@ def _known(
         len(senders), len(receivers),
     )  # fmt: skip
     places = {"query": receivers, "bias": edge, "features": edge, "vector": slice(None)}
-    parts = {name: leaf.detach()[places.get(name, senders)].double().requires_grad_() for name, leaf in leaves.items()}
-    out = attention(parts, small, "gather")
-    grads = torch.autograd.grad(out, list(parts.values()), cotangent[receivers].double())
+    parts = {
+        name: leaf.detach()[places.get(name, senders)].double().requires_grad_(leaf.requires_grad)
+        for name, leaf in leaves.items()
+    }
+    out, wanted = attention(parts, small, "gather"), _differentiated(parts)
+    grads = torch.autograd.grad(out, list(wanted.values()), cotangent[receivers].double())
     of_senders = torch.searchsorted(senders, chosen)
     known = [("output", receivers, out.detach())]
-    for name, grad in zip(parts, grads):
+    for name, grad in zip(wanted, grads):
         if name in ("query", "bias", "features"):
             known.append((name, places[name], grad))
         elif name != "vector":
             known.append((name, chosen, grad[of_senders]))
     return known
+
+
+def _differentiated(leaves: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
 
 
 def _marked(nodes: Tensor, num_nodes: int) -> Tensor:

@@ -76,12 +76,12 @@ def replayed(case: Case, peers: tuple[str, ...], record: dict[str, Any], device:
 
 
 def computed(case: Case, run: Run, mode: str) -> Results:
-    """The output and, for both passes, the gradient of every leaf."""
+    """The output and, for both passes, the gradient of every leaf that requires one."""
     if mode == FORWARD:
         with torch.no_grad():
             return (run(),)
     out = run()
-    return out, *torch.autograd.grad(out, list(case.leaves.values()), case.cotangent)
+    return out, *torch.autograd.grad(out, case.differentiated(), case.cotangent)
 
 
 def attempted(call: Callable[[], Any], device: Cuda) -> tuple[Any, str]:
