@@ -34,8 +34,6 @@ from edgewise.operator import define_with_gradient
 
 GIVEN = ("Hardmax", "Sparsemax", "Entmax15")
 """Normalizers that see a whole row before they weigh one edge: their weights, a number an edge and head, are stored."""
-PIECES_OF_GIVEN = 2
-"""How many times as long their pieces of hubs are, so that the parts take less memory beside the stored weights."""
 CENTERED = ("Softmax", "Sparsemax", "Entmax15")
 """Normalizers whose derivative subtracts a number of the row."""
 MAX_PROGRAMS = 2048
@@ -233,7 +231,7 @@ class Job:
 
     def work(self, offsets: Tensor) -> Work:
         """The rows that are bound by these offsets, dealt out to programs of this call's forms."""
-        return work_of(offsets, self.lows, PIECES_OF_GIVEN if self.given else 1)
+        return work_of(offsets, self.lows)
 
     def deal(self, work: Work, halves: bool = False) -> list[tuple[Form, int, Common]]:
         """For each level how it is compiled, see `forms_of`, how many programs take it, and its chunks."""

@@ -70,16 +70,15 @@ class Work:
         return replace(self, levels=tuple(levels), high_rows=high_rows, hub_slots=hub_slots)
 
 
-def work_of(offsets: Tensor, lows: tuple[int, ...], pieces: int = 1) -> Work:
+def work_of(offsets: Tensor, lows: tuple[int, ...]) -> Work:
     """The chunks of the rows that `offsets` bound; made once and cached as long as the offsets live.
 
-    A piece has so many times CHUNK edges at most. Rows of a plan that was made on the CPU are dealt out there: on the
-    device a few numbers would have to be read back.
+    Rows of a plan that was made on the CPU are dealt out there: on the device a few numbers would have to be read back.
     """
     made = _made.setdefault(offsets, {})
-    if (lows, pieces) not in made:
-        made[lows, pieces] = deal(at_home(offsets), lows, pieces * CHUNK).to(offsets.device)
-    return made[lows, pieces]
+    if lows not in made:
+        made[lows] = deal(at_home(offsets), lows, CHUNK).to(offsets.device)
+    return made[lows]
 
 
 _made: WeakIdKeyDictionary = WeakIdKeyDictionary()
