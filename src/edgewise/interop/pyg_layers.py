@@ -28,6 +28,7 @@ from edgewise.interop.pyg_edges import (
     pair_edges,
 )
 from edgewise.layers.feature import weighted_sum
+from edgewise.layers.heads import products_with_heads
 from edgewise.neighborhood import Edges
 from edgewise.score import GAT, GATv2, ScaledDot
 
@@ -143,14 +144,12 @@ def _require_plain(layer: Any, x: Any, edge_index: Any) -> None:
 def _gat(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, size: Any, wants_weights: Any) -> Any:
     dropout = _dropout(layer, wants_weights)
     source, target = _two(x, 2)
-    if layer.lin is not None:
-        rows = _heads(layer, layer.lin(source))
-        pair = rows, rows if target is source else None if target is None else _heads(layer, layer.lin(target))
-    else:
-        pair = (
-            _heads(layer, layer.lin_src(source)),
-            None if target is None else _heads(layer, layer.lin_dst(target)),
-        )
+    of_source, of_target = (layer.lin, layer.lin) if layer.lin is not None else (layer.lin_src, layer.lin_dst)
+    at_source, at_target = _heads(layer, of_source(source)), None
+    if target is not None:
+        is_same = target is source and of_target is of_source
+        at_target = at_source if is_same else _heads(layer, of_target(target))
+    pair = at_source, at_target
     key, query = _node_scores(layer, pair)
     edges, num_loops = attention_edges(layer, edge_index, pair, size)
     edge_key = None
@@ -177,10 +176,7 @@ def _node_scores(layer: Any, pair: tuple[Tensor, Rows]) -> tuple[Tensor, Rows]:
     source, target = pair
     heads = layer.heads
     if source is target and heads <= MAX_HEADS_AT_ONCE:  # as one product of matrices: no table (node, head, dim) more
-        vectors = torch.cat([layer.att_src, layer.att_dst]).unsqueeze(-1)  # (2, head, dim, 1)
-        blocks = vectors * torch.eye(heads, dtype=vectors.dtype, device=vectors.device).unsqueeze(1)
-        scores = source.flatten(1) @ blocks.permute(1, 2, 0, 3).reshape(-1, 2 * heads)
-        key, query = scores.t().unsqueeze(-1).chunk(2)
+        key, query = products_with_heads(source.flatten(1), torch.cat([layer.att_src, layer.att_dst]))
         return key, query
     key = (source * layer.att_src).sum(-1).t().unsqueeze(-1)
     return key, None if target is None else (target * layer.att_dst).sum(-1).t().unsqueeze(-1)

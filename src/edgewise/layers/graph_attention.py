@@ -14,7 +14,7 @@ from edgewise.layers.convolution import spread_evenly
 from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureLinear, Nodes, Pair
 from edgewise.layers.given import pair_of, refuse_pair, require_nodes, two
-from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
+from edgewise.layers.heads import attend_and_record, join_heads, products_with_heads, require_multiple, split_heads
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Full, GivenNeighborhood, edges_of
 from edgewise.normalize import Normalize, Sigmoid
@@ -149,11 +149,8 @@ class GraphAttention(nn.Module):
             pairs = (query, self.vector), (key, self.key_vector)
             found = [(rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in pairs]
             return found[0], found[1]
-        # One product for all heads, with a block a head: torch sums so few numbers slowly.
-        vectors = torch.stack([self.vector, self.key_vector], -1).unsqueeze(-1)
-        blocks = (vectors * torch.eye(self.num_heads, device=rows.device)[:, None, None]).to(rows.dtype)
-        both = (rows @ blocks.reshape(rows.shape[-1], -1)).unflatten(-1, (2, self.num_heads)).movedim(-1, -3)
-        return both[..., :1], both[..., 1:]
+        at_query, at_key = products_with_heads(rows, torch.stack([self.vector, self.key_vector]))
+        return at_query, at_key
 
     def _projected(self, source: Nodes, target: Nodes) -> tuple[Tensor, Tensor]:
         """Queries and keys, heads side by side."""

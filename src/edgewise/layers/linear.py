@@ -5,6 +5,7 @@ torch brings too, takes them on all. `benchmarks/products.py` compares the two.
 """
 
 import platform
+import re
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,8 @@ WORTH_A_COPY = 128
 """Size of rows from which on the time saved is more than a copy of the output takes."""
 PLAIN = (Tensor, nn.Parameter)
 """Kinds of tensors that hold their numbers themselves: not those of tracers, or of several processes together."""
+WIDE_FAMILY = 26
+"""Of AMD's processors, from which on one computes 512 bits at once."""
 PARTS = 8
 """oneDNN compiles code for each number of rows that it meets, which takes as long as some products. It gets the largest
 multiple of a power of two that is a sixteenth to an eighth of the rows, torch the rest: so few numbers are met."""
@@ -71,14 +74,31 @@ def _may_be_onednn(*tensors: Tensor | None) -> bool:
 
 @cache
 def is_onednn_faster() -> bool:
-    """Whether torch multiplies with MKL, and MKL with half the width of this processor's instructions."""
+    """Whether torch multiplies with MKL, and MKL with half the width of this processor's instructions.
+
+    Those of AMD compute 512 bits at once from family 26 on (Zen 5); before, such an instruction took two steps.
+    """
     if not torch.backends.mkl.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
-    return torch.backends.cpu.get_cpu_capability() == "AVX512" and "AuthenticAMD" in _processor()
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return False
+    return amd_family(_processor()) >= WIDE_FAMILY
+
+
+def amd_family(processor: str) -> int:
+    r"""The family of a processor of AMD by what the system says of it, and 0 of others.
+
+    >>> amd_family("vendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2")
+    26
+    >>> amd_family("vendor_id\t: GenuineIntel\ncpu family\t: 6"), amd_family("AMD64 Family 25 Model 17, AuthenticAMD")
+    (0, 25)
+    """
+    found = re.search(r"family\s*:?\s*(\d+)", processor, re.IGNORECASE) if "AuthenticAMD" in processor else None
+    return int(found[1]) if found else 0
 
 
 def _processor() -> str:
-    """What the system says of the processor, its vendor among it."""
+    """What the system says of the processor, its vendor and family among it."""
     with suppress(OSError), Path("/proc/cpuinfo").open() as lines:
         return lines.read(4096)
     return platform.processor()
