@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cpu_attention.machine import ALLOCATOR
 
@@ -29,7 +30,7 @@ def restart_with_allocator(keeps_memory: bool = True) -> None:
 
 def in_child(
     task: str, command: str = str(COMMAND), settings: Mapping[str, str] | None = None, **request: object
-) -> dict:
+) -> Any:
     """What a task of `tasks`, or of another command, finds in a fresh process.
 
     Its allocator is the default one, unless environment variables among `settings` say otherwise.
@@ -45,7 +46,7 @@ def in_child(
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def answer(result: dict) -> None:
+def answer(result: object) -> None:
     """Hand a result to the parent: the last line that the child prints."""
     print(json.dumps(result))
 

@@ -19,6 +19,7 @@ from edgewise.backends.numba.edges_backward import (
     backward_receivers,
     backward_senders,
 )
+from edgewise.backends.numba.edges_backward_narrow import backward_keys, backward_values
 from edgewise.backends.numba.simd import WIDE, WIDTH
 from edgewise.backends.numba.tables import (
     Absent,
@@ -86,17 +87,27 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     vector_parts = torch.zeros(chunks, 0 if vector is None else vector.numel(), dtype=job.dtype)
     num_saved = 2 * job.call.sizes.lanes * len(by_receiver.edges)
     saves = not of_values_only and num_saved * stats.element_size() <= MAX_SAVED_BYTES
-    saved = table_of(stats.new_empty(len(by_receiver.edges), 2 * job.call.sizes.lanes) if saves else None, None, stats)
-    deltas = stats.new_empty(0 if saves else stats.shape[0], stats.shape[2])
-    rows = Rows(array_of(stats), array_of(deltas), saved, table_of(grad_out))
+    num_edges, lanes = len(by_receiver.edges), job.call.sizes.lanes
+    is_narrow = job.call.sizes.key_dim == 1 and not saves and not of_values_only
+    saved = table_of(stats.new_empty(num_edges, 2 * lanes) if saves else None, None, stats)
+    products = table_of(stats.new_empty(num_edges, lanes) if is_narrow else None, None, stats)
+    deltas = stats.new_empty(0 if saves or is_narrow else stats.shape[0], stats.shape[2])
+    rows = Rows(array_of(stats), array_of(deltas), saved, products, table_of(grad_out))
+    if is_narrow:
+        of_value = table_of(grads[2])
+        backward_values.run(sender_chunks, job.call, by_sender, sender_chunks, job.operands, rows, of_value)
     if of_values_only:  # which need the weights alone, and no δ
         deltas.zero_()
     else:
         to_edges = table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]), table_of(grads[5])
         gradients = ReceiverGradients(table_of(grads[0]), *to_edges, array_of(vector_parts), rows_a_chunk)
         backward_receivers.run(chunks, job.call, by_receiver, chunks, job.operands, rows, gradients)
-    to_senders = SenderGradients(table_of(grads[1]), table_of(grads[2]))
-    backward_senders.run(sender_chunks, job.call, by_sender, sender_chunks, job.operands, rows, to_senders)
+    if is_narrow:
+        of_key = table_of(grads[1])
+        backward_keys.run(sender_chunks, job.call, by_sender, sender_chunks, job.operands, rows, of_key)
+    else:
+        to_senders = SenderGradients(table_of(grads[1]), table_of(grads[2]))
+        backward_senders.run(sender_chunks, job.call, by_sender, sender_chunks, job.operands, rows, to_senders)
     if copies > 1:
         grads[3:] = [x.unflatten(0, (copies, -1)).sum(0) if x.numel() else x for x in grads[3:]]
     grads.append(stats.new_empty(0) if vector is None else vector_parts.sum(0).view_as(vector))

@@ -4,7 +4,8 @@
     backward_senders   per sender: the weights of its edges again, from a, b and Δ of each receiver → dK, dV
 
 Where edges are few, the first pass saves weight and d_score of each for the second, which has half of its work then;
-where they are many, that would be most of the memory of a call.
+where they are many, that would be most of the memory of a call. Where scores are made of one number a head, a pass of
+`edges_backward_narrow` comes before the first then, and one takes the place of the second.
 
 What is summed over all rows (the vector of a score) is summed for each chunk of work and then over the chunks in order;
 the chunks do not depend on the number of threads.
@@ -18,7 +19,7 @@ from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edges import biased, drop, put_all_factors
 from edgewise.backends.numba.heads import heads_of, load_heads, spread, store_heads, width_of
 from edgewise.backends.numba.normalize import Column, d_score_of, delta_of, weigh
-from edgewise.backends.numba.pairs import put_scores_and_products
+from edgewise.backends.numba.pairs import put_narrow_scores, put_scores_and_products
 from edgewise.backends.numba.score import d_raw_of, has_vector, toward_key, toward_query, toward_vector, vector_of
 from edgewise.backends.numba.simd import WIDE, WIDTH, fill, fma, get, keep_alive, load, pointer, prefetch, store, stream
 from edgewise.backends.numba.tables import (
@@ -107,6 +108,16 @@ def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: 
 
 
 @inlined
+def load_products(sizes: Any, lists: Any, begin: int, count: int, products: Any, found: Any) -> None:
+    """The products of a run of edges, into scratch."""
+    for e in range(count):
+        prefetch(products.data, get(lists.edges, min(begin + e + AHEAD, lists.last)) * products.stride)
+        at = get(lists.edges, begin + e) * products.stride
+        for group in range(0, sizes.lanes, WIDTH):
+            store(found, e * sizes.lanes + group, load(products.data, at + group))
+
+
+@inlined
 def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out: Any, grad: Any,
                          none: Any) -> None:  # fmt: skip
     """dv^e = α dO of one edge, added up where heads share it."""
@@ -128,6 +139,8 @@ class Rows(NamedTuple):
     """δ, `(receiver, lane)`: from the first pass to the second where nothing is saved."""
     saved: Table | Absent
     """d_score and weight of each edge, `(edge, 2 lanes)`, where they are saved."""
+    products: Table | Absent
+    """dO · (v + v^e) of each edge, `(edge, lane)`, where an earlier pass made them; d_score takes their place."""
     grad_out: Table | Absent
 
 
@@ -160,6 +173,7 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
     query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), places(lists)
     edge_key, edge_value, bias = source(operands.edge_key), source(operands.edge_value), source(operands.bias)
     grad_out, saved, grad_query = source(rows.grad_out), source(rows.saved), source(gradients.query)
+    products = source(rows.products)
     grad_edge_key, grad_edge_value = source(gradients.edge_key), source(gradients.edge_value)
     grad_bias = source(gradients.bias)
     drops, vector_width = dropout.rate > 0.0, sizes.heads * sizes.key_dim if has_vector(score) else 0
@@ -180,10 +194,14 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
             prefetch_next(query, row)
             prefetch_next(grad_out, row)
             own, own_grad = row_of(query, row, query_scratch), row_of(grad_out, row, grad_scratch)
-            put_scores_and_products(
-                score, sizes, lists, begin, count, own, key, edge_key, own_grad, value, edge_value, False,
-                scores, d_scores, parts, none,
-            )  # fmt: skip
+            if products.there:
+                put_narrow_scores(score, sizes, lists, begin, count, own, key, edge_key, False, scores)
+                load_products(sizes, lists, begin, count, products, d_scores)
+            else:
+                put_scores_and_products(
+                    score, sizes, lists, begin, count, own, key, edge_key, own_grad, value, edge_value, False,
+                    scores, d_scores, parts, none,
+                )  # fmt: skip
             if drops:
                 put_all_factors(sizes, lists, begin, count, dropout, factors)
                 drop(sizes, d_scores, factors, count)
@@ -197,7 +215,7 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
             for group in range(0, lanes, WIDTH):
                 weight_column = Column(weights, group, lanes, count, zero, zero, False)
                 delta = delta_of(normalizer, weight_column, Column(d_scores, group, lanes, count, zero, zero, False))
-                if not saved.there:
+                if not saved.there and not products.there:
                     store(deltas, row * lanes + group, delta)
                 for e in range(count):
                     at = e * lanes + group
@@ -214,6 +232,11 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
                     for group in range(0, lanes, WIDTH):
                         store(saved.data, at + group, load(d_scores, e * lanes + group))
                         store(saved.data, at + lanes + group, load(weights, e * lanes + group))
+            if products.there:
+                for e in range(count):
+                    at = get(lists.edges, begin + e) * products.stride
+                    for group in range(0, lanes, WIDTH):
+                        store(products.data, at + group, load(d_scores, e * lanes + group))
             if edge_value.there:
                 for e in range(count):
                     edge = get(lists.rows, begin + e) + shift
