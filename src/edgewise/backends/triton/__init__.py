@@ -16,7 +16,7 @@ from torch import Tensor
 from edgewise.backends import kernels
 from edgewise.backends.call import Call
 from edgewise.backends.lower import lower, straight_through
-from edgewise.backends.triton.sizes import ceiling, power_of_two
+from edgewise.backends.triton.sizes import CHANNELS, MAX_GROUPS, ceiling, power_of_two
 from edgewise.neighborhood import Edges
 from edgewise.normalize import Hardmax
 
@@ -26,8 +26,6 @@ DEVICES = ("cuda",)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 MAX_FEATURES = 256
 """Features of a head."""
-MAX_GROUPS = 65_535
-"""Groups of heads, of all members of a batch, over edges: a device takes no more on the second axis of a grid."""
 MAX_TOP = 64
 """Weights of a query over ranges that are held as its strongest."""
 
@@ -51,7 +49,7 @@ def _heads_beyond(call: Call, widest: int) -> int:
     most = 1 if call.bias is None else call.bias.shape[:-1].numel()
     for x in tensors:  # torch 2.11 cannot trace `prod` of a generator
         most *= 1 if x is None else x.shape[:-2].numel()
-    at_once = MAX_FEATURES // power_of_two(widest)
+    at_once = max(1, CHANNELS // power_of_two(widest))
     if ceiling(most, at_once) <= MAX_GROUPS:  # the product of all is at least what they make together, and known soon
         return 0
     return call.batch_size if ceiling(call.batch_size, at_once) > MAX_GROUPS else 0

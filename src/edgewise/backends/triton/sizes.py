@@ -2,6 +2,11 @@
 
 MAX_REGISTERS = 255
 """Of a thread: as many as it can have."""
+CHANNELS = 128
+"""Channels that a program over edges holds of each edge: those of one warp, whose threads need not meet in shared
+memory. Heads beyond them are for other programs."""
+MAX_GROUPS = 65_535
+"""Groups of heads over edges, of all members of a batch: a device takes no more on the second axis of a grid."""
 
 
 def power_of_two(number: int) -> int:

@@ -10,13 +10,10 @@ from edgewise.backends.formula import EdgeInputs
 from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.edges.tiles import Form
 from edgewise.backends.triton.launch import start
-from edgewise.backends.triton.sizes import ceiling, is_padded, power_of_two
+from edgewise.backends.triton.sizes import CHANNELS, ceiling, is_padded, power_of_two
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.checks import broadcast_shape
 
-CHANNELS = 128
-"""Channels that a program holds of each edge: those of one warp, whose threads need not meet in shared memory. Heads
-beyond them are for other programs."""
 WARP = 128
 """Channels for each warp of a program. Programs are small: many of them wait for memory at the same time."""
 NUMBERS = 1024

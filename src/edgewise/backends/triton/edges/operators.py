@@ -29,7 +29,7 @@ from edgewise.backends.triton.graphs import kernels
 from edgewise.backends.triton.graphs.launch import launch_graphs, packing_for
 from edgewise.backends.triton.graphs.work import Packing
 from edgewise.backends.triton.launch import Common
-from edgewise.backends.triton.sizes import ceiling
+from edgewise.backends.triton.sizes import MAX_GROUPS, ceiling
 from edgewise.operator import define_with_gradient
 
 GIVEN = ("Hardmax", "Sparsemax", "Entmax15")
@@ -253,8 +253,9 @@ class Job:
         made, name = table_of(scores), self.high.normalizer
         name = "Softmax" if name == "Mean" else name
         high, *low = forms_of(self.form)
+        alone = 1 if high.num_heads <= MAX_GROUPS else high.heads
         levels: list[tuple[Form, Tensor, int | None]] = [
-            (high._replace(heads=1, block=HUB_BLOCK), work.high_rows[: work.num_hubs], HUB_WARPS),
+            (high._replace(heads=alone, block=HUB_BLOCK), work.high_rows[: work.num_hubs], HUB_WARPS),
             (high._replace(block=max(1, ROW_NUMBERS // high.heads)), work.high_rows[work.num_hubs :], ROW_WARPS),
             *((form, level.rows, None) for form, level in zip(low, work.levels[1:], strict=True)),
         ]
