@@ -5,6 +5,7 @@ import torch
 
 from cases import HEADS, KEY_DIM, all_normalizers, all_scores, named
 from edgewise import (
+    GAT,
     Additive,
     Causal,
     Constant,
@@ -20,6 +21,7 @@ from edgewise import (
 )
 from edgewise.backends.numba import edge_operators
 from edgewise.backends.numba.tables import TiledSizes
+from edgewise.neighborhood import EdgeRows
 from edgewise.neighborhood import plan as plan_module
 from numba_cases import FORMS, assert_like_reference, draw, generator, neighborhood_of, random_edges, run
 
@@ -226,3 +228,33 @@ def test_gradients_are_the_same_bits_whether_weights_are_kept_or_computed_again(
     for one, other in zip(kept, gradients(), strict=True):
         assert (one is None) == (other is None)
         assert one is None or torch.equal(one, other)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("num_heads", [1, 5, 8])
+def test_one_wide_gather_an_edge_gives_the_same_bits_as_two(num_heads, dtype, threads, monkeypatch):
+    """Scores of one number a head over many edges in many chunks: a hub, rows that edges share, weights dropped."""
+    senders, receivers = torch.randint(70, (2, 1500), generator=generator(1))
+    receivers[:600] = 3
+    edges, rows = Edges(senders, receivers, 70, 70), EdgeRows(torch.randint(40, (1500,), generator=generator(2)), 40)
+    shapes = {"query": (70, 16), "key": (70, 16), "value": (70, 24)}
+    carried = {"edge_key": (40, 16), "edge_value": (40, 24)}
+    tensors = {name: draw(num_heads, *shape, dtype=dtype, seed=seed) for seed, (name, shape) in
+               enumerate((shapes | carried).items())}  # fmt: skip
+    tensors["bias"] = draw(num_heads, 40, dtype=dtype, seed=7)
+    vectors = [draw(num_heads, 16, dtype=dtype, seed=seed) for seed in (8, 9)]
+    monkeypatch.setattr(edge_operators, "CHUNK", 2000)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+
+    def gradients():
+        torch.manual_seed(0)
+        parts = {"score": GAT(*vectors), "edge_rows": rows, "dropout": 0.2}
+        out = attend(**tensors, neighborhood=edges, **parts, backend="numba")
+        return torch.autograd.grad(out.float().square().sum(), [*tensors.values(), *vectors])
+
+    kept = gradients()
+    monkeypatch.setattr(edge_operators, "MAX_SAVED_BYTES", 0)
+    for wide in (2**30, 0):
+        monkeypatch.setattr(edge_operators, "WIDE_ROW", wide)
+        assert all(torch.equal(one, other) for one, other in zip(kept, gradients(), strict=True))

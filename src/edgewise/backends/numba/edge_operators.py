@@ -40,6 +40,8 @@ MAX_CHUNKS = 64
 MAX_SAVED_BYTES = 2**24
 """Of weights and d_score, two numbers an edge and head, up to which they are saved from one backward pass to the next.
 """
+WIDE_ROW = 16
+"""Features of a row of values for each lane from which on one gather less is worth three passes instead of two."""
 
 
 def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
@@ -88,7 +90,7 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     num_saved = 2 * job.call.sizes.lanes * len(by_receiver.edges)
     saves = not of_values_only and num_saved * stats.element_size() <= MAX_SAVED_BYTES
     num_edges, lanes = len(by_receiver.edges), job.call.sizes.lanes
-    is_narrow = job.call.sizes.key_dim == 1 and not saves and not of_values_only
+    is_narrow = not saves and not of_values_only and gathers_once(job.call.sizes)
     saved = table_of(stats.new_empty(num_edges, 2 * lanes) if saves else None, None, stats)
     products = table_of(stats.new_empty(num_edges, lanes) if is_narrow else None, None, stats)
     deltas = stats.new_empty(0 if saves or is_narrow else stats.shape[0], stats.shape[2])
@@ -112,6 +114,12 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         grads[3:] = [x.unflatten(0, (copies, -1)).sum(0) if x.numel() else x for x in grads[3:]]
     grads.append(stats.new_empty(0) if vector is None else vector_parts.sum(0).view_as(vector))
     return [x if own is None else x.to(own.dtype) for x, own in zip(grads, (*tensors, vector), strict=True)]
+
+
+def gathers_once(sizes: Any) -> bool:
+    """Whether the backward pass over many edges gathers dO alone: that of values would take longer than to write and
+    read a number a lane for each edge."""
+    return sizes.key_dim == 1 and sizes.heads * sizes.value_dim >= WIDE_ROW * sizes.lanes
 
 
 def edges_formula(inputs: EdgeInputs) -> Tensor:
