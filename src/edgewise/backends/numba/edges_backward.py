@@ -5,7 +5,7 @@
 
 Where edges are few, the first pass saves weight and d_score of each for the second, which has half of its work then;
 where they are many, that would be most of the memory of a call. Where scores are made of one number a head and rows
-of values are wide, a pass of `edges_backward_narrow` comes before the first then, and one takes the place of the second.
+of values are wide, a pass of `edges_backward_narrow` comes before the first then, and one stands for the second.
 
 What is summed over all rows (the vector of a score) is summed for each chunk of work and then over the chunks in order;
 the chunks do not depend on the number of threads.
