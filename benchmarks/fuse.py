@@ -228,7 +228,7 @@ def measured(name: str, quick: bool, threads: int) -> dict[str, Any]:
     models = pair_of(example, inputs)
     found: dict[str, Any] = {
         "facts": {"nodes": len(inputs.x), "edges": inputs.edge_index.shape[1], "features": inputs.x.shape[1]},
-        "asked": {"speed": example.speed, "memory": example.memory},
+        "goals": {"speed": example.speed, "memory": example.memory},
         "largest_difference": agree(as_case(models, inputs)),
     }
     assert not fuse_report(models[OURS]).fallbacks
@@ -307,7 +307,7 @@ def table(data: dict[str, Any]) -> str:
 def _rows(part: dict[str, Any]) -> list[str]:
     if "left_out" in part:
         return [f"left out: {part['left_out']}"]
-    goals, sizes, memory = part["asked"], part["facts"], part["step_mib"]
+    goals, sizes, memory = part["goals"], part["facts"], part["step_mib"]
     share, goal = memory[OURS] / max(memory[BEFORE], 1e-9), goals["memory"]
     rest = [f"{memory[BEFORE]:,}", f"{memory[OURS]:,}", f"{share:.0%}"]
     rest += ["" if goal is None else f"≤ 1/{goal}, {_verdict(share <= 1 / goal)}"]

@@ -38,8 +38,8 @@ def join_heads(heads: Tensor) -> Tensor:
 def products_with_heads(x: Tensor, vectors: Tensor) -> Tensor:
     """a_h · x_h of every head, `(kind, *batch, head, node, 1)`, in one product of matrices with a block a head.
 
-    torch sums so few numbers slowly. And the vectors lie in rows: for a matrix of as many columns, of which there are
-    few, the gradient takes MKL eight times as long.
+    torch sums so few numbers slowly. The vectors lie in rows, because MKL is slow at the gradient of a matrix with few
+    columns.
 
     Args:
         x: `(*batch, node, head · dim)`.

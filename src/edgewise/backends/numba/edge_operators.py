@@ -41,7 +41,8 @@ MAX_SAVED_BYTES = 2**24
 """Of weights and d_score, two numbers an edge and head, up to which they are saved from one backward pass to the next.
 """
 WIDE_ROW = 16
-"""Features of a row of values for each lane from which on one gather less is worth three passes instead of two."""
+"""Features of values for each lane from which on three backward passes that gather one wide row an edge are faster
+than two that gather two: chosen by `benchmarks/narrow_scores.py`."""
 
 
 def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
@@ -87,9 +88,8 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     rows_a_chunk = len(of_edges[0]) if of_edges and are_shared(inputs.lists) else 0
     grads += [torch.zeros(0 if x is None else (copies * len(x), *x.shape[1:]), dtype=stats.dtype) for x in inputs[3:6]]
     vector_parts = torch.zeros(chunks, 0 if vector is None else vector.numel(), dtype=job.dtype)
-    num_saved = 2 * job.call.sizes.lanes * len(by_receiver.edges)
-    saves = not of_values_only and num_saved * stats.element_size() <= MAX_SAVED_BYTES
     num_edges, lanes = len(by_receiver.edges), job.call.sizes.lanes
+    saves = not of_values_only and 2 * lanes * num_edges * stats.element_size() <= MAX_SAVED_BYTES
     is_narrow = not saves and not of_values_only and gathers_once(job.call.sizes)
     saved = table_of(stats.new_empty(num_edges, 2 * lanes) if saves else None, None, stats)
     products = table_of(stats.new_empty(num_edges, lanes) if is_narrow else None, None, stats)
@@ -117,8 +117,8 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
 
 
 def gathers_once(sizes: Any) -> bool:
-    """Whether the backward pass over many edges gathers dO alone: that of values would take longer than to write and
-    read a number a lane for each edge."""
+    """Whether the backward pass over many edges gathers dO alone, because gathering values too takes longer than
+    writing and reading one number a lane for each edge."""
     return sizes.key_dim == 1 and sizes.heads * sizes.value_dim >= WIDE_ROW * sizes.lanes
 
 

@@ -109,7 +109,7 @@ def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: 
 
 @inlined
 def load_products(sizes: Any, lists: Any, begin: int, count: int, products: Any, found: Any) -> None:
-    """The products of a run of edges, into scratch."""
+    """The products of a run of edges, or what took their place, into scratch."""
     for e in range(count):
         prefetch(products.data, get(lists.edges, min(begin + e + AHEAD, lists.last)) * products.stride)
         at = get(lists.edges, begin + e) * products.stride

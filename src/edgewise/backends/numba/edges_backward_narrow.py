@@ -12,7 +12,7 @@ import numpy as np
 
 from edgewise.backends.numba.compiled import kernel
 from edgewise.backends.numba.edges import biased, drop, put_all_factors
-from edgewise.backends.numba.edges_backward import clear, copy, narrow_sender_sums, sender_sums
+from edgewise.backends.numba.edges_backward import clear, copy, load_products, narrow_sender_sums, sender_sums
 from edgewise.backends.numba.normalize import weigh
 from edgewise.backends.numba.pairs import put_scores_and_products
 from edgewise.backends.numba.simd import WIDE, WIDTH, get, keep_alive, load, pointer, prefetch, store
@@ -103,10 +103,7 @@ def backward_keys(first, step, call, lists, chunks, operands, rows, grad_key):
                 count = min(BLOCK, end - start)
                 for e in range(count):
                     prefetch_ahead(lists, start + e, query)
-                    prefetch(products.data, get(lists.edges, min(start + e + AHEAD, lists.last)) * products.stride)
-                    edge_at = get(lists.edges, start + e) * products.stride
-                    for group in range(0, lanes, WIDTH):
-                        store(d_scores, e * lanes + group, load(products.data, edge_at + group))
+                load_products(sizes, lists, start, count, products, d_scores)
                 narrow_sender_sums(score, sizes, lists, start, count, query, own, edge_key, d_scores, sums)
             copy(grad_key.data, row * key.width, sums, key.width, streams)
     keep_alive(scratch)

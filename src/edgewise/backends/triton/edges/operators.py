@@ -253,9 +253,9 @@ class Job:
         made, name = table_of(scores), self.high.normalizer
         name = "Softmax" if name == "Mean" else name
         high, *low = forms_of(self.form)
-        alone = 1 if high.num_heads <= MAX_GROUPS else high.heads
+        hub_heads = 1 if high.num_heads <= MAX_GROUPS else high.heads
         levels: list[tuple[Form, Tensor, int | None]] = [
-            (high._replace(heads=alone, block=HUB_BLOCK // alone), work.high_rows[: work.num_hubs], HUB_WARPS),
+            (high._replace(heads=hub_heads, block=HUB_BLOCK // hub_heads), work.high_rows[: work.num_hubs], HUB_WARPS),
             (high._replace(block=max(1, ROW_NUMBERS // high.heads)), work.high_rows[work.num_hubs :], ROW_WARPS),
             *((form, level.rows, None) for form, level in zip(low, work.levels[1:], strict=True)),
         ]
