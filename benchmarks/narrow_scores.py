@@ -3,8 +3,8 @@
     python benchmarks/narrow_scores.py
 
 Both compute the same bits. They run in one process, in turn, with an allocator that keeps memory; times are medians.
-`edge_operators.WIDE_ROW` was chosen by the last two columns: with 16 features for each lane three passes lose 6% at most
-and win up to a half, with 8 they lose up to 14% and win up to 15%. Written to results/narrow_scores.md.
+`edge_operators.WIDE_ROW` was chosen by the last two columns: with 16 features for each lane three passes lose 6% at
+most and win up to a half, with 8 they lose up to 14% and win up to 15%. Written to results/narrow_scores.md.
 """
 
 import sys
