@@ -21,6 +21,7 @@ checkpoints in runs/intervals. Without --set all settings have their defaults.
 """
 
 import argparse
+import copy
 import json
 import os
 from dataclasses import replace
@@ -85,7 +86,8 @@ def trained(job: Any, folder: Path) -> Prepared:
 
 def first_of(prepared: Prepared) -> Prepared:
     """The first model of an ensemble, calibrated on the validation rows as if it were alone."""
-    fitted = replace(prepared.fitted, members=prepared.fitted.members[:1], difficulty=(), sigma=None)
+    members = copy.deepcopy(prepared.fitted.members[:1])  # calibration weighs what stands beside the network
+    fitted = replace(prepared.fitted, members=members, difficulty=(), sigma=None)
     alone = replace(prepared, fitted=fitted, splits=replace(prepared.splits, left_out=()))
     TASK.calibrate(alone)
     return alone

@@ -39,22 +39,38 @@ def test_scales_are_learned_on_training_rows_only():
 
 
 @pytest.mark.parametrize(
-    ("num_rows", "num_molecules", "of_classes", "steps"),
+    ("num_rows", "num_molecules", "chosen", "steps"),
     [
-        (902, 902, False, 600),  # few molecules: 40 steps for 64 rows are fewer than 600
-        (999, 999, False, 999 * 40 / 64),
-        (1000, 1000, False, 70 * 1000 / 64),
-        (1600, 200, False, 70 * 1600 / 64),  # rows that share molecules
-        (902, 902, True, 240),
-        (1600, 1600, True, 400),
-        (100_000, 100_000, False, 3000),
+        (902, 902, {}, 600),  # few molecules: 40 steps for 64 rows are fewer than 600
+        (999, 999, {}, 999 * 40 / 64),
+        (1000, 1000, {}, 70 * 1000 / 64),
+        (1600, 200, {}, 70 * 1600 / 64),  # rows that share molecules
+        (1600, 200, {"are_told": True}, 600),
+        (8000, 200, {"are_told": True}, 1500),
+        (902, 902, {"of_classes": True}, 240),
+        (1600, 1600, {"of_classes": True}, 400),
+        (100_000, 100_000, {}, 3000),
     ],
 )
-def test_steps_fit_the_rows_and_molecules(num_rows, num_molecules, of_classes, steps):
-    chosen = steps_of(num_rows, num_molecules, of_classes=of_classes)
-    train = TrainSettings().resolved(num_rows, num_molecules, steps=chosen)
+def test_steps_fit_the_rows_and_molecules(num_rows, num_molecules, chosen, steps):
+    found = steps_of(num_rows, num_molecules, **{"of_classes": False, **chosen})
+    train = TrainSettings().resolved(num_rows, num_molecules, steps=found)
     an_epoch = math.ceil(num_rows / train.batch_size)
     assert train.epochs == math.ceil(steps / an_epoch)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "setting", "steps"),
+    [("random", {}, 600), ("group", {}, 1000), ("random", {"gaussian_process": False}, 1000)],
+)
+def test_a_process_that_reads_all_rows_spares_steps(calibration, setting, steps, monkeypatch):
+    """Of known molecules with many rows each; not where it is left out, or learns from some of the rows."""
+    table = table_from_arrays(["C" * (1 + row % 5) for row in range(60)], np.arange(60.0), np.arange(60.0))
+    splits = Splits(np.arange(48), np.arange(48, 54), np.arange(54, 60), calibration=calibration)
+    job = PropertyRunSettings(("arrays",), table.columns, **setting)
+    assert TASK.prepared(job, table, splits).settings.train.epochs == math.ceil(steps / 2)
+    monkeypatch.setattr("edgewise.tasks.molecules.trained.PROCESS_ROWS", 47)
+    assert TASK.prepared(job, table, splits).settings.train.epochs == 500
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t
 
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
-from edgewise.models.gaussian_process import LEAST_NOISE, GaussianProcess
+from edgewise.models.gaussian_process import (
+    FREEDOMS,
+    LEAST_NOISE,
+    SHARES,
+    GaussianProcess,
+    heavy_tailed,
+    of_older,
+    together,
+)
 from edgewise.models.graph_settings import PropertySizes
 from edgewise.models.substructures import with_substructures
 
@@ -64,14 +73,16 @@ def covariance(batch, logs):
                 apart += ((descriptors[mine] - descriptors[theirs]) ** 2).mean() / len(molecules[one])
             found[one, two] = factors[0] * alike + (factors[1] + factors[4] * alike) * matern(apart / factors[2])
             if conditions.shape[1]:
-                gap = ((conditions[one] - conditions[two]) ** 2 / factors[6:]).sum()
-                found[one, two] = (found[one, two] + factors[5]) * matern(gap)
+                near = [matern(((conditions[one] - conditions[two]) ** 2 / m).sum()) for m in np.split(factors[7:], 3)]
+                is_own = (molecules[one] == molecules[two]).all()
+                found[one, two] = found[one, two] * near[0] + factors[5] * near[1] + factors[6] * is_own * near[2]
     return found
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_its_mean_is_that_of_the_textbook(case):
-    """k(x, X) (K + noise / weight)⁻¹ y, for each target the rows that have it, with the covariance it has chosen."""
+    """k(x, X) (K + noise / weight)⁻¹ y, for each target the rows that have it, with the covariance it has chosen; with
+    conditions, noise has the variance of Student's t."""
     batch, rng = batch_of(*CASES[case]), np.random.default_rng(2)
     targets, weights = rng.standard_normal((10, 2)), np.array([1.0, 2, 1, 0.5, 1, 1, 0, 1, 1, 1])
     targets[[1, 4], 1] = np.nan
@@ -82,9 +93,100 @@ def test_its_mean_is_that_of_the_textbook(case):
         known = ~np.isnan(targets[:, output]) & (weights > 0)
         k = covariance(batch, logs)
         noise = (np.exp(logs[3]) + LEAST_NOISE) * weights.mean() / weights[known]
-        expected = k[:, known] @ np.linalg.solve(k[np.ix_(known, known)] + np.diag(noise), targets[known, output])
+        own = k[np.ix_(known, known)]
+        if batch.conditions.shape[1]:
+            noise = heavy_tailed(own, targets[known, output], noise)
+        expected = k[:, known] @ np.linalg.solve(own + np.diag(noise), targets[known, output])
         np.testing.assert_allclose(found[:, output], expected, atol=1e-4)
     assert not np.allclose(process.logs[0], process.logs[1])
+
+
+def test_the_covariance_of_an_older_run():
+    """(a · cos + (b + c · cos) · M(z) + d) · M(u): all parts had the same lengths."""
+    batch = batch_of(*CASES["both"])
+    older = torch.tensor([[-0.5, 0.5, 1.0, -3.0, -1.0, 0.3, 0.7]], dtype=torch.float64)
+    (logs,) = of_older(older, 1)
+    found, alike = (
+        covariance(batch, logs.numpy()),
+        covariance(replace(batch, conditions=torch.zeros(10, 0)), logs.numpy()[:5]),
+    )
+    gap = np.square(batch.conditions.double().numpy() - batch.conditions.double().numpy().T) / np.exp(0.7)
+    near = (1 + np.sqrt(5 * gap) + 5 * gap / 3) * np.exp(-np.sqrt(5 * gap))
+    np.testing.assert_allclose(found, (alike + np.exp(0.3)) * near, rtol=1e-9)
+    assert torch.equal(of_older(logs[None], 1)[0], logs)
+    assert torch.equal(of_older(older[:, :5], 0), older[:, :5])
+
+
+def left_out(covariance, targets, noise):
+    """The residual and the variance of each row, learned from all others."""
+    found = []
+    for row in range(len(targets)):
+        others = np.arange(len(targets)) != row
+        known = covariance[np.ix_(others, others)] + np.diag(noise[others])
+        weights = np.linalg.solve(known, covariance[others, row])
+        found.append(
+            (targets[row] - weights @ targets[others], covariance[row, row] - weights @ covariance[others, row])
+        )
+    return np.array(found).T
+
+
+def test_noise_is_as_heavy_tailed_as_rows_that_are_left_out():
+    """One row in twenty is far off, and says little; without such rows noise is normal."""
+    rng, places = np.random.default_rng(0), np.linspace(0, 3, 60)
+    covariance = np.exp(-((places[:, None] - places) ** 2))
+    targets = np.sin(places) + 0.05 * rng.standard_normal(60)
+    told = heavy_tailed(np.tril(covariance), targets, np.full(60, 0.05**2))
+    assert told.max() < 1.01 * told.min() and 0.5 < told.mean() / 0.05**2 < 2
+    targets[::20] += 1
+    noise = np.linspace(0.02, 0.04, 60)
+    found = heavy_tailed(np.tril(covariance), targets, noise)
+    residuals, variances = left_out(covariance, targets, noise)
+    likely = {
+        (freedom, share): t.logpdf(residuals, freedom, scale=np.sqrt(variances + share * noise)).sum()
+        for freedom in FREEDOMS
+        for share in SHARES
+    }
+    freedom, share = max(likely, key=likely.get)
+    squares = residuals**2 / (variances + share * noise)
+    np.testing.assert_allclose(found, share * noise * (freedom + squares) / (freedom + 1), rtol=1e-6)
+    assert freedom == 3 and found[::20].min() > 10 * np.median(found)
+
+
+def test_many_rows_are_left_out_among_some(monkeypatch):
+    """Every third of nine with the two others, in whose order the parts of three are dealt out."""
+    rng = np.random.default_rng(1)
+    root = rng.standard_normal((9, 9))
+    covariance, targets, noise = root @ root.T, rng.standard_normal(9), rng.uniform(1, 2, 9)
+    whole = heavy_tailed(covariance, targets, noise)
+    monkeypatch.setattr("edgewise.models.gaussian_process.LEFT_OUT", 3)
+    monkeypatch.setattr("edgewise.models.gaussian_process.FREEDOMS", (3.0,))
+    monkeypatch.setattr("edgewise.models.gaussian_process.SHARES", np.ones(1))
+    found = heavy_tailed(covariance, targets, noise)
+    for part in range(3):
+        own = slice(part, None, 3)
+        residuals, variances = left_out(covariance[own, own], targets[own], noise[own])
+        squares = residuals**2 / (variances + noise[own])
+        np.testing.assert_allclose(found[own], noise[own] * (3 + squares) / 4, rtol=1e-9)
+    assert not np.allclose(found, whole)
+
+
+def test_rows_that_are_alike_choose_a_covariance_together(monkeypatch):
+    monkeypatch.setattr("edgewise.models.gaussian_process.NUM_TOGETHER", 2)
+    found = together(np.array([10, 11, 12, 13, 14, 15, 16]), np.array([5, 3, 5, 5, 3, 4, 5]))
+    assert found.tolist() == [10, 12, 11, 14, 15, 13, 16]
+    order = np.random.default_rng(0).permutation(50)
+    assert np.array_equal(together(order, order), order)
+
+
+def test_molecules_of_many_rows_have_something_of_their_own():
+    """What a molecule adds to all that is alike is learned, and no other molecule has it."""
+    rows, conditions = np.arange(80) % 8, np.linspace(-1, 1, 80)[:, None]
+    own = np.where(rows == 3, 1.0, 0.0)
+    batch = batch_of(rows[:, None].tolist(), conditions)
+    process = GaussianProcess.learned(batch, (conditions[:, 0] + own)[:, None], np.ones(80), sizes_of(batch))
+    found = process(batch_of([[3], [4], [9]], np.zeros((3, 1)))).numpy()[:, 0]
+    np.testing.assert_allclose(found[:2], [1, 0], atol=0.05)
+    assert abs(found[2]) < 0.4
 
 
 def test_it_learns_how_likely_noise_is():

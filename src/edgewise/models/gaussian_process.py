@@ -1,4 +1,4 @@
-"""A Gaussian process over the numbers of a row, beside a network: strong where rows are few."""
+"""A Gaussian process over the numbers of a row, beside a network: strong where rows are few, or molecules."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.adam import adam
@@ -19,10 +19,21 @@ NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
 """Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
 LEAST_NOISE = 1e-3
 """The least variance of the noise, in that of the targets: a covariance without noise cannot be solved."""
+NUM_TOGETHER = 20
+"""Rows of the same molecules among them: apart, they would not tell how far their conditions reach."""
 MOST = 255
 """What counts of a substructure end at: a byte each is kept of known molecules."""
 TOGETHER = 64
 """Rows of a covariance that are computed at the same time: it needs a dozen times their memory on the way."""
+SAME, ALIKE = 1e4, 0.999
+"""Molecules are the same where their distance is so many units of rounding, and the cosine, in float32, this."""
+NONE = -1000.0
+"""The logarithm of a factor that is 0."""
+LEFT_OUT = 1024
+"""Rows among which each is left out once: the more there are, the longer it takes."""
+FREEDOMS, SHARES = (3.0, 5.0, 10.0, 30.0, 1e6), np.exp(np.linspace(-4, 0.5, 19))
+"""Degrees of freedom that noise may have, and its scale in the variance of normal noise. With 2 or fewer it would have
+no variance; with 10⁶ it is normal."""
 
 
 class Rows(NamedTuple):
@@ -31,44 +42,88 @@ class Rows(NamedTuple):
     descriptors: Float[Tensor, " molecule descriptor"]
     substructures: Float[Tensor, " molecule kind"]
     """How often each kind occurs."""
-    molecules: Int64[Tensor, " row component"]
+    molecules: Int64[Tensor, " combination component"]
+    """The different combinations of molecules."""
+    like: Int64[Tensor, " row"]
+    """The combination of each row."""
     conditions: Float[Tensor, " row condition"]
 
     @classmethod
-    def of(cls, batch: Batch) -> "Rows":
-        """Those of a batch that counts its substructures."""
-        assert batch.substructures is not None
-        counts = batch.substructures.clamp_max(MOST)
-        return cls(batch.global_features, counts, batch.graph_of_row, batch.conditions)
-
-    def exact(self) -> "Rows":
-        """In float64, where the device has it; square roots of the counts, of length 1 together, in float32."""
-        dtype = torch.float32 if self.conditions.device.type == "mps" else torch.float64
-        return self._replace(
-            descriptors=self.descriptors.to(dtype),
-            substructures=F.normalize(self.substructures.float().sqrt(), dim=1),
-            conditions=self.conditions.to(dtype),
-        )
+    def of(cls, descriptors: Tensor, substructures: Tensor, molecules: Tensor, conditions: Tensor) -> "Rows":
+        """Rows with these molecules: in float64, where the device has it; square roots of the counts of substructures,
+        of length 1 together, in float32."""
+        dtype = torch.float32 if conditions.device.type == "mps" else torch.float64
+        counts = F.normalize(substructures.float().sqrt(), dim=1)
+        found = molecules.cpu().unique(dim=0, return_inverse=True)  # not every device has it
+        combinations, like = (x.to(molecules.device) for x in found)
+        return cls(descriptors.to(dtype), counts, combinations, like, conditions.to(dtype))
 
     def some(self, rows: slice | Tensor) -> "Rows":
         """Some of the rows, and all molecules."""
-        return self._replace(molecules=self.molecules[rows], conditions=self.conditions[rows])
+        numbers, like = self.like[rows].unique(return_inverse=True)
+        return self._replace(molecules=self.molecules[numbers], like=like, conditions=self.conditions[rows])
+
+
+class Pairs(NamedTuple):
+    """Rows, each with every one of other rows."""
+
+    one: Rows
+    other: Rows
+    alike: Float[Tensor, " combination other"]
+    """The cosine of each two combinations of molecules."""
+    apart: Float[Tensor, " combination other"]
+    """Their mean squared distance."""
+
+    @classmethod
+    def of(cls, one: Rows, other: Rows) -> "Pairs":
+        """Those of two tables."""
+        alike, apart = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
+        for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
+            alike = alike * (one.substructures[mine] @ other.substructures.T)[:, theirs]
+            apart = apart + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
+        return cls(one, other, alike, apart / max(one.molecules.shape[1] * one.descriptors.shape[1], 1))
+
+    def covariance(self, logs: Tensor) -> Float[Tensor, " row other"]:
+        """k of each pair."""
+        factors = logs.exp()
+        found = self.spread(
+            factors[0] * self.alike + (factors[1] + factors[4] * self.alike) * _matern(self.apart / factors[2])
+        )
+        if not self.one.conditions.shape[1]:
+            return found
+        near, near_all, near_own = (
+            _matern(torch.cdist(self.one.conditions / lengths, self.other.conditions / lengths).square())
+            for lengths in factors[7:].view(3, -1).sqrt()
+        )
+        is_same = (self.apart < SAME * torch.finfo(self.apart.dtype).eps) & (self.alike > ALIKE)
+        return found * near + factors[5] * near_all + factors[6] * self.spread(is_same) * near_own
+
+    def spread(self, values: Tensor) -> Shaped[Tensor, " row other"]:
+        """Values of combinations, for their rows."""
+        return values[self.one.like][:, self.other.like]
 
 
 class GaussianProcess(nn.Module):
     """The mean of a Gaussian process, given training rows n: f(x) = Σ_n k(x, x_n) α_n, α = (K + noise)⁻¹ y.
 
-        k = (a · cos(s, s') + (b + c · cos(s, s')) · M(‖z − z'‖² / ℓ) + d) · M(Σ_i (u_i − u'_i)² / m_i)
-        M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
+        k = p · M(u, m₁) + d · M(u, m₂) + e · 1[same molecules] · M(u, m₃)
+        p = a · cos(s, s') + (b + c · cos(s, s')) · M(‖z − z'‖² / ℓ)
+        M(u, m) = M(Σ_i (u_i − u'_i)² / m_i)        M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
 
-    with s the square roots of counts of substructures, z descriptors, u conditions. Of several molecules in a row the
-    cosines are multiplied, and the distances added. Without conditions, d and the second factor are missing.
+    with s the square roots of counts of substructures, z descriptors, u conditions: what molecules that are alike have
+    in common, what all have, and what is a molecule's own. Of several molecules in a row the cosines are multiplied,
+    and the distances added. Without conditions k = p.
+
+    Noise is normal without conditions. With them it has Student's t distribution: rows of one molecule say which of
+    them is far off. Its variance for row n is f (ν + q_n) / (ν + 1) of the normal one, with q_n the squared residual
+    of n where it is left out, in units of its variance. The degrees of freedom ν and the factor f are those that make
+    these residuals most likely.
 
     Args:
         sizes: of the data, and how many rows and molecules it has learned from.
 
     Cost: O(row · known row), to learn O(known row³); in float64, where the device has it.
-    Source: Rasmussen and Williams 2006, eqs. 2.25, 4.17 and 5.8.
+    Source: Rasmussen and Williams 2006, eqs. 2.25, 4.17, 5.8 and 5.12; noise: Lange, Little and Taylor 1989.
     """
 
     descriptors: Tensor
@@ -107,16 +162,18 @@ class GaussianProcess(nn.Module):
             sizes: of the data.
             seed: chooses the rows by which the covariance is chosen.
         """
-        known = Rows.of(batch)
         process = cls(replace(sizes, process_rows=len(targets), process_molecules=batch.num_graphs))
-        for name, x in known._asdict().items():
+        for name, x in _numbers(batch).items():
             getattr(process, name).copy_(x)
-        known, shares = known.exact(), torch.from_numpy(weights / weights.mean() if weights.any() else weights)
+        known, shares = process.known, torch.from_numpy(weights / weights.mean() if weights.any() else weights)
         for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
             rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > 0)).numpy()))
             if not len(rows):
                 continue
-            chosen = torch.from_numpy(np.random.default_rng(seed).permutation(rows.numpy())[:NUM_CHOOSING])
+            order = np.random.default_rng(seed).permutation(rows.numpy())
+            if known.conditions.shape[1]:
+                order = together(order, known.like.numpy()[order])
+            chosen = torch.from_numpy(order[:NUM_CHOOSING])
             process.logs[output] = logs = _chosen(known.some(chosen), column[chosen], shares[chosen])
             process.coefficients[rows, output] = _solved(known.some(rows), column[rows], shares[rows], logs)
         return process
@@ -136,16 +193,19 @@ class GaussianProcess(nn.Module):
             if not values.isfinite().all():
                 raise DataError(f"process.{name} is not finite.")
 
+    @property
+    def known(self) -> Rows:
+        """The rows that it has learned from."""
+        return Rows.of(self.descriptors, self.substructures, self.molecules, self.conditions)
+
     def forward(self, batch: Batch) -> Float[Tensor, " row output"]:
         """The mean of each output for each row, in model units."""
-        rows = Rows.of(batch).exact()
-        known = Rows(self.descriptors, self.substructures, self.molecules, self.conditions).exact()
+        rows = Rows.of(**_numbers(batch))
         logs, coefficients = (x.to(rows.conditions.dtype) for x in (self.logs, self.coefficients))
         found = rows.conditions.new_empty(batch.num_rows, len(logs))
-        for own, some in _parts(rows):
-            near = _nearness(some, known)
+        for own, pairs in _parts(rows, self.known):
             for output, factors in enumerate(logs):
-                found[own, output] = _covariance(*near, some, known, factors) @ coefficients[:, output]
+                found[own, output] = pairs.covariance(factors) @ coefficients[:, output]
         if self.limits is not None:  # fractions stay fractions
             found = torch.minimum(
                 torch.maximum(found, found.new_tensor(self.limits[0])), found.new_tensor(self.limits[1])
@@ -154,27 +214,40 @@ class GaussianProcess(nn.Module):
 
 
 def _first_logs(num_conditions: int) -> Tensor:
-    """Logarithms of a, b, ℓ, the noise, c, and with conditions of d and every m."""
-    more = [0.0] * (num_conditions + 1) if num_conditions else []
-    return torch.tensor([-0.5, 0.5, 1.0, -3.0, -1.0, *more], dtype=torch.float64)
+    """Logarithms of a, b, ℓ, the noise, c, and with conditions of d, e and every m₁, m₂ and m₃."""
+    logs = [-0.5, 0.5, 1.0, -3.0, -1.0]
+    if num_conditions:
+        logs = [-2.0, -1.0, 0.5, -5.0, -2.0, 0.0, -3.0, *[3.0] * (2 * num_conditions), *[2.0] * num_conditions]
+    return torch.tensor(logs, dtype=torch.float64)
 
 
-def _nearness(one: Rows, other: Rows) -> tuple[Tensor, Tensor]:
-    """The cosine and the mean squared distance of every pair of rows."""
-    alike, apart = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
-    for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
-        alike = alike * (one.substructures[mine] @ other.substructures.T)[:, theirs]
-        apart = apart + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
-    return alike, apart / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
+def together(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"]) -> Int64[np.ndarray, " row"]:
+    """Rows in an order in which those that are alike follow one another, `NUM_TOGETHER` at a time."""
+    _, first, number = np.unique(like, return_index=True, return_inverse=True)
+    grouped = np.argsort(first[number], kind="stable")
+    starts = np.searchsorted(first[number][grouped], first)[number][grouped]
+    turn = (np.arange(len(rows)) - starts) // NUM_TOGETHER
+    return rows[grouped][np.argsort(turn, kind="stable")]
 
 
-def _covariance(alike: Tensor, apart: Tensor, one: Rows, other: Rows, logs: Tensor) -> Tensor:
-    factors = logs.exp()
-    found = factors[0] * alike + (factors[1] + factors[4] * alike) * _matern(apart / factors[2])
-    if not one.conditions.shape[1]:
-        return found
-    lengths = factors[6:].sqrt()
-    return (found + factors[5]) * _matern(torch.cdist(one.conditions / lengths, other.conditions / lengths).square())
+def of_older(logs: Float[Tensor, " output older"], num_conditions: int) -> Float[Tensor, " output log"]:
+    """The logarithms as they are today: older runs had one length a condition, and nothing of a molecule's own."""
+    if not num_conditions or logs.shape[1] != 6 + num_conditions:
+        return logs
+    none = torch.full_like(logs[:, :1], NONE)
+    return torch.cat([logs[:, :6], none, *[logs[:, 6:]] * 3], 1)
+
+
+def _numbers(batch: Batch) -> dict[str, Tensor]:
+    """What a process keeps of a batch that counts its substructures."""
+    assert batch.substructures is not None
+    counts, molecules = batch.substructures.clamp_max(MOST), batch.graph_of_row
+    return {
+        "descriptors": batch.global_features,
+        "substructures": counts,
+        "molecules": molecules,
+        "conditions": batch.conditions,
+    }
 
 
 def _matern(squares: Tensor) -> Tensor:
@@ -190,12 +263,12 @@ def _chosen(rows: Rows, targets: Tensor, shares: Tensor) -> Tensor:
     """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
     Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another."""
     logs = _first_logs(rows.conditions.shape[1]).requires_grad_()
-    alike, apart = _nearness(rows, rows)
+    parts = list(_parts(rows, rows))
     moments = torch.zeros(()), torch.zeros_like(logs), torch.zeros_like(logs)
     for _ in range(STEPS):
         with torch.no_grad():
-            parts = [_covariance(alike[own], apart[own], some, rows, logs) for own, some in _parts(rows)]
-            factor, failed = torch.linalg.cholesky_ex(torch.cat(parts) + _noise(logs, shares).diag())
+            covariance = torch.cat([pairs.covariance(logs) for _, pairs in parts])
+            factor, failed = torch.linalg.cholesky_ex(covariance + _noise(logs, shares).diag())
             if failed:
                 break
             slopes = torch.cholesky_inverse(factor)
@@ -203,9 +276,8 @@ def _chosen(rows: Rows, targets: Tensor, shares: Tensor) -> Tensor:
             slopes = (slopes - solved.outer(solved)) / 2
         with torch.enable_grad():
             (slope,) = torch.autograd.grad((slopes.diagonal() * _noise(logs, shares)).sum(), logs)
-            for own, some in _parts(rows):
-                covariance = _covariance(alike[own], apart[own], some, rows, logs)
-                slope += torch.autograd.grad((slopes[own] * covariance).sum(), logs)[0]
+            for own, pairs in parts:
+                slope += torch.autograd.grad((slopes[own] * pairs.covariance(logs)).sum(), logs)[0]
         _descend(logs, slope, moments)
     return logs.detach()
 
@@ -222,28 +294,64 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor
     """α; the covariance is factorized where it lies, as it may be most of the memory."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    noise = _noise(logs, shares).numpy()
+    normal = _noise(logs, shares).numpy()
     while True:
         covariance = _matrix(rows, logs).numpy()
-        covariance[np.diag_indices_from(covariance)] += noise
         try:
+            noise = heavy_tailed(covariance, targets.numpy(), normal) if rows.conditions.shape[1] else normal
+            covariance[np.diag_indices_from(covariance)] += noise
             factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:  # rounding has made it indefinite
-            noise = noise * 10
+            normal = normal * 10
         else:
             return torch.from_numpy(cho_solve(factor, targets.numpy(), check_finite=False))
 
 
-def _matrix(rows: Rows, logs: Tensor) -> Tensor:
-    """The covariance of every two rows."""
-    found = rows.conditions.new_empty(len(rows.molecules), len(rows.molecules))
-    for own, some in _parts(rows):
-        found[own] = _covariance(*_nearness(some, rows), some, rows, logs)
+def heavy_tailed(
+    covariance: Float[np.ndarray, " row row"], targets: Float[np.ndarray, " row"], noise: Float[np.ndarray, " row"]
+) -> Float[np.ndarray, " row"]:
+    """The variance of noise for each row where it has Student's t distribution, see `GaussianProcess`.
+
+    Args:
+        covariance: of each row with itself and those before it, without noise.
+        targets: of the rows.
+        noise: its variance where it is normal.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+    from scipy.special import gammaln
+
+    residuals, sure = np.empty_like(targets), np.empty_like(targets)
+    count = -(-len(targets) // LEFT_OUT)
+    for part in range(count):
+        own = slice(part, None, count)
+        factor = cho_factor(covariance[own, own] + np.diag(noise[own]), lower=True, check_finite=False)
+        solved = cho_solve(factor, np.column_stack([targets[own], np.eye(len(targets[own]))]), check_finite=False)
+        precision = solved[:, 1:].diagonal()
+        residuals[own], sure[own] = solved[:, 0] / precision, 1 / precision - noise[own]
+    best = -np.inf
+    for freedom in FREEDOMS:
+        constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - np.log(freedom) / 2
+        for share in SHARES:
+            variance = sure.clip(0) + share * noise
+            squares = residuals**2 / variance
+            density = constant - np.log(variance) / 2 - (freedom + 1) / 2 * np.log1p(squares / freedom)
+            if (likelihood := density.sum()) > best:
+                best, found = likelihood, share * noise * (freedom + squares) / (freedom + 1)
     return found
 
 
-def _parts(rows: Rows) -> Iterator[tuple[slice, Rows]]:
-    """Some rows after others, and where they are."""
-    for start in range(0, len(rows.molecules), TOGETHER):
+def _matrix(rows: Rows, logs: Tensor) -> Tensor:
+    """The covariance of each row with itself and those before it; what stands above the diagonal means nothing."""
+    found = rows.conditions.new_empty(len(rows.like), len(rows.like))
+    for start in range(0, len(found), TOGETHER):
         own = slice(start, start + TOGETHER)
-        yield own, rows.some(own)
+        before = slice(0, start + TOGETHER)
+        found[own, before] = Pairs.of(rows.some(own), rows.some(before)).covariance(logs)
+    return found
+
+
+def _parts(rows: Rows, others: Rows) -> Iterator[tuple[slice, Pairs]]:
+    """Pairs of some rows after others, and where these are."""
+    for start in range(0, len(rows.like), TOGETHER):
+        own = slice(start, start + TOGETHER)
+        yield own, Pairs.of(rows.some(own), others)

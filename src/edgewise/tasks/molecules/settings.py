@@ -31,8 +31,8 @@ class PropertyRunSettings(TableRunSettings):
     network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another."""
     gaussian_process: bool = setting(True)
     """Whether a Gaussian process over descriptors, counts of substructures and conditions predicts numbers beside the
-    network, weighted by the validation rows, where fewer than 8,192 rows train (4,096 for 8 targets) and molecules do
-    not have many rows each."""
+    network, weighted by the validation rows, where at most 8,192 rows train (4,096 for 8 targets). Where molecules have
+    many rows each, it is left out if new rows are of new molecules, and else learns from so many rows of more."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
 

@@ -17,7 +17,14 @@ from edgewise.files import copied_rows
 from edgewise.models.graph_settings import MANY_MOLECULES, PropertySizes
 from edgewise.tasks.chunks import Tally, predictions, read_rows
 from edgewise.tasks.molecules.settings import PropertyRunSettings
-from edgewise.tasks.molecules.trained import MAX_KNOWN, FittedProperty, Scales, distinct_rows, molecules_of
+from edgewise.tasks.molecules.trained import (
+    MAX_KNOWN,
+    FittedProperty,
+    Scales,
+    distinct_rows,
+    molecules_of,
+    process_rows,
+)
 from edgewise.tasks.report.leakage import SplitContents, by_key, molecule_contents
 from edgewise.tasks.table_task import (
     MAX_FITTED,
@@ -34,18 +41,26 @@ from edgewise.train.settings import Steps, share_molecules
 
 FOREST_ROWS = 10_000
 """Training rows from which on a network of classes stands alone: the sets that were compared have up to 2,000."""
-PROCESS_ROWS = 8192
-"""Training rows from which on a network of numbers stands alone: a covariance of so many rows takes half a GB, and
-seconds to solve. As many targets take as long as one of rows times the cube root of the targets."""
-STEPS_OF_CLASSES, STEPS_OF_FEW = Steps(16, 240), Steps(40, 600)
-"""With more the validation loss of classes rises again, and numbers of few molecules gain nothing; learned from
+STEPS_OF_CLASSES, STEPS_OF_FEW, STEPS_OF_KNOWN = Steps(16, 240), Steps(40, 600), Steps(12, 600)
+"""With more the validation loss of classes rises again, and numbers of few molecules gain nothing; known ones with many
+rows each gain 1% from more than twice the steps, where a Gaussian process has learned from all rows. Learned from
 validation rows, see docs/molecules.md."""
 
 
-def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool) -> Steps:
-    """How many steps a table of molecules is trained for."""
+def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool, are_told: bool = False) -> Steps:
+    """How many steps a table of molecules is trained for.
+
+    Args:
+        num_rows: training rows.
+        num_molecules: distinct molecules in them.
+        of_classes: whether classes are learned.
+        are_told: whether new rows are of known molecules with many rows each, from all of which a Gaussian process has
+            learned.
+    """
     if of_classes:
         return STEPS_OF_CLASSES
+    if are_told:
+        return STEPS_OF_KNOWN
     is_small = num_molecules < MANY_MOLECULES and not share_molecules(num_rows, num_molecules)
     return STEPS_OF_FEW if is_small else Steps()
 
@@ -69,16 +84,18 @@ class MoleculesTask(TableTask):
     def resolved(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
         num_molecules = len(np.unique(table.graph_of_row[splits.train]))
         of_classes = table.columns.task_type != "regression"
-        steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes)
-        train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
-        assert train.batch_size is not None
         of_few = share_molecules(len(splits.train), num_molecules)
         of_known = splits.calibration == "random" and of_few
+        reads_all = len(splits.train) <= process_rows(table.targets.shape[1])
+        process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
+        process = process and (of_known if of_few else reads_all)
+        are_told = process and reads_all and of_known
+        steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, are_told=are_told)
+        train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
+        assert train.batch_size is not None
         model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
         forest = settings.forest and of_classes and settings.molecule_descriptors and settings.class_weight is None
         forest = forest and len(splits.train) < FOREST_ROWS
-        process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
-        process = process and not of_few and len(splits.train) * table.targets.shape[1] ** (1 / 3) < PROCESS_ROWS
         return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
 
     def calibrate(self, prepared: Prepared) -> None:

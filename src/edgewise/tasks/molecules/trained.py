@@ -20,7 +20,7 @@ from edgewise.data.split import evenly
 from edgewise.errors import DataError, RunFolderError
 from edgewise.files import release
 from edgewise.models.forest import Forest, numbers_of
-from edgewise.models.gaussian_process import GaussianProcess
+from edgewise.models.gaussian_process import GaussianProcess, of_older
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.models.substructures import with_substructures
@@ -37,6 +37,8 @@ MAX_KNOWN = 2**16
 from; evenly chosen where there are more."""
 NUM_SUBSTRUCTURES = 2048
 """Kinds of substructures that trees and Gaussian processes count."""
+PROCESS_ROWS = 8192
+"""Rows that a Gaussian process learns from at most: a covariance of so many takes half a GB, and seconds to solve."""
 SHARES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How much a Gaussian process may weigh beside the network, whose weight is 1."""
 USUAL_SHARE, USUAL_ROWS = 2 / 3, 100
@@ -169,8 +171,9 @@ class FittedProperty(FittedTable):
         )
 
     def process_of(self, table: MoleculeTable, rows: np.ndarray, seed: int) -> GaussianProcess:
-        """The Gaussian process of some rows."""
+        """The Gaussian process of some rows, of many some, evenly chosen."""
         assert self.scales.target is not None
+        rows = evenly(rows, process_rows(table.targets.shape[1]))
         store = table.store.with_scale(self.scales.feature.transform)
         batch = store.batch(table.graph_of_row[rows], self.scales.condition.transform(table.conditions[rows]))
         targets, sizes = self.scales.target.transform(table.targets[rows]), self._counting(NUM_SUBSTRUCTURES)
@@ -340,7 +343,15 @@ class FittedProperty(FittedTable):
                 f"{folder.path / 'model.json'} was trained with another release of RDKit, which has the descriptors "
                 f"{', '.join(other[:3])}; install that release, or train again."
             )
+        for name in [name for name in tensors if name.endswith("process.logs")]:
+            tensors[name] = of_older(tensors[name], values["sizes"].num_conditions)
         return super().load_parts(folder, values, tensors)
+
+
+def process_rows(num_targets: int) -> int:
+    """Rows that a Gaussian process learns from at most: many targets take as long as one of rows times the cube root
+    of the targets."""
+    return int(PROCESS_ROWS / num_targets ** (1 / 3))
 
 
 def distinct_rows(table: MoleculeTable, rows: np.ndarray) -> np.ndarray:
