@@ -60,15 +60,23 @@ def test_steps_fit_the_rows_and_molecules(num_rows, num_molecules, chosen, steps
 
 
 @pytest.mark.parametrize(
-    ("calibration", "setting", "steps"),
-    [("random", {}, 600), ("group", {}, 1000), ("random", {"gaussian_process": False}, 1000)],
+    ("calibration", "setting", "step", "steps"),
+    [
+        ("random", {}, 1, 600),
+        ("group", {}, 1, 1000),
+        ("random", {"gaussian_process": False}, 1, 1000),
+        ("random", {}, 0, 1000),
+    ],
 )
-def test_a_process_that_reads_all_rows_spares_steps(calibration, setting, steps, monkeypatch):
-    """Of known molecules with many rows each; not where it is left out, or learns from some of the rows."""
-    table = table_from_arrays(["C" * (1 + row % 5) for row in range(60)], np.arange(60.0), np.arange(60.0))
+def test_a_process_that_reads_all_rows_spares_steps(calibration, setting, step, steps, monkeypatch):
+    """Of known molecules with many rows each; not where it is left out, or learns from some of the rows, and not
+    where the rows of a molecule differ by nothing."""
+    smiles = ["C" * (1 + row % 5) for row in range(60)]
+    table = table_from_arrays(smiles, np.arange(60.0), step * np.arange(60.0))
     splits = Splits(np.arange(48), np.arange(48, 54), np.arange(54, 60), calibration=calibration)
     job = PropertyRunSettings(("arrays",), table.columns, **setting)
-    assert TASK.prepared(job, table, splits).settings.train.epochs == math.ceil(steps / 2)
+    chosen = TASK.prepared(job, table, splits).settings
+    assert (chosen.train.epochs, chosen.gaussian_process) == (math.ceil(steps / 2), steps == 600)
     monkeypatch.setattr("edgewise.tasks.molecules.trained.PROCESS_ROWS", 47)
     assert TASK.prepared(job, table, splits).settings.train.epochs == 500
 

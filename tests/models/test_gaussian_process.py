@@ -14,6 +14,7 @@ from edgewise.models.gaussian_process import (
     LEAST_NOISE,
     SHARES,
     GaussianProcess,
+    _dealt,
     heavy_tailed,
     of_older,
     together,
@@ -95,7 +96,7 @@ def test_its_mean_is_that_of_the_textbook(case):
         noise = (np.exp(logs[3]) + LEAST_NOISE) * weights.mean() / weights[known]
         own = k[np.ix_(known, known)]
         if batch.conditions.shape[1]:
-            noise = heavy_tailed(own, targets[known, output], noise)
+            noise = heavy_tailed(own, targets[known, output], noise, [np.arange(known.sum())])
         expected = k[:, known] @ np.linalg.solve(own + np.diag(noise), targets[known, output])
         np.testing.assert_allclose(found[:, output], expected, atol=1e-4)
     assert not np.allclose(process.logs[0], process.logs[1])
@@ -135,11 +136,11 @@ def test_noise_is_as_heavy_tailed_as_rows_that_are_left_out():
     rng, places = np.random.default_rng(0), np.linspace(0, 3, 60)
     covariance = np.exp(-((places[:, None] - places) ** 2))
     targets = np.sin(places) + 0.05 * rng.standard_normal(60)
-    told = heavy_tailed(np.tril(covariance), targets, np.full(60, 0.05**2))
+    told = heavy_tailed(np.tril(covariance), targets, np.full(60, 0.05**2), [np.arange(60)])
     assert told.max() < 1.01 * told.min() and 0.5 < told.mean() / 0.05**2 < 2
     targets[::20] += 1
     noise = np.linspace(0.02, 0.04, 60)
-    found = heavy_tailed(np.tril(covariance), targets, noise)
+    found = heavy_tailed(np.tril(covariance), targets, noise, [np.arange(60)])
     residuals, variances = left_out(covariance, targets, noise)
     likely = {
         (freedom, share): t.logpdf(residuals, freedom, scale=np.sqrt(variances + share * noise)).sum()
@@ -153,29 +154,38 @@ def test_noise_is_as_heavy_tailed_as_rows_that_are_left_out():
 
 
 def test_many_rows_are_left_out_among_some(monkeypatch):
-    """Every third of nine with the two others, in whose order the parts of three are dealt out."""
+    """Each of nine rows is left out of its own part alone."""
     rng = np.random.default_rng(1)
     root = rng.standard_normal((9, 9))
     covariance, targets, noise = root @ root.T, rng.standard_normal(9), rng.uniform(1, 2, 9)
-    whole = heavy_tailed(covariance, targets, noise)
-    monkeypatch.setattr("edgewise.models.gaussian_process.LEFT_OUT", 3)
     monkeypatch.setattr("edgewise.models.gaussian_process.FREEDOMS", (3.0,))
     monkeypatch.setattr("edgewise.models.gaussian_process.SHARES", np.ones(1))
-    found = heavy_tailed(covariance, targets, noise)
-    for part in range(3):
-        own = slice(part, None, 3)
-        residuals, variances = left_out(covariance[own, own], targets[own], noise[own])
+    parts = [np.array([0, 4, 5]), np.array([1, 2, 7, 8]), np.array([3, 6])]
+    found = heavy_tailed(np.tril(covariance), targets, noise, parts)
+    for own in parts:
+        residuals, variances = left_out(covariance[np.ix_(own, own)], targets[own], noise[own])
         squares = residuals**2 / (variances + noise[own])
         np.testing.assert_allclose(found[own], noise[own] * (3 + squares) / 4, rtol=1e-9)
-    assert not np.allclose(found, whole)
 
 
-def test_rows_that_are_alike_choose_a_covariance_together(monkeypatch):
-    monkeypatch.setattr("edgewise.models.gaussian_process.NUM_TOGETHER", 2)
-    found = together(np.array([10, 11, 12, 13, 14, 15, 16]), np.array([5, 3, 5, 5, 3, 4, 5]))
+def test_measurements_that_contradict_each_other_are_found_among_many(monkeypatch):
+    """Each of 60 molecules was measured twice under the same conditions, rows side by side, six with a large error."""
+    monkeypatch.setattr("edgewise.models.gaussian_process.LEFT_OUT", 40)
+    like = np.repeat(np.arange(60), 2)
+    covariance, targets, bad = np.equal.outer(like, like) * 1.0, np.zeros(120), [8, 31, 50, 66, 91, 110]
+    targets[bad] = 1.5
+    parts = _dealt(like)
+    assert sorted(np.concatenate(parts)) == list(range(120)) and max(map(len, parts)) == 40
+    noise = heavy_tailed(np.tril(covariance), targets, np.full(120, 0.02), parts)
+    twins = np.isin(like, like[bad])
+    assert noise[twins].min() > 30 * np.median(noise[~twins])
+
+
+def test_rows_that_are_alike_stand_together():
+    found = together(np.array([10, 11, 12, 13, 14, 15, 16]), np.array([5, 3, 5, 5, 3, 4, 5]), 2)
     assert found.tolist() == [10, 12, 11, 14, 15, 13, 16]
     order = np.random.default_rng(0).permutation(50)
-    assert np.array_equal(together(order, order), order)
+    assert np.array_equal(together(order, order, 2), order)
 
 
 def test_molecules_of_many_rows_have_something_of_their_own():
@@ -240,9 +250,10 @@ def test_a_damaged_one_is_refused(name, value, told):
         process.check()
 
 
-def test_a_row_of_hardly_any_weight_tells_nothing():
-    """Its noise is infinite; all others are learned from."""
-    batch, targets, weights = batch_of(*CASES["one molecule"]), np.arange(10.0)[:, None], np.ones(10)
+@pytest.mark.parametrize("case", ["one molecule", "both"])
+def test_a_row_of_hardly_any_weight_tells_nothing(case):
+    """Its noise would be infinite; all others are learned from."""
+    batch, targets, weights = batch_of(*CASES[case]), np.arange(10.0)[:, None], np.ones(10)
     weights[3] = 5e-324
     process = GaussianProcess.learned(batch, targets, weights, sizes_of(batch))
     process.check()

@@ -1,6 +1,6 @@
 """A Gaussian process over the numbers of a row, beside a network: strong where rows are few, or molecules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,19 +18,22 @@ from edgewise.records import Batch
 NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
 """Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
 LEAST_NOISE = 1e-3
-"""The least variance of the noise, in that of the targets: a covariance without noise cannot be solved."""
+"""The least variance of normal noise, in that of the targets: a covariance without noise cannot be solved."""
 NUM_TOGETHER = 20
 """Rows of the same molecules among them: apart, they would not tell how far their conditions reach."""
 MOST = 255
 """What counts of a substructure end at: a byte each is kept of known molecules."""
 TOGETHER = 64
 """Rows of a covariance that are computed at the same time: it needs a dozen times their memory on the way."""
-SAME, ALIKE = 1e4, 0.999
-"""Molecules are the same where their distance is so many units of rounding, and the cosine, in float32, this."""
+SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
+"""Molecules are the same whose mean squared distance is less, and whose cosine, in float32, is more: rounding."""
+LEAST_SHARE = 1e-100
+"""Rows that weigh less in the mean weight are left out: their noise would be infinite."""
 NONE = -1000.0
 """The logarithm of a factor that is 0."""
-LEFT_OUT = 1024
-"""Rows among which each is left out once: the more there are, the longer it takes."""
+LEFT_OUT, NUM_DEALT = 1024, 64
+"""Rows among which each is left out once, and how many of the same molecules are dealt out to them together: the more
+there are, the longer it takes, and the more says how far off a row is."""
 FREEDOMS, SHARES = (3.0, 5.0, 10.0, 30.0, 1e6), np.exp(np.linspace(-4, 0.5, 19))
 """Degrees of freedom that noise may have, and its scale in the variance of normal noise. With 2 or fewer it would have
 no variance; with 10⁶ it is normal."""
@@ -95,7 +98,7 @@ class Pairs(NamedTuple):
             _matern(torch.cdist(self.one.conditions / lengths, self.other.conditions / lengths).square())
             for lengths in factors[7:].view(3, -1).sqrt()
         )
-        is_same = (self.apart < SAME * torch.finfo(self.apart.dtype).eps) & (self.alike > ALIKE)
+        is_same = (self.apart < SAME[self.apart.dtype]) & (self.alike > ALIKE)
         return found * near + factors[5] * near_all + factors[6] * self.spread(is_same) * near_own
 
     def spread(self, values: Tensor) -> Shaped[Tensor, " row other"]:
@@ -116,8 +119,8 @@ class GaussianProcess(nn.Module):
 
     Noise is normal without conditions. With them it has Student's t distribution: rows of one molecule say which of
     them is far off. Its variance for row n is f (ν + q_n) / (ν + 1) of the normal one, with q_n the squared residual
-    of n where it is left out, in units of its variance. The degrees of freedom ν and the factor f are those that make
-    these residuals most likely.
+    of n where it is left out of some 1,000 rows, in units of its variance. The degrees of freedom ν and the factor f
+    are those that make these residuals most likely.
 
     Args:
         sizes: of the data, and how many rows and molecules it has learned from.
@@ -167,12 +170,12 @@ class GaussianProcess(nn.Module):
             getattr(process, name).copy_(x)
         known, shares = process.known, torch.from_numpy(weights / weights.mean() if weights.any() else weights)
         for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
-            rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > 0)).numpy()))
+            rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > LEAST_SHARE)).numpy()))
             if not len(rows):
                 continue
             order = np.random.default_rng(seed).permutation(rows.numpy())
             if known.conditions.shape[1]:
-                order = together(order, known.like.numpy()[order])
+                order = together(order, known.like.numpy()[order], NUM_TOGETHER)
             chosen = torch.from_numpy(order[:NUM_CHOOSING])
             process.logs[output] = logs = _chosen(known.some(chosen), column[chosen], shares[chosen])
             process.coefficients[rows, output] = _solved(known.some(rows), column[rows], shares[rows], logs)
@@ -221,18 +224,18 @@ def _first_logs(num_conditions: int) -> Tensor:
     return torch.tensor(logs, dtype=torch.float64)
 
 
-def together(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"]) -> Int64[np.ndarray, " row"]:
-    """Rows in an order in which those that are alike follow one another, `NUM_TOGETHER` at a time."""
+def together(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"], most: int) -> Int64[np.ndarray, " row"]:
+    """Rows in an order in which those that are alike follow one another, so many at a time."""
     _, first, number = np.unique(like, return_index=True, return_inverse=True)
     grouped = np.argsort(first[number], kind="stable")
     starts = np.searchsorted(first[number][grouped], first)[number][grouped]
-    turn = (np.arange(len(rows)) - starts) // NUM_TOGETHER
+    turn = (np.arange(len(rows)) - starts) // most
     return rows[grouped][np.argsort(turn, kind="stable")]
 
 
-def of_older(logs: Float[Tensor, " output older"], num_conditions: int) -> Float[Tensor, " output log"]:
+def of_older(logs: Float[Tensor, "*older"], num_conditions: int) -> Float[Tensor, "*log"]:
     """The logarithms as they are today: older runs had one length a condition, and nothing of a molecule's own."""
-    if not num_conditions or logs.shape[1] != 6 + num_conditions:
+    if not num_conditions or logs.shape[1:] != (6 + num_conditions,):
         return logs
     none = torch.full_like(logs[:, :1], NONE)
     return torch.cat([logs[:, :6], none, *[logs[:, 6:]] * 3], 1)
@@ -278,6 +281,8 @@ def _chosen(rows: Rows, targets: Tensor, shares: Tensor) -> Tensor:
             (slope,) = torch.autograd.grad((slopes.diagonal() * _noise(logs, shares)).sum(), logs)
             for own, pairs in parts:
                 slope += torch.autograd.grad((slopes[own] * pairs.covariance(logs)).sum(), logs)[0]
+        if not slope.isfinite().all():
+            break
         _descend(logs, slope, moments)
     return logs.detach()
 
@@ -294,21 +299,32 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor
     """α; the covariance is factorized where it lies, as it may be most of the memory."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    normal = _noise(logs, shares).numpy()
+    normal, among = _noise(logs, shares).numpy(), _dealt(rows.like.numpy())
     while True:
         covariance = _matrix(rows, logs).numpy()
         try:
-            noise = heavy_tailed(covariance, targets.numpy(), normal) if rows.conditions.shape[1] else normal
+            noise = heavy_tailed(covariance, targets.numpy(), normal, among) if rows.conditions.shape[1] else normal
             covariance[np.diag_indices_from(covariance)] += noise
-            factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
+            # Columns of its transpose lie in a row: only so is it not copied.
+            factor = cho_factor(covariance.T, overwrite_a=True, check_finite=False)
         except LinAlgError:  # rounding has made it indefinite
             normal = normal * 10
         else:
             return torch.from_numpy(cho_solve(factor, targets.numpy(), check_finite=False))
 
 
+def _dealt(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]:
+    """Parts of the rows among which each is left out: at random, some of the same molecules together."""
+    order = np.random.default_rng(0).permutation(len(like))
+    order = together(order, like[order], NUM_DEALT)
+    return [np.sort(part) for part in np.array_split(order, -(-len(like) // LEFT_OUT))]
+
+
 def heavy_tailed(
-    covariance: Float[np.ndarray, " row row"], targets: Float[np.ndarray, " row"], noise: Float[np.ndarray, " row"]
+    covariance: Float[np.ndarray, " row row"],
+    targets: Float[np.ndarray, " row"],
+    noise: Float[np.ndarray, " row"],
+    among: Sequence[Int64[np.ndarray, " _"]],
 ) -> Float[np.ndarray, " row"]:
     """The variance of noise for each row where it has Student's t distribution, see `GaussianProcess`.
 
@@ -316,15 +332,15 @@ def heavy_tailed(
         covariance: of each row with itself and those before it, without noise.
         targets: of the rows.
         noise: its variance where it is normal.
+        among: parts of the rows, in order; each row is left out of its part.
     """
     from scipy.linalg import cho_factor, cho_solve
     from scipy.special import gammaln
 
     residuals, sure = np.empty_like(targets), np.empty_like(targets)
-    count = -(-len(targets) // LEFT_OUT)
-    for part in range(count):
-        own = slice(part, None, count)
-        factor = cho_factor(covariance[own, own] + np.diag(noise[own]), lower=True, check_finite=False)
+    for own in among:
+        block = covariance[np.ix_(own, own)] + np.diag(noise[own])
+        factor = cho_factor(block, lower=True, check_finite=False)
         solved = cho_solve(factor, np.column_stack([targets[own], np.eye(len(targets[own]))]), check_finite=False)
         precision = solved[:, 1:].diagonal()
         residuals[own], sure[own] = solved[:, 0] / precision, 1 / precision - noise[own]

@@ -32,7 +32,8 @@ class PropertyRunSettings(TableRunSettings):
     gaussian_process: bool = setting(True)
     """Whether a Gaussian process over descriptors, counts of substructures and conditions predicts numbers beside the
     network, weighted by the validation rows, where at most 8,192 rows train (4,096 for 8 targets). Where molecules have
-    many rows each, it is left out if new rows are of new molecules, and else learns from so many rows of more."""
+    many rows each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
+    rows of more."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
 

@@ -88,8 +88,9 @@ class MoleculesTask(TableTask):
         of_known = splits.calibration == "random" and of_few
         reads_all = len(splits.train) <= process_rows(table.targets.shape[1])
         process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
-        process = process and (of_known if of_few else reads_all)
-        are_told = process and reads_all and of_known
+        vary = bool(np.ptp(table.conditions[splits.train], axis=0).any())
+        process = process and (of_known and vary if of_few else reads_all)
+        are_told = process and reads_all and of_few
         steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, are_told=are_told)
         train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
         assert train.batch_size is not None

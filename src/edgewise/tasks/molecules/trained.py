@@ -171,9 +171,10 @@ class FittedProperty(FittedTable):
         )
 
     def process_of(self, table: MoleculeTable, rows: np.ndarray, seed: int) -> GaussianProcess:
-        """The Gaussian process of some rows, of many some, evenly chosen."""
+        """The Gaussian process of some rows; of many, of some that are chosen at random."""
         assert self.scales.target is not None
-        rows = evenly(rows, process_rows(table.targets.shape[1]))
+        if len(rows) > (most := process_rows(table.targets.shape[1])):
+            rows = np.sort(np.random.default_rng(seed).permutation(rows)[:most])
         store = table.store.with_scale(self.scales.feature.transform)
         batch = store.batch(table.graph_of_row[rows], self.scales.condition.transform(table.conditions[rows]))
         targets, sizes = self.scales.target.transform(table.targets[rows]), self._counting(NUM_SUBSTRUCTURES)
