@@ -56,11 +56,11 @@ def scores(prepared: Prepared) -> str:
     member.process = None
     found["network"] = predicted()
     spread = np.square(truth - truth.mean()).mean()
-    told = [
+    shown = [
         f"{name} {np.abs(values - truth).mean():.5f} {1 - np.square(values - truth).mean() / spread:.4f}"
         for name, values in found.items()
     ]
-    return f"{', '.join(told)}, share {copies / (copies + member.head.num_variants):.2f}"
+    return f"{', '.join(shown)}, share {copies / (copies + member.head.num_variants):.2f}"
 
 
 def main() -> None:

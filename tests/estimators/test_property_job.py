@@ -45,8 +45,8 @@ def test_scales_are_learned_on_training_rows_only():
         (999, 999, {}, 999 * 40 / 64),
         (1000, 1000, {}, 70 * 1000 / 64),
         (1600, 200, {}, 70 * 1600 / 64),  # rows that share molecules
-        (1600, 200, {"are_told": True}, 600),
-        (8000, 200, {"are_told": True}, 1500),
+        (1600, 200, {"has_process": True}, 600),
+        (8000, 200, {"has_process": True}, 1500),
         (902, 902, {"of_classes": True}, 240),
         (1600, 1600, {"of_classes": True}, 400),
         (100_000, 100_000, {}, 3000),

@@ -14,10 +14,10 @@ from edgewise.models.gaussian_process import (
     LEAST_NOISE,
     SHARES,
     GaussianProcess,
-    _dealt,
+    _blocks,
+    grouped,
     heavy_tailed,
     of_older,
-    together,
 )
 from edgewise.models.graph_settings import PropertySizes
 from edgewise.models.substructures import with_substructures
@@ -116,6 +116,7 @@ def test_the_covariance_of_an_older_run():
     np.testing.assert_allclose(found, (alike + np.exp(0.3)) * near, rtol=1e-9)
     assert torch.equal(of_older(logs[None], 1)[0], logs)
     assert torch.equal(of_older(older[:, :5], 0), older[:, :5])
+    assert torch.equal(of_older(older[0], 1), older[0])  # damaged: refused where its shape is compared
 
 
 def left_out(covariance, targets, noise):
@@ -136,8 +137,8 @@ def test_noise_is_as_heavy_tailed_as_rows_that_are_left_out():
     rng, places = np.random.default_rng(0), np.linspace(0, 3, 60)
     covariance = np.exp(-((places[:, None] - places) ** 2))
     targets = np.sin(places) + 0.05 * rng.standard_normal(60)
-    told = heavy_tailed(np.tril(covariance), targets, np.full(60, 0.05**2), [np.arange(60)])
-    assert told.max() < 1.01 * told.min() and 0.5 < told.mean() / 0.05**2 < 2
+    even = heavy_tailed(np.tril(covariance), targets, np.full(60, 0.05**2), [np.arange(60)])
+    assert even.max() < 1.01 * even.min() and 0.5 < even.mean() / 0.05**2 < 2
     targets[::20] += 1
     noise = np.linspace(0.02, 0.04, 60)
     found = heavy_tailed(np.tril(covariance), targets, noise, [np.arange(60)])
@@ -170,11 +171,11 @@ def test_many_rows_are_left_out_among_some(monkeypatch):
 
 def test_measurements_that_contradict_each_other_are_found_among_many(monkeypatch):
     """Each of 60 molecules was measured twice under the same conditions, rows side by side, six with a large error."""
-    monkeypatch.setattr("edgewise.models.gaussian_process.LEFT_OUT", 40)
+    monkeypatch.setattr("edgewise.models.gaussian_process.BLOCK_ROWS", 40)
     like = np.repeat(np.arange(60), 2)
     covariance, targets, bad = np.equal.outer(like, like) * 1.0, np.zeros(120), [8, 31, 50, 66, 91, 110]
     targets[bad] = 1.5
-    parts = _dealt(like)
+    parts = _blocks(like)
     assert sorted(np.concatenate(parts)) == list(range(120)) and max(map(len, parts)) == 40
     noise = heavy_tailed(np.tril(covariance), targets, np.full(120, 0.02), parts)
     twins = np.isin(like, like[bad])
@@ -182,10 +183,10 @@ def test_measurements_that_contradict_each_other_are_found_among_many(monkeypatc
 
 
 def test_rows_that_are_alike_stand_together():
-    found = together(np.array([10, 11, 12, 13, 14, 15, 16]), np.array([5, 3, 5, 5, 3, 4, 5]), 2)
+    found = grouped(np.array([10, 11, 12, 13, 14, 15, 16]), np.array([5, 3, 5, 5, 3, 4, 5]), 2)
     assert found.tolist() == [10, 12, 11, 14, 15, 13, 16]
     order = np.random.default_rng(0).permutation(50)
-    assert np.array_equal(together(order, order, 2), order)
+    assert np.array_equal(grouped(order, order, 2), order)
 
 
 def test_molecules_of_many_rows_have_something_of_their_own():

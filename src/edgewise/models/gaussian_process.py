@@ -20,7 +20,7 @@ NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
 LEAST_NOISE = 1e-3
 """The least variance of normal noise, in that of the targets: a covariance without noise cannot be solved."""
 NUM_TOGETHER = 20
-"""Rows of the same molecules among them: apart, they would not tell how far their conditions reach."""
+"""Rows of the same molecules among them: single rows do not show how far a condition reaches."""
 MOST = 255
 """What counts of a substructure end at: a byte each is kept of known molecules."""
 TOGETHER = 64
@@ -31,9 +31,9 @@ LEAST_SHARE = 1e-100
 """Rows that weigh less in the mean weight are left out: their noise would be infinite."""
 NONE = -1000.0
 """The logarithm of a factor that is 0."""
-LEFT_OUT, NUM_DEALT = 1024, 64
-"""Rows among which each is left out once, and how many of the same molecules are dealt out to them together: the more
-there are, the longer it takes, and the more says how far off a row is."""
+BLOCK_ROWS, NUM_GROUPED = 1024, 64
+"""Rows of a block, in which each is left out once, and how many of the same molecules share a block: more take longer,
+and show better how far off a row is."""
 FREEDOMS, SHARES = (3.0, 5.0, 10.0, 30.0, 1e6), np.exp(np.linspace(-4, 0.5, 19))
 """Degrees of freedom that noise may have, and its scale in the variance of normal noise. With 2 or fewer it would have
 no variance; with 10⁶ it is normal."""
@@ -175,7 +175,7 @@ class GaussianProcess(nn.Module):
                 continue
             order = np.random.default_rng(seed).permutation(rows.numpy())
             if known.conditions.shape[1]:
-                order = together(order, known.like.numpy()[order], NUM_TOGETHER)
+                order = grouped(order, known.like.numpy()[order], NUM_TOGETHER)
             chosen = torch.from_numpy(order[:NUM_CHOOSING])
             process.logs[output] = logs = _chosen(known.some(chosen), column[chosen], shares[chosen])
             process.coefficients[rows, output] = _solved(known.some(rows), column[rows], shares[rows], logs)
@@ -224,13 +224,13 @@ def _first_logs(num_conditions: int) -> Tensor:
     return torch.tensor(logs, dtype=torch.float64)
 
 
-def together(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"], most: int) -> Int64[np.ndarray, " row"]:
+def grouped(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"], most: int) -> Int64[np.ndarray, " row"]:
     """Rows in an order in which those that are alike follow one another, so many at a time."""
     _, first, number = np.unique(like, return_index=True, return_inverse=True)
-    grouped = np.argsort(first[number], kind="stable")
-    starts = np.searchsorted(first[number][grouped], first)[number][grouped]
+    order = np.argsort(first[number], kind="stable")
+    starts = np.searchsorted(first[number][order], first)[number][order]
     turn = (np.arange(len(rows)) - starts) // most
-    return rows[grouped][np.argsort(turn, kind="stable")]
+    return rows[order][np.argsort(turn, kind="stable")]
 
 
 def of_older(logs: Float[Tensor, "*older"], num_conditions: int) -> Float[Tensor, "*log"]:
@@ -299,11 +299,11 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor
     """α; the covariance is factorized where it lies, as it may be most of the memory."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    normal, among = _noise(logs, shares).numpy(), _dealt(rows.like.numpy())
+    normal, blocks = _noise(logs, shares).numpy(), _blocks(rows.like.numpy())
     while True:
         covariance = _matrix(rows, logs).numpy()
         try:
-            noise = heavy_tailed(covariance, targets.numpy(), normal, among) if rows.conditions.shape[1] else normal
+            noise = heavy_tailed(covariance, targets.numpy(), normal, blocks) if rows.conditions.shape[1] else normal
             covariance[np.diag_indices_from(covariance)] += noise
             # Columns of its transpose lie in a row: only so is it not copied.
             factor = cho_factor(covariance.T, overwrite_a=True, check_finite=False)
@@ -313,18 +313,18 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor
             return torch.from_numpy(cho_solve(factor, targets.numpy(), check_finite=False))
 
 
-def _dealt(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]:
-    """Parts of the rows among which each is left out: at random, some of the same molecules together."""
+def _blocks(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]:
+    """Blocks of rows for leave-one-out residuals: at random, rows of the same molecules together."""
     order = np.random.default_rng(0).permutation(len(like))
-    order = together(order, like[order], NUM_DEALT)
-    return [np.sort(part) for part in np.array_split(order, -(-len(like) // LEFT_OUT))]
+    order = grouped(order, like[order], NUM_GROUPED)
+    return [np.sort(part) for part in np.array_split(order, -(-len(like) // BLOCK_ROWS))]
 
 
 def heavy_tailed(
     covariance: Float[np.ndarray, " row row"],
     targets: Float[np.ndarray, " row"],
     noise: Float[np.ndarray, " row"],
-    among: Sequence[Int64[np.ndarray, " _"]],
+    blocks: Sequence[Int64[np.ndarray, " _"]],
 ) -> Float[np.ndarray, " row"]:
     """The variance of noise for each row where it has Student's t distribution, see `GaussianProcess`.
 
@@ -332,23 +332,23 @@ def heavy_tailed(
         covariance: of each row with itself and those before it, without noise.
         targets: of the rows.
         noise: its variance where it is normal.
-        among: parts of the rows, in order; each row is left out of its part.
+        blocks: places of the rows of each block, in order; a row is left out of its block alone.
     """
     from scipy.linalg import cho_factor, cho_solve
     from scipy.special import gammaln
 
-    residuals, sure = np.empty_like(targets), np.empty_like(targets)
-    for own in among:
+    residuals, uncertain = np.empty_like(targets), np.empty_like(targets)
+    for own in blocks:
         block = covariance[np.ix_(own, own)] + np.diag(noise[own])
         factor = cho_factor(block, lower=True, check_finite=False)
         solved = cho_solve(factor, np.column_stack([targets[own], np.eye(len(targets[own]))]), check_finite=False)
         precision = solved[:, 1:].diagonal()
-        residuals[own], sure[own] = solved[:, 0] / precision, 1 / precision - noise[own]
+        residuals[own], uncertain[own] = solved[:, 0] / precision, 1 / precision - noise[own]
     best = -np.inf
     for freedom in FREEDOMS:
         constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - np.log(freedom) / 2
         for share in SHARES:
-            variance = sure.clip(0) + share * noise
+            variance = uncertain.clip(0) + share * noise
             squares = residuals**2 / variance
             density = constant - np.log(variance) / 2 - (freedom + 1) / 2 * np.log1p(squares / freedom)
             if (likelihood := density.sum()) > best:

@@ -47,19 +47,19 @@ rows each gain 1% from more than twice the steps, where a Gaussian process has l
 validation rows, see docs/molecules.md."""
 
 
-def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool, are_told: bool = False) -> Steps:
+def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool, has_process: bool = False) -> Steps:
     """How many steps a table of molecules is trained for.
 
     Args:
         num_rows: training rows.
         num_molecules: distinct molecules in them.
         of_classes: whether classes are learned.
-        are_told: whether new rows are of known molecules with many rows each, from all of which a Gaussian process has
-            learned.
+        has_process: whether new rows are of known molecules with many rows each, and a Gaussian process has learned
+            from all of these.
     """
     if of_classes:
         return STEPS_OF_CLASSES
-    if are_told:
+    if has_process:
         return STEPS_OF_KNOWN
     is_small = num_molecules < MANY_MOLECULES and not share_molecules(num_rows, num_molecules)
     return STEPS_OF_FEW if is_small else Steps()
@@ -90,8 +90,8 @@ class MoleculesTask(TableTask):
         process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
         vary = bool(np.ptp(table.conditions[splits.train], axis=0).any())
         process = process and (of_known and vary if of_few else reads_all)
-        are_told = process and reads_all and of_few
-        steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, are_told=are_told)
+        has_process = process and reads_all and of_few
+        steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
         train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
         assert train.batch_size is not None
         model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
