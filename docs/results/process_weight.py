@@ -28,7 +28,8 @@ def predicted(table: Path, target: str) -> dict[str, Predicted]:
     prepared = trained(table, target)
     fitted, data = prepared.fitted, prepared.data
     (member,) = fitted.members
-    process = member.process or fitted.process_of(data, prepared.splits.of_member(0)[0], prepared.settings.train.seed)
+    train, _ = prepared.splits.of_member(0)
+    process = member.process or fitted.process_of(data, train, train[:0], prepared.settings.train.seed)
     member.process, fitted.sizes = None, fitted._counting(NUM_SUBSTRUCTURES)
     batches, found = fitted.batches(data), {}
     for part in ("val", "test"):

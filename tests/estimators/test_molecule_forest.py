@@ -2,6 +2,7 @@
 thirds of the weight."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -10,6 +11,11 @@ from edgewise.data.molecules.table import table_from_arrays
 from edgewise.errors import RunFolderError
 from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
 from edgewise.models.forest import numbers_of
+from edgewise.tasks.molecules.settings import SETTINGS
+from edgewise.tasks.molecules.task import TASK
+from edgewise.tasks.run import fit
+from edgewise.tasks.table_task import outputs_of
+from edgewise.train.metrics import table_of_scores
 
 SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
@@ -43,6 +49,25 @@ def test_a_probability_is_a_third_the_networks_and_two_thirds_the_forests(classi
     found = predicted(classifier)
     np.testing.assert_allclose(found[:, -expected.shape[1] :], expected, atol=1e-6)
     assert np.abs(np.mean(by_network, 0) - np.mean(by_forest, 0)).max() > 0.05
+
+
+def test_validation_rows_are_scored_before_they_are_learned(tmp_path):
+    """Their labels are drawn: a forest that has learned them knows them, one that has not guesses."""
+    labels = np.random.default_rng(0).integers(2, size=40)
+    pd.DataFrame({"smiles": SMILES, "y": labels}).to_csv(tmp_path / "rows.csv", index=False)
+    given = {"data": [str(tmp_path / "rows.csv")], "smiles_columns": ["smiles"], "target_columns": ["y"], "epochs": 2}
+    given |= {"task_type": "classification", "split_sizes": [0.5, 0.3, 0.2], "baselines": False}
+    prepared = TASK.prepare(SETTINGS.of(given, "test"))
+    results, fitted, rows = fit(TASK, prepared), prepared.fitted, prepared.splits.val
+    scores = TASK.evaluate(prepared, results)
+    learned = table_of_scores(
+        prepared.data.targets[rows],
+        outputs_of(fitted.predict_rows(prepared.data, rows)),
+        ["y"],
+        "classification",
+    )
+    assert scores["validation"]["y"]["roc_auc"] < 0.8 < 0.95 < learned["y"]["roc_auc"]
+    assert scores["training"]["y"]["roc_auc"] > 0.95
 
 
 def test_it_is_saved_and_loaded(classifier, tmp_path):

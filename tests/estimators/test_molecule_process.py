@@ -1,6 +1,7 @@
 """Numbers of molecules: a Gaussian process stands beside the network, as heavy as the validation rows want it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -11,6 +12,9 @@ from edgewise.errors import RunFolderError
 from edgewise.estimators.molecules import MoleculeRegressor
 from edgewise.models.gaussian_process import GaussianProcess, of_older
 from edgewise.models.substructures import with_substructures
+from edgewise.tasks.molecules.settings import SETTINGS
+from edgewise.tasks.molecules.task import TASK
+from edgewise.tasks.run import fit
 
 SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
@@ -34,7 +38,7 @@ def test_a_prediction_is_the_mean_of_variants_and_copies(regressor):
     fitted = regressor.trained
     batch = fitted.batches(table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))).batch(np.arange(3))
     copies, parts = fitted.sizes.process_copies, []
-    assert copies == 16  # the network has hardly learned anything: the process has the most that it may have
+    assert copies == 64  # the network has hardly learned anything: the process has the most that it may have
     with torch.no_grad():
         for member in fitted.members:
             network = member.head(member.fingerprint(batch), batch.conditions).double()
@@ -55,18 +59,39 @@ def test_it_has_learned_from_the_training_rows_of_its_member_alone(tmp_path):
     assert np.array_equal(MoleculeRegressor.load(tmp_path / "run").predict(NEW), model.predict(NEW))
 
 
+def test_validation_rows_judge_before_they_are_learned(tmp_path):
+    """The scores of the validation rows, and intervals, are those of a model that has not seen them; then the process
+    learns from them, too."""
+    rows = pd.DataFrame({"smiles": SMILES, "y": TARGETS + np.random.default_rng(0).normal(size=60)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    given = {"data": [str(tmp_path / "rows.csv")], "smiles_columns": ["smiles"], "target_columns": ["y"], "epochs": 2}
+    prepared = TASK.prepare(SETTINGS.of(given | {"baselines": False}, "test"))
+    results, (_, rows) = fit(TASK, prepared), prepared.splits.of_member(0)
+    fitted, table = prepared.fitted, prepared.data
+    (member,), targets = fitted.members, table.targets[rows, 0]
+    assert member.process.later is None and (member.process.coefficients != 0).sum() == 54
+    after = fitted.predict(table, rows=rows)[0].value[rows]
+    scores = TASK.evaluate(prepared, results)["validation"]["y"]
+    fitted.add_processes(table, [prepared.splits.of_member(0)], 0)
+    before = fitted.predict(table, rows=rows)[0].value[rows]
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((before - targets) ** 2)), rel=1e-4)
+    assert np.abs(after - targets).mean() < 0.9 * np.abs(before - targets).mean()
+    np.testing.assert_allclose(fitted.errors[:, 0], before - targets, rtol=1e-4)
+
+
 def test_it_is_saved_and_loaded(regressor, tmp_path):
     regressor.save(tmp_path / "run")
     assert np.array_equal(predicted(MoleculeRegressor.load(tmp_path / "run")), predicted(regressor))
 
 
-def test_that_of_an_older_run_is_opened(regressor, tmp_path):
-    """Its covariance had one length a condition."""
+@pytest.mark.parametrize("kept", [[*range(6), 8], [*range(7), *range(8, 11)]], ids=["one length", "no series"])
+def test_that_of_an_older_run_is_opened(regressor, tmp_path, kept):
+    """The covariance of the oldest had one length a condition, that of later ones no series."""
     regressor.save(tmp_path / "run")
     path = tmp_path / "run" / "model.safetensors"
     tensors = load_file(path)
     names = [name for name in tensors if name.endswith("process.logs")]
-    older = {name: torch.cat([tensors[name][:, :6], tensors[name][:, 7:8]], 1) for name in names}
+    older = {name: tensors[name][:, kept] for name in names}
     save_file(tensors | older, path)
     opened = MoleculeRegressor.load(tmp_path / "run").trained
     assert len(names) == len(opened.members)
@@ -92,7 +117,7 @@ def test_it_has_no_weight_where_the_network_alone_is_best(monkeypatch):
     assert not model.trained.sizes.num_substructures and np.isfinite(model.predict(NEW)).all()
 
 
-@pytest.mark.parametrize(("rows", "copies"), [(0, 16), (100, 16), (10**9, 4)])
+@pytest.mark.parametrize(("rows", "copies"), [(0, 64), (100, 64), (10**9, 4)])
 def test_rows_of_the_usual_weight_count_beside_the_validation_rows(monkeypatch, rows, copies):
     """As a hundred they do not outvote validation rows on which the network is much worse."""
     monkeypatch.setattr("edgewise.tasks.molecules.trained.USUAL_ROWS", rows)
@@ -107,7 +132,7 @@ def test_without_validation_rows_it_has_half_of_the_weight():
 
 def test_it_can_be_explained(regressor):
     found = regressor.explain("CC(=O)Nc1ccccc1", conditions=[4.0])
-    assert any("Gaussian process" in note and "89%" in note for note in found.notes)
+    assert any("Gaussian process" in note and "97%" in note for note in found.notes)
     assert all(np.isfinite(each.values).all() for each in found.attributions)
     (told,) = found.predictions
     assert told.value == pytest.approx(predicted(regressor, ["CC(=O)Nc1ccccc1"], [4.0])[0], rel=1e-5)

@@ -14,7 +14,9 @@ from edgewise.models.gaussian_process import (
     LEAST_NOISE,
     SHARES,
     GaussianProcess,
+    Rows,
     _blocks,
+    _series,
     grouped,
     heavy_tailed,
     of_older,
@@ -51,6 +53,7 @@ CASES = {
     "two molecules": ([[number, (3 * number + 1) % 10] for number in range(10)], np.zeros((10, 0))),
     "conditions": ([[number % 4] for number in range(10)], np.arange(20.0).reshape(10, 2) / 5),
     "both": ([[number % 3, number % 2 + 5] for number in range(10)], np.arange(10.0)[:, None] / 3),
+    "series": ([[number % 2] for number in range(10)], np.stack([np.arange(10) // 4, np.arange(10) / 5], 1)),
 }
 
 
@@ -74,9 +77,10 @@ def covariance(batch, logs):
                 apart += ((descriptors[mine] - descriptors[theirs]) ** 2).mean() / len(molecules[one])
             found[one, two] = factors[0] * alike + (factors[1] + factors[4] * alike) * matern(apart / factors[2])
             if conditions.shape[1]:
-                near = [matern(((conditions[one] - conditions[two]) ** 2 / m).sum()) for m in np.split(factors[7:], 3)]
+                near = [matern(((conditions[one] - conditions[two]) ** 2 / m).sum()) for m in np.split(factors[8:], 4)]
                 is_own = (molecules[one] == molecules[two]).all()
-                found[one, two] = found[one, two] * near[0] + factors[5] * near[1] + factors[6] * is_own * near[2]
+                own = factors[6] * near[2] + factors[7] * near[3]
+                found[one, two] = found[one, two] * near[0] + factors[5] * near[1] + is_own * own
     return found
 
 
@@ -100,6 +104,7 @@ def test_its_mean_is_that_of_the_textbook(case):
         expected = k[:, known] @ np.linalg.solve(own + np.diag(noise), targets[known, output])
         np.testing.assert_allclose(found[:, output], expected, atol=1e-4)
     assert not np.allclose(process.logs[0], process.logs[1])
+    assert (process.logs[:, 7:8] > -100).any() == (case == "series")
 
 
 def test_the_covariance_of_an_older_run():
@@ -198,6 +203,73 @@ def test_molecules_of_many_rows_have_something_of_their_own():
     found = process(batch_of([[3], [4], [9]], np.zeros((3, 1)))).numpy()[:, 0]
     np.testing.assert_allclose(found[:2], [1, 0], atol=0.05)
     assert abs(found[2]) < 0.4
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_rows_of_a_series_are_off_together(place):
+    """Ten rows at each of 48 temperatures are off by 1 or -1 from what is their molecule's own, and so is an eleventh,
+    whichever column holds the temperature."""
+    rng, rows = np.random.default_rng(place), np.repeat(np.arange(48) % 4, 11)
+    temperature, pressure = np.repeat(rng.uniform(-2, 2, 48), 11), np.tile(np.linspace(-1, 1, 11), 48)
+    own = 3 * np.sin(temperature + 2 * rows) * pressure
+    targets = (own + np.repeat(rng.choice([-1.0, 1.0], 48), 11))[:, None]
+    batch = batch_of(rows[:, None].tolist(), np.stack([temperature, pressure][:: 1 - 2 * place], 1))
+    is_new = np.arange(len(rows)) % 11 == 5
+    process = GaussianProcess.learned(batch, targets, 1.0 - is_new, sizes_of(batch))
+    assert np.abs(process(batch).numpy() - targets)[is_new].mean() < 0.1
+    assert process.logs[0, 7].exp() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("conditions", "series"),
+    [
+        ([[1, 5], [1, 6], [2, 7], [2, 8]], 0),  # two isotherms
+        ([[1, 5], [2, 5], [3, 7], [4, 7]], 1),
+        ([[1, 5], [1, 6], [2, 5], [3, 7]], 0),  # both are shared by two of the rows
+        ([[1, 5], [2, 6], [3, 7], [4, 8]], None),
+        ([[1, 5], [1, 6], [2, 7], [3, 8], [4, 9]], None),  # fewer than half
+        ([[], []], None),
+    ],
+)
+def test_the_condition_that_rows_of_a_series_share(conditions, series):
+    batch = batch_of([[3]] * len(conditions), conditions)
+    rows = Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    assert _series(rows) == series
+
+
+def test_rows_of_other_molecules_are_no_series():
+    batch = batch_of([[0], [1], [2], [3]], np.ones((4, 1)))
+    assert _series(Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)) is None
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_that_judge_count_later(case):
+    """Until then it is the process of the others alone; then all rows count, under the covariance of before."""
+    batch, rng = batch_of(*CASES[case]), np.random.default_rng(3)
+    targets, weights, sizes = rng.standard_normal((10, 2)), np.ones(10), sizes_of(batch, 2)
+    targets[[0, 9], 1] = np.nan
+    first = replace(batch, graph_of_row=batch.graph_of_row[:6], conditions=batch.conditions[:6])
+    alone = GaussianProcess.learned(first, targets[:6], weights[:6], sizes)
+    process = GaussianProcess.learned(batch, targets, weights, sizes, num_judging=4)
+    torch.testing.assert_close(process.logs, alone.logs, rtol=0, atol=0)
+    torch.testing.assert_close(process(batch), alone(batch), rtol=1e-9, atol=1e-9)
+    padded = process.padded(replace(sizes, process_rows=17, process_molecules=12))
+    for each in (process, padded):
+        each.learn_later()
+        found = each(batch).numpy()
+        for output in range(2):
+            logs, known = each.logs[output].numpy(), ~np.isnan(targets[:, output])
+            own = covariance(batch, logs)[np.ix_(known, known)]
+            noise = np.full(known.sum(), np.exp(logs[3]) + LEAST_NOISE)
+            if batch.conditions.shape[1]:
+                num_first = known[:6].sum()
+                parts = [np.arange(num_first)], [np.arange(num_first, known.sum())]
+                noise = heavy_tailed(own, targets[known, output], noise, *parts)
+                normal = np.full(num_first, np.exp(logs[3]) + LEAST_NOISE)
+                before = heavy_tailed(own[:num_first, :num_first], targets[:6][known[:6], output], normal, parts[0])
+                np.testing.assert_allclose(noise[:num_first], before)  # what judges does not choose
+            expected = own @ np.linalg.solve(own + np.diag(noise), targets[known, output])
+            np.testing.assert_allclose(found[known, output], expected, atol=1e-4)
 
 
 def test_it_learns_how_likely_noise_is():

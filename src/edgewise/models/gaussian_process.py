@@ -31,6 +31,8 @@ LEAST_SHARE = 1e-100
 """Rows that weigh less in the mean weight are left out: their noise would be infinite."""
 NONE = -1000.0
 """The logarithm of a factor that is 0."""
+LEAST_SHARED = 0.5
+"""Rows of series in a table with series."""
 BLOCK_ROWS, NUM_GROUPED = 1024, 64
 """Rows of a block, in which each is left out once, and how many of the same molecules share a block: more take longer,
 and show better how far off a row is."""
@@ -94,12 +96,13 @@ class Pairs(NamedTuple):
         )
         if not self.one.conditions.shape[1]:
             return found
-        near, near_all, near_own = (
+        near, near_all, near_own, near_series = (
             _matern(torch.cdist(self.one.conditions / lengths, self.other.conditions / lengths).square())
-            for lengths in factors[7:].view(3, -1).sqrt()
+            for lengths in factors[8:].view(4, -1).sqrt()
         )
-        is_same = (self.apart < SAME[self.apart.dtype]) & (self.alike > ALIKE)
-        return found * near + factors[5] * near_all + factors[6] * self.spread(is_same) * near_own
+        is_same = self.spread((self.apart < SAME[self.apart.dtype]) & (self.alike > ALIKE))
+        own = factors[6] * near_own + factors[7] * near_series
+        return found * near + factors[5] * near_all + is_same * own
 
     def spread(self, values: Tensor) -> Shaped[Tensor, " row other"]:
         """Values of combinations, for their rows."""
@@ -109,18 +112,21 @@ class Pairs(NamedTuple):
 class GaussianProcess(nn.Module):
     """The mean of a Gaussian process, given training rows n: f(x) = Σ_n k(x, x_n) α_n, α = (K + noise)⁻¹ y.
 
-        k = p · M(u, m₁) + d · M(u, m₂) + e · 1[same molecules] · M(u, m₃)
+        k = p · M(u, m₁) + d · M(u, m₂) + 1[same molecules] · (e · M(u, m₃) + g · M(u, m₄))
         p = a · cos(s, s') + (b + c · cos(s, s')) · M(‖z − z'‖² / ℓ)
         M(u, m) = M(Σ_i (u_i − u'_i)² / m_i)        M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
 
     with s the square roots of counts of substructures, z descriptors, u conditions: what molecules that are alike have
-    in common, what all have, and what is a molecule's own. Of several molecules in a row the cosines are multiplied,
-    and the distances added. Without conditions k = p.
+    in common, what all have, what is a molecule's own, and what is a series' own: rows that were measured together
+    have a condition in common, and are off together. Of several molecules in a row the cosines are multiplied, and the
+    distances added. Without conditions k = p. Where few rows share a condition with others of their molecules g = 0.
 
     Noise is normal without conditions. With them it has Student's t distribution: rows of one molecule say which of
     them is far off. Its variance for row n is f (ν + q_n) / (ν + 1) of the normal one, with q_n the squared residual
     of n where it is left out of some 1,000 rows, in units of its variance. The degrees of freedom ν and the factor f
     are those that make these residuals most likely.
+
+    A process can learn from some rows, be judged by others, and then learn from these, too (`later`).
 
     Args:
         sizes: of the data, and how many rows and molecules it has learned from.
@@ -146,6 +152,8 @@ class GaussianProcess(nn.Module):
         self.register_buffer("conditions", torch.zeros(count, sizes.num_conditions))
         self.register_buffer("coefficients", torch.zeros(count, outputs, dtype=torch.float64))
         self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(outputs, 1))
+        self.later: Tensor | None = None
+        """The coefficients with which the rows that judge count, too."""
 
     @classmethod
     def learned(
@@ -155,6 +163,7 @@ class GaussianProcess(nn.Module):
         weights: Float[np.ndarray, " row"],
         sizes: PropertySizes,
         seed: int = 0,
+        num_judging: int = 0,
     ) -> "GaussianProcess":
         """The process of some rows.
 
@@ -164,28 +173,41 @@ class GaussianProcess(nn.Module):
             weights: how much each row counts: the variance of its noise is divided by it.
             sizes: of the data.
             seed: chooses the rows by which the covariance is chosen.
+            num_judging: so many of the last rows judge: they count from `learn_later` on.
         """
         process = cls(replace(sizes, process_rows=len(targets), process_molecules=batch.num_graphs))
+        num_first, process.later = len(targets) - num_judging, torch.zeros_like(process.coefficients)
         for name, x in _numbers(batch).items():
             getattr(process, name).copy_(x)
         known, shares = process.known, torch.from_numpy(weights / weights.mean() if weights.any() else weights)
         for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
             rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > LEAST_SHARE)).numpy()))
-            if not len(rows):
+            first = rows[rows < num_first]
+            if not len(first):
                 continue
-            order = np.random.default_rng(seed).permutation(rows.numpy())
+            logs = _first_logs(known.conditions.shape[1], _series(known.some(first)))
+            order = np.random.default_rng(seed).permutation(first.numpy())
             if known.conditions.shape[1]:
                 order = grouped(order, known.like.numpy()[order], NUM_TOGETHER)
             chosen = torch.from_numpy(order[:NUM_CHOOSING])
-            process.logs[output] = logs = _chosen(known.some(chosen), column[chosen], shares[chosen])
-            process.coefficients[rows, output] = _solved(known.some(rows), column[rows], shares[rows], logs)
+            process.logs[output] = logs = _chosen(known.some(chosen), column[chosen], shares[chosen], logs)
+            found = _solved(known.some(rows), column[rows], shares[rows], logs, len(first))
+            process.coefficients[rows, output], process.later[rows, output] = found.T
         return process
+
+    def learn_later(self) -> None:
+        """Makes the rows that judged count."""
+        assert self.later is not None
+        self.coefficients.copy_(self.later)
+        self.later = None
 
     def padded(self, sizes: PropertySizes) -> "GaussianProcess":
         """A copy with more rows, whose α is 0: the processes of an ensemble are saved in one shape."""
         found = GaussianProcess(sizes)
         for name, x in self.named_buffers():
             getattr(found, name)[: len(x)] = x
+        if self.later is not None:
+            found.later = F.pad(self.later, (0, 0, 0, len(found.coefficients) - len(self.later)))
         return found
 
     def check(self) -> None:
@@ -216,12 +238,30 @@ class GaussianProcess(nn.Module):
         return found
 
 
-def _first_logs(num_conditions: int) -> Tensor:
-    """Logarithms of a, b, ℓ, the noise, c, and with conditions of d, e and every m₁, m₂ and m₃."""
+def _first_logs(num_conditions: int, series: int | None = None) -> Tensor:
+    """Logarithms of a, b, ℓ, the noise, c, and with conditions of d, e, g and every m₁, m₂, m₃ and m₄.
+
+    Args:
+        num_conditions: numbers of a row.
+        series: the number that rows of a series share; None where there are no series.
+    """
     logs = [-0.5, 0.5, 1.0, -3.0, -1.0]
     if num_conditions:
-        logs = [-2.0, -1.0, 0.5, -5.0, -2.0, 0.0, -3.0, *[3.0] * (2 * num_conditions), *[2.0] * num_conditions]
+        logs = [-2.0, -1.0, 0.5, -5.0, -2.0, 0.0, -3.0, NONE]
+        logs += [3.0] * (2 * num_conditions) + [2.0] * num_conditions + [0.0] * num_conditions
+    if series is not None:
+        logs[7], logs[series - num_conditions] = -4.5, -7.0
     return torch.tensor(logs, dtype=torch.float64)
+
+
+def _series(rows: Rows) -> int | None:
+    """The condition that rows most often share with others of their molecules; None where fewer than half do."""
+    shares = [0.0]
+    for column in rows.conditions.T:
+        _, place, count = torch.stack([rows.like, column], 1).unique(dim=0, return_inverse=True, return_counts=True)
+        shares.append((count[place] > 1).double().mean().item())
+    most = int(np.argmax(shares))
+    return most - 1 if shares[most] >= LEAST_SHARED else None
 
 
 def grouped(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"], most: int) -> Int64[np.ndarray, " row"]:
@@ -234,11 +274,14 @@ def grouped(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"], mo
 
 
 def of_older(logs: Float[Tensor, "*older"], num_conditions: int) -> Float[Tensor, "*log"]:
-    """The logarithms as they are today: older runs had one length a condition, and nothing of a molecule's own."""
-    if not num_conditions or logs.shape[1:] != (6 + num_conditions,):
-        return logs
-    none = torch.full_like(logs[:, :1], NONE)
-    return torch.cat([logs[:, :6], none, *[logs[:, 6:]] * 3], 1)
+    """The logarithms as they are today: older runs had no series; the oldest one length a condition, and nothing of a
+    molecule's own."""
+    if num_conditions and logs.shape[1:] == (6 + num_conditions,):
+        logs = torch.cat([logs[:, :6], torch.full_like(logs[:, :1], NONE), *[logs[:, 6:]] * 3], 1)
+    if num_conditions and logs.shape[1:] == (7 + 3 * num_conditions,):
+        none = torch.full_like(logs[:, :1], NONE)
+        logs = torch.cat([logs[:, :7], none, logs[:, 7:], logs[:, -num_conditions:]], 1)
+    return logs
 
 
 def _numbers(batch: Batch) -> dict[str, Tensor]:
@@ -262,10 +305,10 @@ def _noise(logs: Tensor, shares: Tensor) -> Tensor:
     return (logs[3].exp() + LEAST_NOISE) / shares
 
 
-def _chosen(rows: Rows, targets: Tensor, shares: Tensor) -> Tensor:
+def _chosen(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:
     """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
     Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another."""
-    logs = _first_logs(rows.conditions.shape[1]).requires_grad_()
+    logs = logs.clone().requires_grad_()
     parts = list(_parts(rows, rows))
     moments = torch.zeros(()), torch.zeros_like(logs), torch.zeros_like(logs)
     for _ in range(STEPS):
@@ -295,29 +338,36 @@ def _descend(logs: Tensor, slope: Tensor, moments: tuple[Tensor, Tensor, Tensor]
     adam([logs], [slope], [mean], [square], [], [step], foreach=False, amsgrad=False, maximize=False, **numbers)
 
 
-def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:
-    """α; the covariance is factorized where it lies, as it may be most of the memory."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first: int) -> Float[Tensor, " row 2"]:
+    """α of the first rows, 0 for the others, and α of all.
 
-    normal, blocks = _noise(logs, shares).numpy(), _blocks(rows.like.numpy())
+    The covariance is factorized where it lies, as it may be most of the memory. Its factor begins with that of the
+    first rows.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, solve_triangular
+
+    normal, like, is_first = _noise(logs, shares).numpy(), rows.like.numpy(), np.arange(len(targets)) < num_first
+    blocks = _blocks(like[is_first]), [num_first + part for part in _blocks(like[~is_first])]
     while True:
         covariance = _matrix(rows, logs).numpy()
         try:
-            noise = heavy_tailed(covariance, targets.numpy(), normal, blocks) if rows.conditions.shape[1] else normal
+            noise = heavy_tailed(covariance, targets.numpy(), normal, *blocks) if rows.conditions.shape[1] else normal
             covariance[np.diag_indices_from(covariance)] += noise
             # Columns of its transpose lie in a row: only so is it not copied.
-            factor = cho_factor(covariance.T, overwrite_a=True, check_finite=False)
+            factor, _ = cho_factor(covariance.T, overwrite_a=True, check_finite=False)
         except LinAlgError:  # rounding has made it indefinite
             normal = normal * 10
         else:
-            return torch.from_numpy(cho_solve(factor, targets.numpy(), check_finite=False))
+            halfway = solve_triangular(factor, targets.numpy(), trans="T", check_finite=False)
+            both = np.stack([np.where(is_first, halfway, 0), halfway], axis=1)
+            return torch.from_numpy(solve_triangular(factor, both, check_finite=False))
 
 
 def _blocks(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]:
     """Blocks of rows for leave-one-out residuals: at random, rows of the same molecules together."""
     order = np.random.default_rng(0).permutation(len(like))
     order = grouped(order, like[order], NUM_GROUPED)
-    return [np.sort(part) for part in np.array_split(order, -(-len(like) // BLOCK_ROWS))]
+    return [np.sort(part) for part in np.array_split(order, -(-len(like) // BLOCK_ROWS) or 1) if len(part)]
 
 
 def heavy_tailed(
@@ -325,6 +375,7 @@ def heavy_tailed(
     targets: Float[np.ndarray, " row"],
     noise: Float[np.ndarray, " row"],
     blocks: Sequence[Int64[np.ndarray, " _"]],
+    judging: Sequence[Int64[np.ndarray, " _"]] = (),
 ) -> Float[np.ndarray, " row"]:
     """The variance of noise for each row where it has Student's t distribution, see `GaussianProcess`.
 
@@ -333,25 +384,26 @@ def heavy_tailed(
         targets: of the rows.
         noise: its variance where it is normal.
         blocks: places of the rows of each block, in order; a row is left out of its block alone.
+        judging: blocks of further rows, which do not choose the distribution.
     """
     from scipy.linalg import cho_factor, cho_solve
     from scipy.special import gammaln
 
     residuals, uncertain = np.empty_like(targets), np.empty_like(targets)
-    for own in blocks:
+    for own in (*blocks, *judging):
         block = covariance[np.ix_(own, own)] + np.diag(noise[own])
         factor = cho_factor(block, lower=True, check_finite=False)
         solved = cho_solve(factor, np.column_stack([targets[own], np.eye(len(targets[own]))]), check_finite=False)
         precision = solved[:, 1:].diagonal()
         residuals[own], uncertain[own] = solved[:, 0] / precision, 1 / precision - noise[own]
-    best = -np.inf
+    best, choosing = -np.inf, np.concatenate(blocks)
     for freedom in FREEDOMS:
         constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - np.log(freedom) / 2
         for share in SHARES:
             variance = uncertain.clip(0) + share * noise
             squares = residuals**2 / variance
             density = constant - np.log(variance) / 2 - (freedom + 1) / 2 * np.log1p(squares / freedom)
-            if (likelihood := density.sum()) > best:
+            if (likelihood := density[choosing].sum()) > best:
                 best, found = likelihood, share * noise * (freedom + squares) / (freedom + 1)
     return found
 

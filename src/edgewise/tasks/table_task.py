@@ -1,7 +1,7 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -159,7 +159,9 @@ class TableTask(Task):
             return
         outputs = fitted.all_outputs(table, rows)
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
-        fitted.errors = outputs.mean(chosen) - table.targets[rows]
+        values, validate = outputs.mean(chosen), np.isin(rows, splits.val)
+        fitted.errors = values - table.targets[rows]
+        prepared.found["validation"] = rows[validate], list(values[validate].T)
         groups = np.unique(groups_of(table, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
         spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
@@ -188,8 +190,8 @@ class TableTask(Task):
         for name, rows in splits.items():
             metrics["rows"][name] = len(rows)
             rows = self.scored(prepared, rows)
-            if name == "validation" and prepared.splits.left_out:
-                rows, outputs = self.held_out(prepared, rows)
+            if name == "validation" and name in prepared.found:
+                rows, outputs = prepared.found.pop(name)
             elif name != "test" and task_type == "regression":  # intervals, and similarities for them, are not needed
                 outputs = list(fitted.outputs(table, rows).mean(axis=0).T)
             else:
@@ -197,7 +199,7 @@ class TableTask(Task):
                 predictions = fitted.predict_rows(table, rows, similarities=similarities)
                 if name == "test":
                     prepared.found[name] = predictions, similarities
-                outputs = [p.value if p.probabilities is None else p.probabilities for p in predictions]
+                outputs = outputs_of(predictions)
             metrics[name] = table_of_scores(table.targets[rows], outputs, names, task_type) if len(rows) else {}
             if name == "test" and task_type == "regression":
                 metrics["coverage"] = self.coverage(prepared, rows, predictions)
@@ -214,14 +216,6 @@ class TableTask(Task):
     def start_background(self, prepared: Prepared) -> None:
         if self.trees_beside and prepared.settings.baselines and available_cores() > prepared.settings.train.threads:
             prepared.background["baselines"] = Background(lambda: self.score_baselines(prepared))
-
-    def held_out(self, prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Those of some rows that calibrate, and their predictions by members that have not learned from them."""
-        calibrating = prepared.splits.calibrating
-        rows = np.intersect1d(calibrating, rows)
-        outputs = prepared.fitted.all_outputs(prepared.data, rows)
-        chosen = [np.isin(rows, prepared.splits.of_member(number)[1]) for number in range(len(outputs.values))]
-        return rows, list(outputs.mean(np.stack(chosen)).T)
 
     def coverage(self, prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> dict[str, Any]:
         """How many targets of some rows lie within their intervals, of several coverages, and the mean width."""
@@ -335,6 +329,11 @@ def predicted(baseline: Baseline, features: Features, rows: np.ndarray) -> list[
     parts = np.array_split(rows, len(rows) // TOGETHER + 1)
     found = [baseline.predict(features(part)) for part in parts if len(part)]
     return [np.concatenate(each) for each in zip(*found, strict=True)]
+
+
+def outputs_of(predictions: Sequence[Prediction]) -> list[np.ndarray]:
+    """The values of each target, or the probabilities of its classes."""
+    return [each.value if each.probabilities is None else each.probabilities for each in predictions]
 
 
 def check_task_type(settings: Any) -> None:

@@ -31,7 +31,7 @@ class PropertyRunSettings(TableRunSettings):
     network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another."""
     gaussian_process: bool = setting(True)
     """Whether a Gaussian process over descriptors, counts of substructures and conditions predicts numbers beside the
-    network, weighted by the validation rows, where at most 8,192 rows train (4,096 for 8 targets). Where molecules have
+    network, weighted by the validation rows, where at most 9,216 rows train (4,608 for 8 targets). Where molecules have
     many rows each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
     rows of more."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)

@@ -32,6 +32,7 @@ from edgewise.tasks.table_task import (
     TableTask,
     check_same_numbers,
     num_outputs,
+    outputs_of,
     target_fields,
     target_scale,
 )
@@ -100,13 +101,20 @@ class MoleculesTask(TableTask):
         return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
 
     def calibrate(self, prepared: Prepared) -> None:
+        """The same. When a Gaussian process or a forest has been judged, it learns from the validation rows, too."""
+        fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
+        seed, all_alike = prepared.settings.train.seed, not splits.left_out  # else most members know a row already
         if prepared.settings.gaussian_process:
-            members = [prepared.splits.of_member(number) for number in range(len(prepared.fitted.members))]
-            prepared.fitted.add_processes(prepared.data, members, prepared.settings.train.seed)
+            members = [splits.of_member(number) for number in range(len(fitted.members))]
+            fitted.add_processes(table, members, seed, later=all_alike)
         super().calibrate(prepared)
+        if all_alike:
+            fitted.learn_later()
         if prepared.settings.forest:
-            rows, seed = prepared.splits.learned, prepared.settings.train.seed
-            prepared.fitted.grow_forest(prepared.data, rows, seed)
+            rows = self.scored(prepared, splits.val)
+            fitted.grow_forest(table, splits.train, seed)
+            prepared.found["validation"] = rows, outputs_of(fitted.predict_rows(table, rows))
+            fitted.grow_forest(table, np.union1d(splits.train, splits.val), seed)
 
     def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
         """The model before its first step: sizes, scales, and the molecules of the training rows."""

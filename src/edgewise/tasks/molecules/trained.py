@@ -37,9 +37,9 @@ MAX_KNOWN = 2**16
 from; evenly chosen where there are more."""
 NUM_SUBSTRUCTURES = 2048
 """Kinds of substructures that trees and Gaussian processes count."""
-PROCESS_ROWS = 8192
-"""Rows that a Gaussian process learns from at most: a covariance of so many takes half a GB, and seconds to solve."""
-SHARES = (0.5, 1.0, 2.0, 4.0, 8.0)
+PROCESS_ROWS = 9216
+"""Rows that a Gaussian process learns from at most: a covariance of so many takes 0.7 GB, and seconds to solve."""
+SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """How much a Gaussian process may weigh beside the network, whose weight is 1."""
 USUAL_SHARE, USUAL_ROWS = 2 / 3, 100
 """What a Gaussian process makes of a prediction where nothing else is known, and how many validation rows that counts
@@ -170,22 +170,28 @@ class FittedProperty(FittedTable):
             are_binary=is_binary,
         )
 
-    def process_of(self, table: MoleculeTable, rows: np.ndarray, seed: int) -> GaussianProcess:
-        """The Gaussian process of some rows; of many, of some that are chosen at random."""
+    def process_of(self, table: MoleculeTable, rows: np.ndarray, judging: np.ndarray, seed: int) -> GaussianProcess:
+        """The Gaussian process of some rows, later of those that judge it, too; of many, of some that are chosen at
+        random."""
         assert self.scales.target is not None
-        if len(rows) > (most := process_rows(table.targets.shape[1])):
-            rows = np.sort(np.random.default_rng(seed).permutation(rows)[:most])
+        most, random = process_rows(table.targets.shape[1]), np.random.default_rng(seed)
+        if len(rows) > most:
+            rows = np.sort(random.permutation(rows)[:most])
+        judging = np.sort(random.permutation(judging)[: most - len(rows)])
+        rows = np.concatenate([rows, judging])
         store = table.store.with_scale(self.scales.feature.transform)
         batch = store.batch(table.graph_of_row[rows], self.scales.condition.transform(table.conditions[rows]))
         targets, sizes = self.scales.target.transform(table.targets[rows]), self._counting(NUM_SUBSTRUCTURES)
         batch = with_substructures(batch, sizes.num_substructures)
-        return GaussianProcess.learned(batch, targets, table.weights[rows], sizes, seed)
+        return GaussianProcess.learned(batch, targets, table.weights[rows], sizes, seed, len(judging))
 
     def add_processes(
         self,
         table: MoleculeTable,
         members: Sequence[tuple[np.ndarray, np.ndarray]],
         seed: int,
+        *,
+        later: bool = False,
     ) -> None:
         """Puts a Gaussian process beside each member, with the weight at which their validation rows are predicted
         best, and `USUAL_ROWS` more for which the usual weight is; none where that is 0.
@@ -194,10 +200,11 @@ class FittedProperty(FittedTable):
             table: the rows.
             members: the training and the validation rows of each.
             seed: chooses the rows by which a covariance is chosen.
+            later: whether the processes will also learn from the validation rows, by `learn_later`.
         """
         with cpu_threads(self.threads):
-            learned = {train.tobytes(): train for train, _ in members}
-            processes = {key: self.process_of(table, train, seed) for key, train in learned.items()}
+            learned = {train.tobytes(): (train, val if later else val[:0]) for train, val in members}
+            processes = {key: self.process_of(table, *rows, seed) for key, rows in learned.items()}
         own = [processes[train.tobytes()] for train, _ in members]
         for member in self.members:
             member.process = None
@@ -233,6 +240,12 @@ class FittedProperty(FittedTable):
         )
         for member, process in zip(self.members, own, strict=True):
             member.process, member.process_copies = process.padded(self.sizes), count
+
+    def learn_later(self) -> None:
+        """Lets the Gaussian processes learn from the rows that have judged them."""
+        for member in self.members:
+            if member.process is not None:
+                member.process.learn_later()
 
     def _counting(self, num_substructures: int) -> PropertySizes:
         """The sizes without a process, with so many kinds of substructures."""
