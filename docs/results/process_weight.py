@@ -29,7 +29,7 @@ def predicted(table: Path, target: str) -> dict[str, Predicted]:
     fitted, data = prepared.fitted, prepared.data
     (member,) = fitted.members
     train, _ = prepared.splits.of_member(0)
-    process = member.process or fitted.process_of(data, train, train[:0], prepared.settings.train.seed)
+    process = fitted.process_of(data, train, train[:0], prepared.settings.train.seed)
     member.process, fitted.sizes = None, fitted._counting(NUM_SUBSTRUCTURES)
     batches, found = fitted.batches(data), {}
     for part in ("val", "test"):

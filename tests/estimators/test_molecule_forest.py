@@ -68,6 +68,21 @@ def test_validation_rows_are_scored_before_they_are_learned(tmp_path):
     )
     assert scores["validation"]["y"]["roc_auc"] < 0.8 < 0.95 < learned["y"]["roc_auc"]
     assert scores["training"]["y"]["roc_auc"] > 0.95
+    assert TASK.evaluate(prepared, results)["validation"] == scores["validation"]
+
+
+@pytest.mark.parametrize("kind", [MoleculeClassifier, MoleculeRegressor])
+def test_further_validation_rows_weigh_as_training_rows_do(kind):
+    """They are learned from in the end, so weights of another scale change nothing."""
+    y = LABELS["three"] % 2
+    models = [
+        kind(**SMALL, random_state=0).fit(
+            SMILES[:30], y[:30], sample_weight=np.full(30, scale), validation=(SMILES[30:], y[30:])
+        )
+        for scale in (1, 2.0**-12)
+    ]
+    one, other = (model.predict_proba(NEW) if kind is MoleculeClassifier else model.predict(NEW) for model in models)
+    np.testing.assert_allclose(one, other, rtol=1e-3)
 
 
 def test_it_is_saved_and_loaded(classifier, tmp_path):

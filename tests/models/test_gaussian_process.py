@@ -1,5 +1,6 @@
 """A Gaussian process beside the network: the textbook's mean, whatever the molecules of a row and its conditions."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +13,15 @@ from edgewise.errors import DataError
 from edgewise.models.gaussian_process import (
     FREEDOMS,
     LEAST_NOISE,
+    NONE,
     SHARES,
     GaussianProcess,
+    Pairs,
     Rows,
     _blocks,
+    _first_logs,
     _series,
+    _solved,
     grouped,
     heavy_tailed,
     of_older,
@@ -223,12 +228,14 @@ def test_rows_of_a_series_are_off_together(place):
 @pytest.mark.parametrize(
     ("conditions", "series"),
     [
-        ([[1, 5], [1, 6], [2, 7], [2, 8]], 0),  # two isotherms
-        ([[1, 5], [2, 5], [3, 7], [4, 7]], 1),
+        ([[1, 5], [1, 6], [2, 7], [2, 8], [3, 9]], 0),  # two isotherms
+        ([[1, 5], [2, 5], [3, 7], [4, 7], [5, 9]], 1),
         ([[1, 5], [1, 6], [2, 5], [3, 7]], 0),  # both are shared by two of the rows
         ([[1, 5], [2, 6], [3, 7], [4, 8]], None),
         ([[1, 5], [1, 6], [2, 7], [3, 8], [4, 9]], None),  # fewer than half
         ([[], []], None),
+        ([[0, 1, 5], [0, 1, 6], [0, 1, 7], [0, 2, 8], [0, 2, 9], [0, 3, 7]], 1),  # one is the same for all
+        ([[0, 1, 5], [0, 1, 6], [1, 1, 7], [0, 2, 8], [0, 2, 9], [1, 3, 7]], 1),  # one marks something
     ],
 )
 def test_the_condition_that_rows_of_a_series_share(conditions, series):
@@ -246,7 +253,11 @@ def test_rows_of_other_molecules_are_no_series():
 def test_rows_that_judge_count_later(case):
     """Until then it is the process of the others alone; then all rows count, under the covariance of before."""
     batch, rng = batch_of(*CASES[case]), np.random.default_rng(3)
-    targets, weights, sizes = rng.standard_normal((10, 2)), np.ones(10), sizes_of(batch, 2)
+    targets, weights, sizes = (
+        rng.standard_normal((10, 2)),
+        np.array([1, 2, 1, 1, 3, 1, 9, 9, 9, 5.0]),
+        sizes_of(batch, 2),
+    )
     targets[[0, 9], 1] = np.nan
     first = replace(batch, graph_of_row=batch.graph_of_row[:6], conditions=batch.conditions[:6])
     alone = GaussianProcess.learned(first, targets[:6], weights[:6], sizes)
@@ -261,15 +272,39 @@ def test_rows_that_judge_count_later(case):
             logs, known = each.logs[output].numpy(), ~np.isnan(targets[:, output])
             own = covariance(batch, logs)[np.ix_(known, known)]
             noise = np.full(known.sum(), np.exp(logs[3]) + LEAST_NOISE)
+            noise /= weights[known] / weights[:6].mean()
             if batch.conditions.shape[1]:
-                num_first = known[:6].sum()
-                parts = [np.arange(num_first)], [np.arange(num_first, known.sum())]
-                noise = heavy_tailed(own, targets[known, output], noise, *parts)
-                normal = np.full(num_first, np.exp(logs[3]) + LEAST_NOISE)
-                before = heavy_tailed(own[:num_first, :num_first], targets[:6][known[:6], output], normal, parts[0])
-                np.testing.assert_allclose(noise[:num_first], before)  # what judges does not choose
+                first, y = known[:6].sum(), targets[known, output]
+                alone_noise = heavy_tailed(own[:first, :first], y[:first], noise[:first], [np.arange(first)])
+                noise = heavy_tailed(own, y, noise, [np.arange(known.sum())])
+                noise[:first] = alone_noise
             expected = own @ np.linalg.solve(own + np.diag(noise), targets[known, output])
             np.testing.assert_allclose(found[known, output], expected, atol=1e-4)
+
+
+def test_the_covariance_is_not_copied():
+    """It may be most of the memory; torch's own is not traced."""
+    count, rng = 1500, np.random.default_rng(0)
+    batch = batch_of(rng.integers(10, size=(count, 1)).tolist(), np.zeros((count, 0)))
+    rows = Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    tracemalloc.start()
+    _solved(rows, torch.from_numpy(rng.standard_normal(count)), torch.ones(count), _first_logs(0), count - 100)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 0.1 * 8 * count**2
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_rows_of_the_same_molecules_are_found_where_numbers_are_rounded(dtype):
+    """A molecule's own part counts for them alone, on devices without float64, too."""
+    batch = batch_of([[number // 2 % 10, number % 3] for number in range(60)], np.zeros((60, 1)))
+    rows = Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = rows._replace(descriptors=rows.descriptors.to(dtype) + 1 / 3, conditions=rows.conditions.to(dtype))
+    logs = torch.full((12,), NONE, dtype=dtype)
+    logs[[2, 6, 8, 9, 10, 11]] = 0
+    found = Pairs.of(rows, rows).covariance(logs)
+    expected = (batch.graph_of_row[:, None] == batch.graph_of_row).all(-1)
+    torch.testing.assert_close(found, expected.to(dtype))
 
 
 def test_it_learns_how_likely_noise_is():

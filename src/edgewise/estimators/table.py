@@ -119,7 +119,9 @@ class TableEstimator(Estimator):
         mask = np.arange(len(y)) >= len(rows)
         options = {**options, "validation": mask}
         if "sample_weight" in options:
-            options["sample_weight"] = np.concatenate([np.asarray(options["sample_weight"]), np.ones(len(added))])
+            given = np.asarray(options["sample_weight"], dtype=np.float64)
+            usual = given.mean() if len(given) else 1.0  # a model may learn from them, too, when they have judged
+            options["sample_weight"] = np.concatenate([given, np.full(len(added), usual)])
         if hasattr(data, "iloc") and hasattr(more[0], "iloc"):
             import pandas
 

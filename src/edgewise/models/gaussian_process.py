@@ -31,8 +31,10 @@ LEAST_SHARE = 1e-100
 """Rows that weigh less in the mean weight are left out: their noise would be infinite."""
 NONE = -1000.0
 """The logarithm of a factor that is 0."""
-LEAST_SHARED = 0.5
-"""Rows of series in a table with series."""
+LEAST_SHARED, LEAST_VALUES = 0.5, 3
+"""Rows of series in a table with series, and different values of what they share: two are a mark of zeros."""
+EXACT: dict[str, Any] = {"compute_mode": "donot_use_mm_for_euclid_dist"}
+"""Of short lengths a product of matrices would round distances too far in float32."""
 BLOCK_ROWS, NUM_GROUPED = 1024, 64
 """Rows of a block, in which each is left out once, and how many of the same molecules share a block: more take longer,
 and show better how far off a row is."""
@@ -97,7 +99,7 @@ class Pairs(NamedTuple):
         if not self.one.conditions.shape[1]:
             return found
         near, near_all, near_own, near_series = (
-            _matern(torch.cdist(self.one.conditions / lengths, self.other.conditions / lengths).square())
+            _matern(torch.cdist(self.one.conditions / lengths, self.other.conditions / lengths, **EXACT).square())
             for lengths in factors[8:].view(4, -1).sqrt()
         )
         is_same = self.spread((self.apart < SAME[self.apart.dtype]) & (self.alike > ALIKE))
@@ -179,7 +181,8 @@ class GaussianProcess(nn.Module):
         num_first, process.later = len(targets) - num_judging, torch.zeros_like(process.coefficients)
         for name, x in _numbers(batch).items():
             getattr(process, name).copy_(x)
-        known, shares = process.known, torch.from_numpy(weights / weights.mean() if weights.any() else weights)
+        known, usual = process.known, weights[:num_first].mean() if weights[:num_first].any() else 1.0
+        shares = torch.from_numpy(weights / usual)
         for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
             rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > LEAST_SHARE)).numpy()))
             first = rows[rows < num_first]
@@ -255,11 +258,13 @@ def _first_logs(num_conditions: int, series: int | None = None) -> Tensor:
 
 
 def _series(rows: Rows) -> int | None:
-    """The condition that rows most often share with others of their molecules; None where fewer than half do."""
-    shares = [0.0]
+    """The condition that rows most often share with some, but not all, of the other rows of their molecules; None where
+    fewer than half do."""
+    shares, own = [0.0], rows.like.bincount()[rows.like]
     for column in rows.conditions.T:
         _, place, count = torch.stack([rows.like, column], 1).unique(dim=0, return_inverse=True, return_counts=True)
-        shares.append((count[place] > 1).double().mean().item())
+        is_shared = (count[place] > 1) & (count[place] < own) & (len(column.unique()) >= LEAST_VALUES)
+        shares.append(is_shared.double().mean().item())
     most = int(np.argmax(shares))
     return most - 1 if shares[most] >= LEAST_SHARED else None
 
@@ -347,11 +352,17 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first
     from scipy.linalg import LinAlgError, cho_factor, solve_triangular
 
     normal, like, is_first = _noise(logs, shares).numpy(), rows.like.numpy(), np.arange(len(targets)) < num_first
-    blocks = _blocks(like[is_first]), [num_first + part for part in _blocks(like[~is_first])]
     while True:
         covariance = _matrix(rows, logs).numpy()
         try:
-            noise = heavy_tailed(covariance, targets.numpy(), normal, *blocks) if rows.conditions.shape[1] else normal
+            noise = normal.copy()
+            if rows.conditions.shape[1]:  # that of the first rows is found without the others
+                for end in {len(like), num_first}:
+                    some = slice(end)
+                    found = heavy_tailed(
+                        covariance[some, some], targets.numpy()[some], normal[some], _blocks(like[some])
+                    )
+                    noise[some] = found
             covariance[np.diag_indices_from(covariance)] += noise
             # Columns of its transpose lie in a row: only so is it not copied.
             factor, _ = cho_factor(covariance.T, overwrite_a=True, check_finite=False)
@@ -367,7 +378,7 @@ def _blocks(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]
     """Blocks of rows for leave-one-out residuals: at random, rows of the same molecules together."""
     order = np.random.default_rng(0).permutation(len(like))
     order = grouped(order, like[order], NUM_GROUPED)
-    return [np.sort(part) for part in np.array_split(order, -(-len(like) // BLOCK_ROWS) or 1) if len(part)]
+    return [np.sort(part) for part in np.array_split(order, -(-len(like) // BLOCK_ROWS))]
 
 
 def heavy_tailed(
@@ -375,7 +386,6 @@ def heavy_tailed(
     targets: Float[np.ndarray, " row"],
     noise: Float[np.ndarray, " row"],
     blocks: Sequence[Int64[np.ndarray, " _"]],
-    judging: Sequence[Int64[np.ndarray, " _"]] = (),
 ) -> Float[np.ndarray, " row"]:
     """The variance of noise for each row where it has Student's t distribution, see `GaussianProcess`.
 
@@ -384,26 +394,25 @@ def heavy_tailed(
         targets: of the rows.
         noise: its variance where it is normal.
         blocks: places of the rows of each block, in order; a row is left out of its block alone.
-        judging: blocks of further rows, which do not choose the distribution.
     """
     from scipy.linalg import cho_factor, cho_solve
     from scipy.special import gammaln
 
     residuals, uncertain = np.empty_like(targets), np.empty_like(targets)
-    for own in (*blocks, *judging):
+    for own in blocks:
         block = covariance[np.ix_(own, own)] + np.diag(noise[own])
         factor = cho_factor(block, lower=True, check_finite=False)
         solved = cho_solve(factor, np.column_stack([targets[own], np.eye(len(targets[own]))]), check_finite=False)
         precision = solved[:, 1:].diagonal()
         residuals[own], uncertain[own] = solved[:, 0] / precision, 1 / precision - noise[own]
-    best, choosing = -np.inf, np.concatenate(blocks)
+    best = -np.inf
     for freedom in FREEDOMS:
         constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - np.log(freedom) / 2
         for share in SHARES:
             variance = uncertain.clip(0) + share * noise
             squares = residuals**2 / variance
             density = constant - np.log(variance) / 2 - (freedom + 1) / 2 * np.log1p(squares / freedom)
-            if (likelihood := density[choosing].sum()) > best:
+            if (likelihood := density.sum()) > best:
                 best, found = likelihood, share * noise * (freedom + squares) / (freedom + 1)
     return found
 

@@ -191,7 +191,7 @@ class TableTask(Task):
             metrics["rows"][name] = len(rows)
             rows = self.scored(prepared, rows)
             if name == "validation" and name in prepared.found:
-                rows, outputs = prepared.found.pop(name)
+                rows, outputs = prepared.found[name]
             elif name != "test" and task_type == "regression":  # intervals, and similarities for them, are not needed
                 outputs = list(fitted.outputs(table, rows).mean(axis=0).T)
             else:

@@ -111,10 +111,11 @@ class MoleculesTask(TableTask):
         if all_alike:
             fitted.learn_later()
         if prepared.settings.forest:
-            rows = self.scored(prepared, splits.val)
+            rows, more = self.scored(prepared, splits.val), evenly(splits.val, FOREST_ROWS - len(splits.train))
             fitted.grow_forest(table, splits.train, seed)
-            prepared.found["validation"] = rows, outputs_of(fitted.predict_rows(table, rows))
-            fitted.grow_forest(table, np.union1d(splits.train, splits.val), seed)
+            if len(rows):
+                prepared.found["validation"] = rows, outputs_of(fitted.predict_rows(table, rows))
+                fitted.grow_forest(table, np.union1d(splits.train, more), seed)
 
     def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
         """The model before its first step: sizes, scales, and the molecules of the training rows."""

@@ -39,7 +39,7 @@ NUM_SUBSTRUCTURES = 2048
 """Kinds of substructures that trees and Gaussian processes count."""
 PROCESS_ROWS = 9216
 """Rows that a Gaussian process learns from at most: a covariance of so many takes 0.7 GB, and seconds to solve."""
-SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """How much a Gaussian process may weigh beside the network, whose weight is 1."""
 USUAL_SHARE, USUAL_ROWS = 2 / 3, 100
 """What a Gaussian process makes of a prediction where nothing else is known, and how many validation rows that counts
