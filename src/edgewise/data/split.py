@@ -33,7 +33,7 @@ class Splits:
     train: Int64[np.ndarray, " train_row"]
     """Rows the weights are fitted to, and every scale."""
     val: Int64[np.ndarray, " val_row"]
-    """Rows that choose the epoch and calibrate the intervals."""
+    """Rows that choose the epoch and calibrate the intervals; then a Gaussian process or a forest learns from them."""
     test: Int64[np.ndarray, " test_row"]
     """Rows that nothing but the final score sees."""
     leakage: int = 0

@@ -82,6 +82,7 @@ class TableEstimator(Estimator):
             y: (row) class labels, or (row) or (row, target) numbers, NaN where one is missing.
             sample_weight: (row).
             validation: (row) True for those that choose the epoch and calibrate intervals; or (data, y), further rows.
+                Models of molecules learn from them in the end: score a model on rows that `fit` has not seen.
                 By default `validation_size` of the rows, drawn at random.
             options: `groups` (row): rows of one group are all training or all validation rows. And those of `predict`.
 

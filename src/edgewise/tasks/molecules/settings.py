@@ -28,12 +28,13 @@ class PropertyRunSettings(TableRunSettings):
     """Whether RDKit's descriptors of the whole molecule join the learned vectors, and the forest's features."""
     forest: bool = setting(True)
     """Whether a random forest over descriptors, counts of substructures and conditions predicts classes beside the
-    network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another."""
+    network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another.
+    It learns from the validation rows, too, when these are scored."""
     gaussian_process: bool = setting(True)
     """Whether a Gaussian process over descriptors, counts of substructures and conditions predicts numbers beside the
     network, weighted by the validation rows, where at most 9,216 rows train (4,608 for 8 targets). Where molecules have
     many rows each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
-    rows of more."""
+    rows of more. It learns from the validation rows, too, when these have weighed it and calibrated the intervals."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
 
