@@ -209,7 +209,7 @@ def test_molecules_larger_than_memory_are_trained_on(tmp_path):
     tables = []
     for name, rows in (("small", 400), ("large", count)):
         smiles = ["".join("CNOS"[row >> 2 * place & 3] for place in range(10)) for row in range(rows)]
-        split = [("train", "train", "val", "test")[row % 4] if row < 4000 else "" for row in range(rows)]
+        split = [("train", "train", "val", "test")[row % 4] if row < 2400 else "" for row in range(rows)]
         number = [text.count("N") + row % 10 / 20 for row, text in enumerate(smiles)]
         content = {"smiles": smiles, "y": number, "split": split}
         tables.append(write_csv(tmp_path / f"{name}.csv", content))
