@@ -249,8 +249,9 @@ def test_rows_of_other_molecules_are_no_series():
     assert _series(Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)) is None
 
 
+@pytest.mark.parametrize("count", [6, 9])
 @pytest.mark.parametrize("case", CASES)
-def test_rows_that_judge_count_later(case):
+def test_rows_that_judge_count_later(case, count):
     """Until then it is the process of the others alone; then all rows count, under the covariance of before."""
     batch, rng = batch_of(*CASES[case]), np.random.default_rng(3)
     targets, weights, sizes = (
@@ -259,9 +260,9 @@ def test_rows_that_judge_count_later(case):
         sizes_of(batch, 2),
     )
     targets[[0, 9], 1] = np.nan
-    first = replace(batch, graph_of_row=batch.graph_of_row[:6], conditions=batch.conditions[:6])
-    alone = GaussianProcess.learned(first, targets[:6], weights[:6], sizes)
-    process = GaussianProcess.learned(batch, targets, weights, sizes, num_judging=4)
+    first = replace(batch, graph_of_row=batch.graph_of_row[:count], conditions=batch.conditions[:count])
+    alone = GaussianProcess.learned(first, targets[:count], weights[:count], sizes)
+    process = GaussianProcess.learned(batch, targets, weights, sizes, num_judging=10 - count)
     torch.testing.assert_close(process.logs, alone.logs, rtol=0, atol=0)
     torch.testing.assert_close(process(batch), alone(batch), rtol=1e-9, atol=1e-9)
     padded = process.padded(replace(sizes, process_rows=17, process_molecules=12))
@@ -272,9 +273,9 @@ def test_rows_that_judge_count_later(case):
             logs, known = each.logs[output].numpy(), ~np.isnan(targets[:, output])
             own = covariance(batch, logs)[np.ix_(known, known)]
             noise = np.full(known.sum(), np.exp(logs[3]) + LEAST_NOISE)
-            noise /= weights[known] / weights[:6].mean()
+            noise /= weights[known] / weights[:count].mean()
             if batch.conditions.shape[1]:
-                first, y = known[:6].sum(), targets[known, output]
+                first, y = known[:count].sum(), targets[known, output]
                 alone_noise = heavy_tailed(own[:first, :first], y[:first], noise[:first], [np.arange(first)])
                 noise = heavy_tailed(own, y, noise, [np.arange(known.sum())])
                 noise[:first] = alone_noise

@@ -357,12 +357,9 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first
         try:
             noise = normal.copy()
             if rows.conditions.shape[1]:  # that of the first rows is found without the others
-                for end in {len(like), num_first}:
-                    some = slice(end)
-                    found = heavy_tailed(
-                        covariance[some, some], targets.numpy()[some], normal[some], _blocks(like[some])
-                    )
-                    noise[some] = found
+                for end in sorted({len(like), num_first}, reverse=True):
+                    some, blocks = slice(end), _blocks(like[:end])
+                    noise[some] = heavy_tailed(covariance[some, some], targets.numpy()[some], normal[some], blocks)
             covariance[np.diag_indices_from(covariance)] += noise
             # Columns of its transpose lie in a row: only so is it not copied.
             factor, _ = cho_factor(covariance.T, overwrite_a=True, check_finite=False)
