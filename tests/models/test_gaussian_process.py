@@ -14,11 +14,13 @@ from edgewise.models.gaussian_process import (
     FREEDOMS,
     LEAST_NOISE,
     NONE,
+    RATE,
     SHARES,
     GaussianProcess,
     Pairs,
     Rows,
     _blocks,
+    _chosen,
     _first_logs,
     _series,
     _solved,
@@ -127,6 +129,26 @@ def test_the_covariance_of_an_older_run():
     assert torch.equal(of_older(logs[None], 1)[0], logs)
     assert torch.equal(of_older(older[:, :5], 0), older[:, :5])
     assert torch.equal(of_older(older[0], 1), older[0])  # damaged: refused where its shape is compared
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_covariance_is_chosen_by_its_likelihood(case, monkeypatch):
+    """The first step of Adam moves each logarithm by the rate, to where the targets are likelier."""
+    monkeypatch.setattr("edgewise.models.gaussian_process.STEPS", 1)
+    batch, targets = batch_of(*CASES[case]), np.random.default_rng(4).standard_normal(10)
+    rows = Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    first, shares = _first_logs(rows.conditions.shape[1], _series(rows)), np.linspace(0.5, 2, 10)
+
+    def unlikely(logs):
+        known = covariance(batch, logs) + np.diag((np.exp(logs[3]) + LEAST_NOISE) / shares)
+        return (targets @ np.linalg.solve(known, targets) + np.linalg.slogdet(known)[1]) / 2
+
+    moves = 1e-4 * np.eye(len(first))
+    slopes = [unlikely(first.numpy() + move) - unlikely(first.numpy() - move) for move in moves]
+    found = _chosen(rows, torch.from_numpy(targets), torch.from_numpy(shares), first) - first
+    matters = np.abs(slopes) > 1e-9
+    assert matters.sum() > 3
+    np.testing.assert_allclose(found[matters], -RATE * np.sign(slopes)[matters], rtol=1e-3)
 
 
 def left_out(covariance, targets, noise):

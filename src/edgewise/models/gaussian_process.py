@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.adam import adam
@@ -23,7 +23,7 @@ NUM_TOGETHER = 20
 """Rows of the same molecules among them: single rows do not show how far a condition reaches."""
 MOST = 255
 """What counts of a substructure end at: a byte each is kept of known molecules."""
-TOGETHER = 64
+TOGETHER = 32
 """Rows of a covariance that are computed at the same time: it needs a dozen times their memory on the way."""
 SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
 """Molecules are the same whose mean squared distance is less, and whose cosine, in float32, is more: rounding."""
@@ -33,8 +33,6 @@ NONE = -1000.0
 """The logarithm of a factor that is 0."""
 LEAST_SHARED, LEAST_VALUES = 0.5, 3
 """Rows of series in a table with series, and different values of what they share: two are a mark of zeros."""
-EXACT: dict[str, Any] = {"compute_mode": "donot_use_mm_for_euclid_dist"}
-"""Of short lengths a product of matrices would round distances too far in float32."""
 BLOCK_ROWS, NUM_GROUPED = 1024, 64
 """Rows of a block, in which each is left out once, and how many of the same molecules share a block: more take longer,
 and show better how far off a row is."""
@@ -61,8 +59,12 @@ class Rows(NamedTuple):
         of length 1 together, in float32."""
         dtype = torch.float32 if conditions.device.type == "mps" else torch.float64
         counts = F.normalize(substructures.float().sqrt(), dim=1)
-        found = molecules.cpu().unique(dim=0, return_inverse=True)  # not every device has it
-        combinations, like = (x.to(molecules.device) for x in found)
+        like = torch.zeros(len(molecules), dtype=torch.int64)
+        for column in molecules.cpu().T:  # not every device has `unique`; that of rows is slow
+            like = (like * len(counts) + column).unique(return_inverse=True)[1]
+        like = like.to(molecules.device)
+        combinations = molecules.new_empty(int(like.max()) + 1 if len(like) else 0, molecules.shape[1])
+        combinations[like] = molecules
         return cls(descriptors.to(dtype), counts, combinations, like, conditions.to(dtype))
 
     def some(self, rows: slice | Tensor) -> "Rows":
@@ -80,6 +82,8 @@ class Pairs(NamedTuple):
     """The cosine of each two combinations of molecules."""
     apart: Float[Tensor, " combination other"]
     """Their mean squared distance."""
+    same: tuple[Int64[Tensor, " pair"], Int64[Tensor, " pair"]]
+    """Two rows each that have the same molecules; none without conditions."""
 
     @classmethod
     def of(cls, one: Rows, other: Rows) -> "Pairs":
@@ -88,27 +92,22 @@ class Pairs(NamedTuple):
         for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
             alike = alike * (one.substructures[mine] @ other.substructures.T)[:, theirs]
             apart = apart + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
-        return cls(one, other, alike, apart / max(one.molecules.shape[1] * one.descriptors.shape[1], 1))
+        apart = apart / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
+        is_same = (apart < SAME[apart.dtype]) & (alike > ALIKE) & bool(one.conditions.shape[1])
+        mine, theirs = is_same[one.like][:, other.like].nonzero().T
+        return cls(one, other, alike, apart, (mine, theirs))
 
     def covariance(self, logs: Tensor) -> Float[Tensor, " row other"]:
         """k of each pair."""
-        factors = logs.exp()
-        found = self.spread(
-            factors[0] * self.alike + (factors[1] + factors[4] * self.alike) * _matern(self.apart / factors[2])
-        )
+        factors, (mine, theirs) = logs.exp(), self.same
+        found = factors[0] * self.alike + (factors[1] + factors[4] * self.alike) * _matern(self.apart / factors[2])
+        found = found[self.one.like][:, self.other.like]
         if not self.one.conditions.shape[1]:
             return found
-        near, near_all, near_own, near_series = (
-            _matern(torch.cdist(self.one.conditions / lengths, self.other.conditions / lengths, **EXACT).square())
-            for lengths in factors[8:].view(4, -1).sqrt()
-        )
-        is_same = self.spread((self.apart < SAME[self.apart.dtype]) & (self.alike > ALIKE))
-        own = factors[6] * near_own + factors[7] * near_series
-        return found * near + factors[5] * near_all + is_same * own
-
-    def spread(self, values: Tensor) -> Shaped[Tensor, " row other"]:
-        """Values of combinations, for their rows."""
-        return values[self.one.like][:, self.other.like]
+        one, other, lengths = self.one.conditions, self.other.conditions, factors[8:].view(4, -1)
+        near, near_all = _matern(_squares(one[:, None], other, lengths[:2]))
+        own = factors[6:8] @ _matern(_squares(one[mine], other[theirs], lengths[2:]))
+        return torch.addcmul(factors[5] * near_all, found, near).index_put(self.same, own, accumulate=True)
 
 
 class GaussianProcess(nn.Module):
@@ -301,9 +300,21 @@ def _numbers(batch: Batch) -> dict[str, Tensor]:
     }
 
 
+def _squares(one: Tensor, other: Tensor, lengths: Float[Tensor, " part condition"]) -> Tensor:
+    """Σ_i (u_i − u'_i)² / m_i of each part, and of each pair that (..., condition) and (..., condition) make.
+
+    Not by a product of matrices: of short lengths it would round distances too far in float32.
+    """
+    found = one.new_zeros(len(lengths), *torch.broadcast_shapes(one.shape, other.shape)[:-1])
+    for mine, theirs, column in zip(one.unbind(-1), other.unbind(-1), lengths.T, strict=True):
+        gaps = (mine - theirs).square()
+        found = torch.addcmul(found, gaps, column.reciprocal().view(-1, *[1] * gaps.ndim))
+    return found
+
+
 def _matern(squares: Tensor) -> Tensor:
     scaled = (5 * squares).clamp_min(1e-12).sqrt()  # its slope at 0 is none
-    return (1 + scaled + scaled.square() / 3) * (-scaled).exp()
+    return torch.addcmul(1 + scaled, scaled, scaled, value=1 / 3) * (-scaled).exp()
 
 
 def _noise(logs: Tensor, shares: Tensor) -> Tensor:
@@ -312,23 +323,19 @@ def _noise(logs: Tensor, shares: Tensor) -> Tensor:
 
 def _chosen(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:
     """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
-    Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another."""
+    Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2."""
     logs = logs.clone().requires_grad_()
-    parts = list(_parts(rows, rows))
+    pairs = Pairs.of(rows, rows)
     moments = torch.zeros(()), torch.zeros_like(logs), torch.zeros_like(logs)
     for _ in range(STEPS):
-        with torch.no_grad():
-            covariance = torch.cat([pairs.covariance(logs) for _, pairs in parts])
-            factor, failed = torch.linalg.cholesky_ex(covariance + _noise(logs, shares).diag())
-            if failed:
-                break
-            slopes = torch.cholesky_inverse(factor)
-            solved = slopes @ targets
-            slopes = (slopes - solved.outer(solved)) / 2
         with torch.enable_grad():
-            (slope,) = torch.autograd.grad((slopes.diagonal() * _noise(logs, shares)).sum(), logs)
-            for own, pairs in parts:
-                slope += torch.autograd.grad((slopes[own] * pairs.covariance(logs)).sum(), logs)[0]
+            covariance = pairs.covariance(logs) + _noise(logs, shares).diag()
+        factor, failed = torch.linalg.cholesky_ex(covariance.detach())
+        if failed:
+            break
+        slopes = torch.cholesky_inverse(factor)
+        solved = slopes @ targets
+        (slope,) = torch.autograd.grad(covariance, logs, (slopes - solved.outer(solved)) / 2)
         if not slope.isfinite().all():
             break
         _descend(logs, slope, moments)
