@@ -23,8 +23,9 @@ NUM_TOGETHER = 20
 """Rows of the same molecules among them: single rows do not show how far a condition reaches."""
 MOST = 255
 """What counts of a substructure end at: a byte each is kept of known molecules."""
-TOGETHER = 32
-"""Rows of a covariance that are computed at the same time: it needs a dozen times their memory on the way."""
+NUM_PAIRS = 2**18
+"""Pairs whose covariance is computed at the same time: it needs a dozen times their memory on the way, and is slower
+where that is not in a cache."""
 SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
 """Molecules are the same whose mean squared distance is less, and whose cosine, in float32, is more: rounding."""
 LEAST_SHARE = 1e-100
@@ -230,7 +231,9 @@ class GaussianProcess(nn.Module):
         rows = Rows.of(**_numbers(batch))
         logs, coefficients = (x.to(rows.conditions.dtype) for x in (self.logs, self.coefficients))
         found = rows.conditions.new_empty(batch.num_rows, len(logs))
-        for own, pairs in _parts(rows, self.known):
+        known = self.known
+        for own in _parts(len(found), len(known.like)):
+            pairs = Pairs.of(rows.some(own), known)
             for output, factors in enumerate(logs):
                 found[own, output] = pairs.covariance(factors) @ coefficients[:, output]
         if self.limits is not None:  # fractions stay fractions
@@ -424,15 +427,13 @@ def heavy_tailed(
 def _matrix(rows: Rows, logs: Tensor) -> Tensor:
     """The covariance of each row with itself and those before it; what stands above the diagonal means nothing."""
     found = rows.conditions.new_empty(len(rows.like), len(rows.like))
-    for start in range(0, len(found), TOGETHER):
-        own = slice(start, start + TOGETHER)
-        before = slice(0, start + TOGETHER)
+    for own in _parts(len(found), len(found)):
+        before = slice(own.stop)
         found[own, before] = Pairs.of(rows.some(own), rows.some(before)).covariance(logs)
     return found
 
 
-def _parts(rows: Rows, others: Rows) -> Iterator[tuple[slice, Pairs]]:
-    """Pairs of some rows after others, and where these are."""
-    for start in range(0, len(rows.like), TOGETHER):
-        own = slice(start, start + TOGETHER)
-        yield own, Pairs.of(rows.some(own), others)
+def _parts(num_rows: int, num_others: int) -> Iterator[slice]:
+    """Rows that are paired with others at the same time."""
+    count = max(1, NUM_PAIRS // max(num_others, 1))
+    return (slice(start, start + count) for start in range(0, num_rows, count))
