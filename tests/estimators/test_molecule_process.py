@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from edgewise.data.graphs.union import copies
 from edgewise.data.molecules.table import table_from_arrays
-from edgewise.errors import RunFolderError
+from edgewise.errors import RunFolderError, SettingError
 from edgewise.estimators.molecules import MoleculeRegressor
 from edgewise.models.gaussian_process import GaussianProcess, of_older
 from edgewise.models.substructures import with_substructures
@@ -45,6 +45,17 @@ def test_a_prediction_is_the_mean_of_variants_and_copies(regressor):
             parts.append((network.sum(1) + copies * member.process(batch)) / (2 + copies))
     expected = fitted.finish(torch.stack(parts).mean(0))[:, 0].numpy()
     np.testing.assert_allclose(predicted(regressor), expected, rtol=1e-6)
+
+
+def test_a_covariance_that_does_not_fit_is_refused_before_the_training(monkeypatch):
+    """54 training and 6 validation rows: 28,800 bytes."""
+    monkeypatch.setattr("edgewise.tasks.molecules.task.available_memory", lambda: 28_799)
+    with pytest.raises(SettingError, match=r"needs 29 kB .* 60 rows, but only 29 kB .*--no-gaussian-process"):
+        MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
+    MoleculeRegressor(**SMALL, gaussian_process=False).fit(SMILES, TARGETS)
+    MoleculeRegressor(**SMALL, check_memory=False).fit(SMILES, TARGETS)
+    monkeypatch.setattr("edgewise.tasks.molecules.task.available_memory", lambda: 28_800)
+    MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
 
 
 def test_it_has_learned_from_the_training_rows_of_its_member_alone(tmp_path):

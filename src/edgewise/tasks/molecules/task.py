@@ -13,7 +13,9 @@ from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits, evenly
 from edgewise.data.tables.read import Cells, TableChunks
 from edgewise.engine.workers import Workers
+from edgewise.errors import SettingError
 from edgewise.files import copied_rows
+from edgewise.memory import available_memory
 from edgewise.models.graph_settings import MANY_MOLECULES, PropertySizes
 from edgewise.tasks.chunks import Tally, predictions, read_rows
 from edgewise.tasks.molecules.settings import PropertyRunSettings
@@ -66,6 +68,19 @@ def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool, has_process
     return STEPS_OF_FEW if is_small else Steps()
 
 
+def check_memory_of_process(num_rows: int) -> None:
+    """Raise SettingError where the covariance of so many rows does not fit: it is made after the training."""
+    from edgewise.train.estimate import size
+
+    needed, available = 8 * num_rows**2, available_memory()
+    if available is not None and needed > available:
+        raise SettingError(
+            f"the Gaussian process beside the network needs {size(needed)} of memory for the covariance of "
+            f"{num_rows:,} rows, but only {size(available)} are available. Leave it out with --no-gaussian-process, or "
+            "go on anyway with --no-memory-check."
+        )
+
+
 class MoleculesTask(TableTask):
     """Numbers or classes of molecules."""
 
@@ -91,6 +106,9 @@ class MoleculesTask(TableTask):
         process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
         vary = bool(np.ptp(table.conditions[splits.train], axis=0).any())
         process = process and (of_known and vary if of_few else reads_all)
+        if process and settings.train.check_memory:
+            rows = len(splits.train) + len(splits.val)
+            check_memory_of_process(min(rows, process_rows(table.targets.shape[1])))
         has_process = process and reads_all and of_few
         steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
         train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
