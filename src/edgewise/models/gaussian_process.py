@@ -23,9 +23,9 @@ NUM_TOGETHER = 20
 """Rows of the same molecules among them: single rows do not show how far a condition reaches."""
 MOST = 255
 """What counts of a substructure end at: a byte each is kept of known molecules."""
-NUM_PAIRS = 2**18
-"""Pairs whose covariance is computed at the same time: it needs a dozen times their memory on the way, and is slower
-where that is not in a cache."""
+TOGETHER, NUM_PAIRS = 64, 2**18
+"""Rows of a covariance, and its numbers, that are computed at the same time: it needs a dozen times their memory on the
+way, and is slower where that is not in a cache."""
 SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
 """Molecules are the same whose mean squared distance is less, and whose cosine, in float32, is more: rounding."""
 LEAST_SHARE = 1e-100
@@ -315,9 +315,24 @@ def _squares(one: Tensor, other: Tensor, lengths: Float[Tensor, " part condition
     return found
 
 
+class _Matern(torch.autograd.Function):
+    """M of r²; for its slope it keeps r alone, and at 0 it has one, which torch's square root has not."""
+
+    @staticmethod
+    def forward(ctx: Any, squares: Tensor) -> Tensor:
+        scaled = (5 * squares).sqrt_()
+        ctx.save_for_backward(scaled)
+        return torch.addcmul(1 + scaled, scaled, scaled, value=1 / 3).mul_((-scaled).exp_())
+
+    @staticmethod
+    def backward(ctx: Any, slopes: Tensor) -> Tensor:
+        (scaled,) = ctx.saved_tensors
+        return (-scaled).exp_().mul_(1 + scaled).mul_(slopes).mul_(-5 / 6)
+
+
 def _matern(squares: Tensor) -> Tensor:
-    scaled = (5 * squares).clamp_min(1e-12).sqrt()  # its slope at 0 is none
-    return torch.addcmul(1 + scaled, scaled, scaled, value=1 / 3) * (-scaled).exp()
+    found: Tensor = _Matern.apply(squares)  # type: ignore[no-untyped-call]
+    return found
 
 
 def _noise(logs: Tensor, shares: Tensor) -> Tensor:
@@ -326,19 +341,23 @@ def _noise(logs: Tensor, shares: Tensor) -> Tensor:
 
 def _chosen(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:
     """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
-    Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2."""
+    Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another: it takes little memory."""
     logs = logs.clone().requires_grad_()
-    pairs = Pairs.of(rows, rows)
+    parts = [(own, Pairs.of(rows.some(own), rows)) for own in _parts(len(targets), len(targets))]
     moments = torch.zeros(()), torch.zeros_like(logs), torch.zeros_like(logs)
     for _ in range(STEPS):
+        with torch.no_grad():
+            covariance = torch.cat([pairs.covariance(logs) for _, pairs in parts])
+            factor, failed = torch.linalg.cholesky_ex(covariance + _noise(logs, shares).diag())
+            if failed:
+                break
+            slopes = torch.cholesky_inverse(factor)
+            solved = slopes @ targets
+            slopes = (slopes - solved.outer(solved)) / 2
         with torch.enable_grad():
-            covariance = pairs.covariance(logs) + _noise(logs, shares).diag()
-        factor, failed = torch.linalg.cholesky_ex(covariance.detach())
-        if failed:
-            break
-        slopes = torch.cholesky_inverse(factor)
-        solved = slopes @ targets
-        (slope,) = torch.autograd.grad(covariance, logs, (slopes - solved.outer(solved)) / 2)
+            (slope,) = torch.autograd.grad(_noise(logs, shares), logs, slopes.diagonal())
+            for own, pairs in parts:
+                slope += torch.autograd.grad(pairs.covariance(logs), logs, slopes[own])[0]
         if not slope.isfinite().all():
             break
         _descend(logs, slope, moments)
@@ -435,5 +454,5 @@ def _matrix(rows: Rows, logs: Tensor) -> Tensor:
 
 def _parts(num_rows: int, num_others: int) -> Iterator[slice]:
     """Rows that are paired with others at the same time."""
-    count = max(1, NUM_PAIRS // max(num_others, 1))
+    count = max(1, min(TOGETHER, NUM_PAIRS // max(num_others, 1)))
     return (slice(start, start + count) for start in range(0, num_rows, count))
