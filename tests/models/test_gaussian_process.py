@@ -11,24 +11,20 @@ from scipy.stats import t
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
 from edgewise.models.gaussian_process import (
-    FREEDOMS,
     LEAST_NOISE,
     NONE,
     RATE,
-    SHARES,
     GaussianProcess,
     Pairs,
     Rows,
-    _blocks,
     _chosen,
     _first_logs,
     _series,
     _solved,
-    grouped,
-    heavy_tailed,
     of_older,
 )
 from edgewise.models.graph_settings import PropertySizes
+from edgewise.models.noise import FREEDOMS, SHARES, blocks_of, grouped, heavy_tailed
 from edgewise.models.substructures import with_substructures
 
 SMILES = ["CCO", "CCN", "c1ccccc1", "CC(=O)O", "CCCl", "CCCCO", "c1ccccc1O", "CCBr", "CC#N", "CCCCCC"]
@@ -191,8 +187,8 @@ def test_many_rows_are_left_out_among_some(monkeypatch):
     rng = np.random.default_rng(1)
     root = rng.standard_normal((9, 9))
     covariance, targets, noise = root @ root.T, rng.standard_normal(9), rng.uniform(1, 2, 9)
-    monkeypatch.setattr("edgewise.models.gaussian_process.FREEDOMS", (3.0,))
-    monkeypatch.setattr("edgewise.models.gaussian_process.SHARES", np.ones(1))
+    monkeypatch.setattr("edgewise.models.noise.FREEDOMS", (3.0,))
+    monkeypatch.setattr("edgewise.models.noise.SHARES", np.ones(1))
     parts = [np.array([0, 4, 5]), np.array([1, 2, 7, 8]), np.array([3, 6])]
     found = heavy_tailed(np.tril(covariance), targets, noise, parts)
     for own in parts:
@@ -203,11 +199,11 @@ def test_many_rows_are_left_out_among_some(monkeypatch):
 
 def test_measurements_that_contradict_each_other_are_found_among_many(monkeypatch):
     """Each of 60 molecules was measured twice under the same conditions, rows side by side, six with a large error."""
-    monkeypatch.setattr("edgewise.models.gaussian_process.BLOCK_ROWS", 40)
+    monkeypatch.setattr("edgewise.models.noise.BLOCK_ROWS", 40)
     like = np.repeat(np.arange(60), 2)
     covariance, targets, bad = np.equal.outer(like, like) * 1.0, np.zeros(120), [8, 31, 50, 66, 91, 110]
     targets[bad] = 1.5
-    parts = _blocks(like)
+    parts = blocks_of(like)
     assert sorted(np.concatenate(parts)) == list(range(120)) and max(map(len, parts)) == 40
     noise = heavy_tailed(np.tril(covariance), targets, np.full(120, 0.02), parts)
     twins = np.isin(like, like[bad])

@@ -1,6 +1,6 @@
 """A Gaussian process over the numbers of a row, beside a network: strong where rows are few, or molecules."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from torch.optim.adam import adam
 
 from edgewise.errors import DataError
 from edgewise.models.graph_settings import PropertySizes
+from edgewise.models.noise import blocks_of, grouped, heavy_tailed
 from edgewise.records import Batch
 
 NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
@@ -34,12 +35,6 @@ NONE = -1000.0
 """The logarithm of a factor that is 0."""
 LEAST_SHARED, LEAST_VALUES = 0.5, 3
 """Rows of series in a table with series, and different values of what they share: two are a mark of zeros."""
-BLOCK_ROWS, NUM_GROUPED = 1024, 64
-"""Rows of a block, in which each is left out once, and how many of the same molecules share a block: more take longer,
-and show better how far off a row is."""
-FREEDOMS, SHARES = (3.0, 5.0, 10.0, 30.0, 1e6), np.exp(np.linspace(-4, 0.5, 19))
-"""Degrees of freedom that noise may have, and its scale in the variance of normal noise. With 2 or fewer it would have
-no variance; with 10⁶ it is normal."""
 
 
 class Rows(NamedTuple):
@@ -59,7 +54,8 @@ class Rows(NamedTuple):
         """Rows with these molecules: in float64, where the device has it; square roots of the counts of substructures,
         of length 1 together, in float32."""
         dtype = torch.float32 if conditions.device.type == "mps" else torch.float64
-        counts = F.normalize(substructures.float().sqrt(), dim=1)
+        counts = substructures.sqrt().float()
+        counts /= counts.norm(dim=1, keepdim=True).clamp_min(1e-12)
         like = torch.zeros(len(molecules), dtype=torch.int64)
         for column in molecules.cpu().T:  # not every device has `unique`; that of rows is slow
             like = (like * len(counts) + column).unique(return_inverse=True)[1]
@@ -271,15 +267,6 @@ def _series(rows: Rows) -> int | None:
     return most - 1 if shares[most] >= LEAST_SHARED else None
 
 
-def grouped(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"], most: int) -> Int64[np.ndarray, " row"]:
-    """Rows in an order in which those that are alike follow one another, so many at a time."""
-    _, first, number = np.unique(like, return_index=True, return_inverse=True)
-    order = np.argsort(first[number], kind="stable")
-    starts = np.searchsorted(first[number][order], first)[number][order]
-    turn = (np.arange(len(rows)) - starts) // most
-    return rows[order][np.argsort(turn, kind="stable")]
-
-
 def of_older(logs: Float[Tensor, "*older"], num_conditions: int) -> Float[Tensor, "*log"]:
     """The logarithms as they are today: older runs had no series; the oldest one length a condition, and nothing of a
     molecule's own."""
@@ -387,7 +374,7 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first
             noise = normal.copy()
             if rows.conditions.shape[1]:  # that of the first rows is found without the others
                 for end in sorted({len(like), num_first}, reverse=True):
-                    some, blocks = slice(end), _blocks(like[:end])
+                    some, blocks = slice(end), blocks_of(like[:end])
                     noise[some] = heavy_tailed(covariance[some, some], targets.numpy()[some], normal[some], blocks)
             covariance[np.diag_indices_from(covariance)] += noise
             # Columns of its transpose lie in a row: only so is it not copied.
@@ -398,49 +385,6 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first
             halfway = solve_triangular(factor, targets.numpy(), trans="T", check_finite=False)
             both = np.stack([np.where(is_first, halfway, 0), halfway], axis=1)
             return torch.from_numpy(solve_triangular(factor, both, check_finite=False))
-
-
-def _blocks(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]:
-    """Blocks of rows for leave-one-out residuals: at random, rows of the same molecules together."""
-    order = np.random.default_rng(0).permutation(len(like))
-    order = grouped(order, like[order], NUM_GROUPED)
-    return [np.sort(part) for part in np.array_split(order, -(-len(like) // BLOCK_ROWS))]
-
-
-def heavy_tailed(
-    covariance: Float[np.ndarray, " row row"],
-    targets: Float[np.ndarray, " row"],
-    noise: Float[np.ndarray, " row"],
-    blocks: Sequence[Int64[np.ndarray, " _"]],
-) -> Float[np.ndarray, " row"]:
-    """The variance of noise for each row where it has Student's t distribution, see `GaussianProcess`.
-
-    Args:
-        covariance: of each row with itself and those before it, without noise.
-        targets: of the rows.
-        noise: its variance where it is normal.
-        blocks: places of the rows of each block, in order; a row is left out of its block alone.
-    """
-    from scipy.linalg import cho_factor, cho_solve
-    from scipy.special import gammaln
-
-    residuals, uncertain = np.empty_like(targets), np.empty_like(targets)
-    for own in blocks:
-        block = covariance[np.ix_(own, own)] + np.diag(noise[own])
-        factor = cho_factor(block, lower=True, check_finite=False)
-        solved = cho_solve(factor, np.column_stack([targets[own], np.eye(len(targets[own]))]), check_finite=False)
-        precision = solved[:, 1:].diagonal()
-        residuals[own], uncertain[own] = solved[:, 0] / precision, 1 / precision - noise[own]
-    best = -np.inf
-    for freedom in FREEDOMS:
-        constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - np.log(freedom) / 2
-        for share in SHARES:
-            variance = uncertain.clip(0) + share * noise
-            squares = residuals**2 / variance
-            density = constant - np.log(variance) / 2 - (freedom + 1) / 2 * np.log1p(squares / freedom)
-            if (likelihood := density.sum()) > best:
-                best, found = likelihood, share * noise * (freedom + squares) / (freedom + 1)
-    return found
 
 
 def _matrix(rows: Rows, logs: Tensor) -> Tensor:
