@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -77,6 +79,14 @@ def test_a_fork_starts_a_process_of_its_own(process):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert process.call("works", seconds=60) == "it: works"
     assert process.pid == number
+
+
+def test_it_ends_without_a_word_when_its_parent_is_gone():
+    """It notices when it writes a result: here the first, that it is ready."""
+    begin = "threading.Thread(target=Process(time.sleep, 0.5).start, daemon=True).start()"
+    code = f"import os, threading, time; from edgewise.process import Process; {begin}; time.sleep(0.3); os._exit(0)"
+    ended = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, timeout=60, check=True)
+    assert not ended.stderr
 
 
 def test_background_work_gives_its_result_or_its_error():

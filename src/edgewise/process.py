@@ -53,15 +53,19 @@ class Process:
         """The number of the running process; None where none runs."""
         return None if self._popen is None else self._popen.pid
 
-    def start(self) -> None:
+    def start(self, seconds: float = _START_SECONDS) -> None:
         """Starts the process unless it runs.
 
+        Args:
+            seconds: How long that may take.
+
         Raises:
+            TimeoutError: It took longer.
             ProcessDiedError: It ended before it was ready.
             Exception: Whatever `make` raises.
         """
         with self._one_call:
-            self._start()
+            self._start(seconds)
 
     def call(self, *arguments: Any, seconds: float, cpu_seconds: float | None = None) -> Any:
         """The result of one call.
@@ -90,7 +94,7 @@ class Process:
         with self._one_call:
             self._popen = None
 
-    def _start(self) -> None:
+    def _start(self, seconds: float = _START_SECONDS) -> None:
         if self._owner != os.getpid():
             # A fork has the same pipes, and two who read from one get parts of each other's results.
             self._owner, self._popen = os.getpid(), None
@@ -103,7 +107,7 @@ class Process:
         self._end = weakref.finalize(self, _ended, popen)
         assert popen.stdin is not None
         pickle.dump(sys.path, popen.stdin)
-        self._exchange(self._make, _START_SECONDS)
+        self._exchange(self._make, seconds)
 
     def _exchange(self, message: Any, seconds: float) -> Any:
         popen = self._popen
@@ -199,8 +203,11 @@ def _answer(results: Any, function: Callable[..., Any], arguments: Any, sends: b
         written = pickle.dumps((True, result if sends else None))
     if caught.error is not None:
         written = _pickled_error(caught.error)
-    results.write(written)
-    results.flush()
+    try:
+        results.write(written)
+        results.flush()
+    except BrokenPipeError:  # the parent is gone, and with it whoever would read a traceback
+        os._exit(1)
     return result
 
 

@@ -1,9 +1,13 @@
 """The baselines a model has to beat."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
-from edgewise.train.baseline import finite_features, fit_forest, fit_mean, num_trees
+from edgewise.errors import EdgewiseError
+from edgewise.train.baseline import ForestBeside, finite_features, fit_forest, fit_mean, num_trees
 
 NAN, INF = np.nan, np.inf
 
@@ -39,6 +43,33 @@ def test_forest_gives_classes_it_has_not_seen_no_probability():
     assert probabilities.sum(axis=1) == pytest.approx(np.ones(12))
     assert (probabilities[:, 1] == 0).all()
     assert probabilities.argmax(axis=1).tolist() == [0] * 6 + [2] * 6
+
+
+@pytest.fixture
+def beside():
+    """A forest for a number and one for three classes, in a process of its own, and the same here."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(40, 3)).astype(np.float32)
+    targets = np.stack([np.where(random.random(40) < 0.5, NAN, features[:, 0]), random.integers(0, 2, 40)], axis=1)
+    given = features, targets, random.random(40), (0, 3)
+    elsewhere = ForestBeside.fit(*given, seed=4, jobs=1)
+    yield features, elsewhere, fit_forest(*given, seed=4)
+    elsewhere.process.close()
+
+
+def test_a_forest_in_a_process_of_its_own_is_the_same(beside):
+    features, elsewhere, here = beside
+    assert elsewhere.process.pid != os.getpid()
+    for found, wanted in zip(elsewhere.predict(features), here.predict(features), strict=True):
+        assert np.array_equal(found, wanted)
+
+
+def test_a_forest_whose_process_is_ended_by_the_system(beside, monkeypatch):
+    """As for want of memory, where it would end again and again."""
+    features, elsewhere, _ = beside
+    monkeypatch.setattr(type(elsewhere.process), "_start", lambda process: os.kill(process.pid, signal.SIGKILL))
+    with pytest.raises(EdgewiseError, match=r"SIGKILL.*--no-baselines.*--resume"):
+        elsewhere.predict(features)
 
 
 def test_features_become_finite_and_vary():

@@ -341,10 +341,11 @@ def _chosen(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor
             slopes = torch.cholesky_inverse(factor)
             solved = slopes @ targets
             slopes = (slopes - solved.outer(solved)) / 2
-        with torch.enable_grad():
-            (slope,) = torch.autograd.grad(_noise(logs, shares), logs, slopes.diagonal())
+        with torch.enable_grad():  # of numbers alone: for the gradient of a table torch imports sympy, 20 MB
+            (slope,) = torch.autograd.grad(_noise(logs, shares).dot(slopes.diagonal()), logs)
             for own, pairs in parts:
-                slope += torch.autograd.grad(pairs.covariance(logs), logs, slopes[own])[0]
+                product = pairs.covariance(logs).flatten().dot(slopes[own].flatten())
+                slope += torch.autograd.grad(product, logs)[0]
         if not slope.isfinite().all():
             break
         _descend(logs, slope, moments)

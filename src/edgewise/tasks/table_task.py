@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from edgewise.tasks.scores import ScoreTable, same, score_table
 from edgewise.tasks.table_notes import constant_targets, described
 from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
 from edgewise.tasks.trained import FittedTable, prediction_columns, show
-from edgewise.train.baseline import LABELS, Baseline, fit_forest, fit_mean
+from edgewise.train.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
 from edgewise.train.conformal import COVERAGES, check_coverage, coverage_of, learn_difficulty
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
@@ -69,15 +70,17 @@ class TableTask(Task):
     def untrained(self, settings: Any, table: Any, splits: Splits) -> FittedTable:
         """The model before its first step; its scales are those of the training rows."""
 
-    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
-        """The training mean, and a random forest over `features` where there are any."""
+    def baselines(
+        self, prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]
+    ) -> dict[str, Predictor]:
+        """The training mean, and a random forest by `fit_trees` over `features` where there are any."""
         table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
-        fitted = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
+        fitted: dict[str, Predictor] = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
         rows = evenly(rows, MAX_FITTED)
         targets, weights = table.targets[rows], table.weights[rows]
         if (known := features(rows)).shape[1]:
             seed = prepared.settings.train.seed
-            fitted["forest"] = fit_forest(known, targets, weights, classes, seed=seed)
+            fitted["forest"] = fit_trees(known, targets, weights, classes, seed=seed)
         return fitted
 
     @abstractmethod
@@ -214,8 +217,10 @@ class TableTask(Task):
         return metrics
 
     def start_background(self, prepared: Prepared) -> None:
-        if self.trees_beside and prepared.settings.baselines and available_cores() > prepared.settings.train.threads:
-            prepared.background["baselines"] = Background(lambda: self.score_baselines(prepared))
+        spare = available_cores() - prepared.settings.train.threads
+        if self.trees_beside and prepared.settings.baselines and spare > 0:
+            fit_trees = partial(ForestBeside.fit, jobs=spare)
+            prepared.background["baselines"] = Background(lambda: self.score_baselines(prepared, fit_trees))
 
     def coverage(self, prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> dict[str, Any]:
         """How many targets of some rows lie within their intervals, of several coverages, and the mean width."""
@@ -237,7 +242,7 @@ class TableTask(Task):
             ]
         return found
 
-    def score_baselines(self, prepared: Prepared) -> dict[str, Any]:
+    def score_baselines(self, prepared: Prepared, fit_trees: Callable[..., Predictor] = fit_forest) -> dict[str, Any]:
         """The baselines, scored on the rows that they have not seen: by baseline, split and target."""
         table, columns, features = prepared.data, prepared.data.columns, self.features(prepared)
         return {
@@ -248,7 +253,7 @@ class TableTask(Task):
                 for split, found in named(prepared.splits).items()
                 if split != "training" and len(rows := self.scored(prepared, found))
             }
-            for name, baseline in self.baselines(prepared, features).items()
+            for name, baseline in self.baselines(prepared, features, fit_trees).items()
         }
 
     def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
@@ -324,7 +329,7 @@ class TableTask(Task):
         return found.content(request.data, suffix), found.tally.summary
 
 
-def predicted(baseline: Baseline, features: Features, rows: np.ndarray) -> list[np.ndarray]:
+def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list[np.ndarray]:
     """What a baseline predicts for some rows, an array for each target."""
     parts = np.array_split(rows, len(rows) // TOGETHER + 1)
     found = [baseline.predict(features(part)) for part in parts if len(part)]

@@ -1,11 +1,16 @@
 """Baselines: what the mean, a random forest, or counting words reach on the same rows."""
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import partial
+from typing import Any, Protocol, Self
 
 import numpy as np
+
+from edgewise.errors import EdgewiseError
+from edgewise.process import Process, ProcessDiedError
 
 LABELS = {
     "forest": "random forest",
@@ -15,6 +20,18 @@ LABELS = {
     "mean": "training mean",
 }
 """What a model over a table is compared with, by their names in `metrics.json`."""
+
+
+LONGEST = 7 * 24 * 3600.0
+"""Seconds that a forest in a process of its own may take."""
+
+
+class Predictor(Protocol):
+    """What predicts every target of some rows."""
+
+    def predict(self, features: Any) -> list[np.ndarray]:
+        """For each target (row) numbers or (row, class) probabilities."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -27,7 +44,7 @@ class Baseline:
     """For each target its number of classes; 0 for regression."""
 
     def predict(self, features: Any) -> list[np.ndarray]:
-        """For each target (row) numbers or (row, class) probabilities."""
+        """As a `Predictor`."""
         return [
             predict_one(model, features, num_classes)
             for model, num_classes in zip(self.models, self.num_classes, strict=True)
@@ -67,6 +84,7 @@ def fit_forest(
     *,
     seed: int = 0,
     trees: int | None = None,
+    jobs: int = -1,
 ) -> Baseline:
     """A random forest for each target.
 
@@ -77,6 +95,7 @@ def fit_forest(
         num_classes: For each target its number of classes; 0 for regression.
         seed: Seed of the trees.
         trees: How many; by default `num_trees` of the features.
+        jobs: The cores that grow them; all by default.
 
     Cost: the usual number of trees falls with the size of the table, so that it stays within seconds.
     """
@@ -86,9 +105,60 @@ def fit_forest(
     for column, count in enumerate(num_classes):
         known = ~np.isnan(targets[:, column])
         kind, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
-        forest = kind(trees or num_trees(*features.shape), max_features=part, n_jobs=-1, random_state=seed)
+        forest = kind(trees or num_trees(*features.shape), max_features=part, n_jobs=jobs, random_state=seed)
         models.append(forest.fit(features[known], targets[known, column], sample_weight=weights[known]))
     return Baseline(tuple(models), num_classes)
+
+
+@dataclass(frozen=True)
+class ForestBeside:
+    """A random forest beside a training, in a process of its own: they share no memory and no lock of Python."""
+
+    process: Process
+    """Which predicts."""
+
+    @classmethod
+    def fit(
+        cls,
+        features: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        num_classes: tuple[int, ...],
+        *,
+        seed: int,
+        jobs: int,
+    ) -> Self:
+        """The forest that `fit_forest` gives.
+
+        Raises:
+            EdgewiseError: Its process ended, as the system ends one that takes too much memory.
+        """
+        fit = partial(fit_forest, seed=seed, trees=num_trees(*features.shape), jobs=jobs)
+        process = Process(_predictor, fit, features, targets, weights, num_classes)
+        with _lost():
+            process.start(LONGEST)
+        return cls(process)
+
+    def predict(self, features: np.ndarray) -> list[np.ndarray]:
+        """As a `Predictor`; raises what `fit` does."""
+        with _lost():
+            found: list[np.ndarray] = self.process.call(features, seconds=LONGEST)
+        return found
+
+
+@contextlib.contextmanager
+def _lost() -> Iterator[None]:
+    try:
+        yield
+    except ProcessDiedError as error:
+        raise EdgewiseError(
+            f"the random forest that the model is compared with was lost: {error}. Where memory is short, leave it out "
+            "with --no-baselines; a run whose training is over goes on with --resume."
+        ) from error
+
+
+def _predictor(fit: Callable[..., Baseline], *data: Any) -> Callable[[np.ndarray], list[np.ndarray]]:
+    return fit(*data).predict
 
 
 def fit_words(

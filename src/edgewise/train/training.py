@@ -38,7 +38,7 @@ CHECKPOINT_SECONDS = 10.0
 """An epoch that takes longer is saved within, about so often, so that an interrupted run loses no more."""
 CHECKPOINT_SHARE = 0.05
 """The share of the time that saving within epochs takes at most."""
-EPOCH_CHECKPOINT_SECONDS = 1.0
+EPOCH_CHECKPOINT_SECONDS = 5.0
 """Epochs that end within this time after a checkpoint are not saved, but for the last one: an interrupted run trains
 them once more."""
 

@@ -1,6 +1,6 @@
 """Texts: numbers or classes of the rows of a table that holds texts."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,7 +39,7 @@ from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.texts.settings import TextRunSettings
 from edgewise.tasks.trained import FittedTable
 from edgewise.tasks.vocabulary import cut_note, started, unknown_tokens
-from edgewise.train.baseline import Baseline, fit_mean, fit_words
+from edgewise.train.baseline import Predictor, fit_mean, fit_words
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
 
@@ -170,7 +170,9 @@ class TextsTask(TableTask):
         """The texts, those of several columns joined."""
         return lambda rows: ["\n".join(texts) for texts in prepared.data.contents(rows)]
 
-    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
+    def baselines(
+        self, prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]
+    ) -> dict[str, Predictor]:
         """The training mean, and linear models over counts of words and pairs of words."""
         table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
         mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), evenly(rows, MAX_FITTED)
