@@ -123,7 +123,7 @@ def test_plain_molecules_are_the_same_from_several_processes(monkeypatch):
     monkeypatch.setattr(bounded, "_num_cores", lambda: 2)
     calls = []
     call = bounded.Process.call
-    monkeypatch.setattr(bounded.Process, "call", lambda *args, **more: calls.append(args[1]) or call(*args, **more))
+    monkeypatch.setattr(bounded.Process, "call", lambda *args, **more: calls.append(args[2]) or call(*args, **more))
     together = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
     assert [len(block) for block in calls if isinstance(block, list)] == [64, len(smiles) - 64]
     for one, other in zip(alone, together, strict=True):
@@ -137,15 +137,29 @@ def test_plain_molecules_are_the_same_from_several_processes(monkeypatch):
             np.testing.assert_array_equal(array, getattr(other.arrays, name))
 
 
+def test_processes_that_run_read_shorter_tables_too(monkeypatch):
+    monkeypatch.setattr(bounded, "_POOL", bounded._Pool())
+    monkeypatch.setattr(bounded, "_num_cores", lambda: 2)
+    blocks, original = [], bounded.in_blocks
+    monkeypatch.setattr(bounded, "in_blocks", lambda *given: blocks.append(len(given[1])) or original(*given))
+    smiles = ["C" * size for size in range(1, 71)]
+    list(featurize(smiles, MoleculeLimits(), EVERY))
+    assert not blocks
+    list(featurize([CHAIN], MoleculeLimits(), EVERY))
+    list(featurize(smiles, MoleculeLimits(), EVERY))
+    list(featurize(smiles[:10], MoleculeLimits(), EVERY))
+    assert blocks == [70]
+
+
 def test_a_block_whose_process_dies_is_computed_molecule_by_molecule(monkeypatch):
     monkeypatch.setattr(bounded, "POOLED_FROM", 4)
     monkeypatch.setattr(bounded, "_num_cores", lambda: 2)
     call = bounded.Process.call
 
-    def dies_in_blocks(self, first, *arguments, **more):
+    def dies_in_blocks(self, function, first, *arguments, **more):
         if isinstance(first, list):
             raise bounded.ProcessDiedError("a worker process ended")
-        return call(self, first, *arguments, **more)
+        return call(self, function, first, *arguments, **more)
 
     monkeypatch.setattr(bounded.Process, "call", dies_in_blocks)
     smiles = ["C" * size for size in range(1, 66)] + ["C("]

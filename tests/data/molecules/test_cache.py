@@ -24,6 +24,7 @@ def computed(monkeypatch):
     """The molecules whose features were computed."""
     found = []
     original = bounded._features
+    monkeypatch.setattr(bounded, "_POOL", bounded._Pool())  # that of an earlier test would compute them
     monkeypatch.setattr(bounded, "_features", lambda *given: found.append(given) or original(*given))
     return found
 

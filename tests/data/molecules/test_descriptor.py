@@ -18,6 +18,7 @@ MOLECULES += [
     "Brc1ccc[nH]1",
 ]
 MOLECULES += ["[Fe+2].CC(=O)[O-].[Cl-]", "CC(=O)[O-].[Fe+2]", "[U]", "*C", "C[Si](C)(C)C", "[H][H]", "C[Se]c1ccccc1"]
+MOLECULES += ["O=[N+]([O-])c1ccc(O)cc1", "CCOC(=O)C1=C(C)NC(C)=CC1", "[OH3+].[OH-].O.[H]OC=C", "[CH2]C[N+](C)(C)C"]
 
 
 @pytest.mark.parametrize("smiles", MOLECULES)

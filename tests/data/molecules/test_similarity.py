@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from edgewise.data.molecules import bounded
+from edgewise.data.molecules import similarity as similarities
 from edgewise.data.molecules.similarity import _comparison, compare, fingerprints, nearest, similarity
 from edgewise.errors import DataError
 
@@ -19,6 +21,21 @@ def test_similarity_by_hand():
     expected = len(one & two) / len(one | two)
     np.testing.assert_allclose(found, [1.0, 1.0, 0.0, expected], rtol=1e-6)
     assert 0.2 < expected < 0.9
+
+
+def test_fingerprints_are_the_same_from_several_processes(monkeypatch):
+    smiles = ["C" * size for size in range(1, 70)] + ["c1ccccc1"]
+    expected, calls = fingerprints(smiles), []
+    monkeypatch.setattr(bounded, "_POOL", pool := bounded._Pool())
+    monkeypatch.setattr(similarities, "POOLED_FROM", 4)
+    monkeypatch.setattr(similarities, "in_blocks", lambda *given: calls.append(given) or bounded.in_blocks(*given))
+    assert np.array_equal(fingerprints(smiles), expected) and not calls and not pool.runs  # nor is one started
+    bounded.in_blocks(similarities._bits, ["C"])
+    assert np.array_equal(fingerprints(smiles), expected) and len(calls) == 1
+    monkeypatch.setattr(bounded.Process, "call", lambda *given, **more: (_ for _ in ()).throw(TimeoutError))
+    assert np.array_equal(fingerprints(smiles), expected) and len(calls) == 2
+    with pytest.raises(DataError, match="is not a SMILES"):
+        fingerprints([*smiles, "C("])
 
 
 @pytest.mark.parametrize("function", [compare, _comparison()])

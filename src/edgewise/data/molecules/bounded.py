@@ -33,7 +33,8 @@ CACHED_FROM = 64
 FEATURIZED_TOGETHER = 512
 """Molecules that are read before the first of them is handed on, in about a second."""
 POOLED_FROM = 2048
-"""Molecules from which on the plain ones are computed in several processes: to start one takes as long as some 300."""
+"""Molecules from which on the plain ones are computed in several processes: to start one takes as long as some 300.
+Where they run already, all of them are."""
 _BATCH_SIZE = 64
 _MAX_CACHED = 256
 _BLOCK_SECONDS = 60.0
@@ -70,9 +71,10 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, .
     is_cached = names == GLOBAL_FEATURE_NAMES and len(smiles) >= CACHED_FROM and not is_at_once()
     with feature_cache() if is_cached else contextlib.nullcontext() as cache:
         # Some at a time, so that progress is seen.
-        is_pooled = bool(names) and len(smiles) >= POOLED_FROM and _num_cores() > 1 and not is_at_once()
-        for start in range(0, len(smiles), FEATURIZED_TOGETHER):
-            some = smiles[start : start + FEATURIZED_TOGETHER]
+        is_pooled = bool(names) and (len(smiles) >= POOLED_FROM or _POOL.runs) and _num_cores() > 1 and not is_at_once()
+        together = FEATURIZED_TOGETHER * (_num_cores() if is_pooled else 1)
+        for start in range(0, len(smiles), together):
+            some = smiles[start : start + together]
             yield from _some(some, limits, names, cache, is_pooled=is_pooled)
 
 
@@ -91,8 +93,9 @@ def _some(
             stored = cache.read([text for text in smiles if _fits(text, limits)])
     done: dict[str, Outcome] = {text: Featurized(*known) for text, known in stored.items()}
     missing = [text for text in dict.fromkeys(smiles) if text not in done]
-    compute = _in_blocks if is_pooled and len(missing) > _BATCH_SIZE else _all_at_once
-    outcomes = dict(zip(missing, compute(missing, limits, names), strict=True))
+    is_pooled = is_pooled and len(missing) > _BATCH_SIZE
+    found = in_blocks(_all_at_once, missing, limits, names) if is_pooled else _all_at_once(missing, limits, names)
+    outcomes = dict(zip(missing, found, strict=True))
     done |= {text: outcome for text, outcome in outcomes.items() if outcome is not None}
     slow = [text for text in missing if text not in done]
     done |= dict(zip(slow, _in_processes(_features, slow, limits, names), strict=True))
@@ -167,25 +170,26 @@ def _all_at_once(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str
     return [_at_once(text, limits, names) for text in smiles]
 
 
-def maker_of_blocks() -> Callable[..., Any]:
-    """What a process computes for some strings."""
-    return _all_at_once
+def in_blocks(function: Callable[..., Sequence[Any]], smiles: Sequence[str], *arguments: Any) -> list[Any]:
+    """`function(smiles, *arguments)`, computed by a process on each core for some strings at a time; None for those
+    whose process died."""
 
-
-def _in_blocks(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, ...]) -> list[Outcome | None]:
-    """The same as `_all_at_once`, computed by a process on each core; None too where one of them died."""
-
-    def compute(process: Process, block: Sequence[str]) -> list[Outcome | None]:
+    def compute(process: Process, block: Sequence[str]) -> Sequence[Any]:
         try:
-            found: list[Outcome | None] = process.call(
-                *(block, limits, names), seconds=10 * _BLOCK_SECONDS, cpu_seconds=_BLOCK_SECONDS
+            found: Sequence[Any] = process.call(
+                *(function, block, *arguments), seconds=10 * _BLOCK_SECONDS, cpu_seconds=_BLOCK_SECONDS
             )
             return found
         except (TimeoutError, ProcessDiedError):
             return [None] * len(block)
 
     blocks = [smiles[start : start + _BATCH_SIZE] for start in range(0, len(smiles), _BATCH_SIZE)]
-    return [outcome for found in _BLOCKS.map(compute, blocks) for outcome in found]
+    return [each for found in _POOL.map(compute, blocks) for each in found]
+
+
+def processes_run() -> bool:
+    """Whether there are processes already for what takes long, where it may."""
+    return _POOL.runs and not is_at_once()
 
 
 def _num_cores() -> int:
@@ -211,8 +215,13 @@ def _walks(molecule: Chem.Mol) -> int:
 
 
 def maker_of_results() -> Callable[..., Any]:
-    """What a process computes for each string; it raises DataError for one that is no molecule."""
-    return lambda function, smiles, *arguments: function(read_molecule(smiles), *arguments)
+    """What a process computes."""
+    return lambda function, *arguments: function(*arguments)
+
+
+def _of_molecule(smiles: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function(molecule, *arguments)`; raises DataError for a string that is no molecule."""
+    return function(read_molecule(smiles), *arguments)
 
 
 def _in_processes(
@@ -227,14 +236,19 @@ def _in_processes(
 class _Pool:
     """Processes that compute one thing after another, and stay for the next time."""
 
-    def __init__(self, make: Callable[[], Callable[..., Any]]):
-        self._make, self._processes = make, list[Process]()
+    def __init__(self) -> None:
+        self._processes = list[Process]()
+
+    @property
+    def runs(self) -> bool:
+        """Whether there are any."""
+        return bool(self._processes)
 
     def map(self, compute: Callable[[Process, Any], Any], items: Sequence[Any]) -> list[Any]:
         """`compute(process, item)` for each item, as many at a time as there are cores."""
         count = min(len(items), _num_cores())
         free, self._processes = self._processes, []
-        free += [Process(self._make) for _ in range(count - len(free))]
+        free += [Process(maker_of_results) for _ in range(count - len(free))]
 
         def computed(item: Any) -> Any:
             process = free.pop()
@@ -255,14 +269,13 @@ class _Slow:
 
     def __init__(self) -> None:
         self._results: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self._pool = _Pool(maker_of_results)
 
     def outcomes(self, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The result of each function for its molecule, within its limits, or why there is none."""
         known = {key: self._results[key] for key in keys if key in self._results}
         missing = [key for key in dict.fromkeys(keys) if key not in known]
         if missing:
-            found = self._pool.map(lambda process, key: _in_process(process, *key), missing)
+            found = _POOL.map(lambda process, key: _in_process(process, *key), missing)
             known.update(zip(missing, found, strict=True))
         for key, outcome in known.items():
             self._results[key] = outcome
@@ -272,7 +285,7 @@ class _Slow:
         return [known[key] for key in keys]
 
 
-_BLOCKS = _Pool(maker_of_blocks)
+_POOL = _Pool()
 _SLOW = _Slow()
 
 
@@ -282,7 +295,7 @@ def _in_process(
     seconds = limits.molecule_timeout
     try:
         # A busy machine may take longer for the same work, and must not reject other rows for that.
-        return process.call(function, smiles, *arguments, seconds=10 * seconds, cpu_seconds=seconds)
+        return process.call(_of_molecule, smiles, function, *arguments, seconds=10 * seconds, cpu_seconds=seconds)
     except DataError as error:
         return error
     except TimeoutError:

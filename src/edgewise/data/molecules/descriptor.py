@@ -15,7 +15,8 @@ from edgewise.errors import MissingExtraError
 
 try:
     from rdkit import Chem, rdBase
-    from rdkit.Chem import Descriptors, Fragments, rdMolDescriptors, rdPartialCharges
+    from rdkit.Chem import Descriptors, Fragments, MolSurf, rdMolDescriptors, rdPartialCharges
+    from rdkit.Chem.EState import EState_VSA
 except ImportError as error:
     raise MissingExtraError("rdkit", "molecules") from error
 
@@ -38,13 +39,6 @@ AVAILABLE = frozenset(_FUNCTIONS)
 """All descriptors that can be computed; runs of earlier releases take more than `GLOBAL_FEATURE_NAMES`."""
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, ValueError)
 """What RDKit's Python and C++ descriptors raise for molecules they are not made for."""
-# What RDKit computes together, it computes again for each of these names alone.
-_TOGETHER: tuple[tuple[tuple[str, ...], Callable[[Any], Sequence[float]]], ...] = (
-    (tuple(f"PEOE_VSA{number}" for number in range(1, 15)), rdMolDescriptors.PEOE_VSA_),
-    (tuple(f"SMR_VSA{number}" for number in range(1, 11)), rdMolDescriptors.SMR_VSA_),
-    (tuple(f"SlogP_VSA{number}" for number in range(1, 13)), rdMolDescriptors.SlogP_VSA_),
-    (("MolLogP", "MolMR"), rdMolDescriptors.CalcCrippenDescriptors),
-)
 
 
 def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAMES) -> Float64[np.ndarray, " feature"]:
@@ -57,21 +51,33 @@ def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAME
     values = np.zeros(len(names))
     if not names:
         return values
-    atoms = [molecule.GetAtomWithIdx(place) for place in range(molecule.GetNumAtoms())]
-    symbols = {atom.GetSymbol().lower() if atom.GetIsAromatic() else atom.GetSymbol() for atom in atoms}
     with rdBase.BlockLogs():
+        atoms = [molecule.GetAtomWithIdx(place) for place in range(molecule.GetNumAtoms())]
         with suppress(*_FAILURES):
             # Where RDKit looks before slow loops of its own.
             molecule.__dict__["_eStateIndices"] = _electrotopological(molecule, atoms)
             molecule.__dict__["_chargeDescriptors"] = _charges(molecule, atoms)
+        there = _symbols(molecule, atoms)
         for places, function, needed in _plan(names):
-            if needed <= symbols:
+            if needed <= there:
                 try:
                     values[places] = function(molecule)
                 except _FAILURES:
                     values[places] = np.nan
     values[~np.isfinite(values)] = np.nan
     return values
+
+
+def _symbols(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> set[str]:
+    """The symbols of the atoms, lower where they are aromatic, and those of each two that a bond joins."""
+    symbols = [atom.GetSymbol().lower() if atom.GetIsAromatic() else atom.GetSymbol() for atom in atoms]
+    bonds = (molecule.GetBondWithIdx(place) for place in range(molecule.GetNumBonds()))
+    ends = ((symbols[bond.GetBeginAtomIdx()], symbols[bond.GetEndAtomIdx()]) for bond in bonds)
+    return {*symbols, *map(_joined, set(ends))}
+
+
+def _joined(ends: tuple[str, str]) -> str:
+    return "-".join(sorted(ends))
 
 
 def _electrotopological(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> Float64[np.ndarray, " atom"]:
@@ -99,6 +105,60 @@ def _charges(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> tuple[float, flo
     return least, largest
 
 
+def _crippen(molecule: Chem.Mol) -> Float64[np.ndarray, " feature"]:
+    """MolLogP, MolMR, SMR_VSA and SlogP_VSA: sums of what each atom adds, over all atoms, and of the surface of those
+    that add alike.
+
+    What an atom other than hydrogen adds does not depend on whether its hydrogens are atoms of the graph, too.
+    RDKit looks for the types of atoms once with and once without them.
+    """
+    every = np.array(rdMolDescriptors._CalcCrippenContribs(Chem.AddHs(molecule))).reshape(-1, 2)
+    areas = np.array(rdMolDescriptors._CalcLabuteASAContribs(molecule)[0])
+    logp, refraction = every[: len(areas)].T
+    # In turn, as RDKit sums: `sum` has another order, and other last digits.
+    sums = every.cumsum(0)[-1] if len(every) else np.zeros(2)
+    return np.concatenate([sums, _binned(refraction, areas, MolSurf.mrBins), _binned(logp, areas, MolSurf.logpBins)])
+
+
+def _electrotopological_areas(molecule: Chem.Mol) -> Float64[np.ndarray, " feature"]:
+    """EState_VSA and VSA_EState: the surface of atoms of alike index, and the indices of atoms of alike surface."""
+    indices = molecule.__dict__["_eStateIndices"]
+    areas = np.array(rdMolDescriptors._CalcLabuteASAContribs(molecule)[0])
+    return np.concatenate([_binned(indices, areas, EState_VSA.estateBins), _binned(areas, indices, EState_VSA.vsaBins)])
+
+
+def _binned(values: np.ndarray, added: np.ndarray, bounds: Sequence[float]) -> Float64[np.ndarray, " bin"]:
+    return np.bincount(np.searchsorted(bounds, values, "right"), added, len(bounds) + 1)
+
+
+def _valence_electrons(molecule: Chem.Mol) -> int:
+    atoms = (molecule.GetAtomWithIdx(place) for place in range(molecule.GetNumAtoms()))
+    return sum(_shells(atom.GetAtomicNum())[0] - atom.GetFormalCharge() + atom.GetTotalNumHs() for atom in atoms)
+
+
+# What RDKit computes together, or we do with less work, it computes again for each of these names alone.
+_TOGETHER: tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...] = (
+    (tuple(f"PEOE_VSA{number}" for number in range(1, 15)), rdMolDescriptors.PEOE_VSA_),
+    (
+        (
+            "MolLogP",
+            "MolMR",
+            *(f"SMR_VSA{number}" for number in range(1, 11)),
+            *(f"SlogP_VSA{number}" for number in range(1, 13)),
+        ),
+        _crippen,
+    ),
+    (
+        (
+            *(f"EState_VSA{number}" for number in range(1, 12)),
+            *(f"VSA_EState{number}" for number in range(1, 11)),
+        ),
+        _electrotopological_areas,
+    ),
+    (("NumValenceElectrons",), _valence_electrons),
+)
+
+
 @cache
 def _shells(number: int) -> tuple[int, int]:
     """How many outer electrons an element has, and in which shell."""
@@ -107,7 +167,7 @@ def _shells(number: int) -> tuple[int, int]:
 
 @cache
 def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]:
-    """Each function, where its values go, and the symbols of atoms without which it is 0."""
+    """Each function, where its values go, and the `_symbols` without which it is 0."""
     place_of = {name: place for place, name in enumerate(names)}
     found = list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]()
     for some, function in _TOGETHER:
@@ -115,9 +175,15 @@ def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[..., A
             found.append(([place_of.pop(name) for name in some], function, frozenset()))
     patterns = {name: inspect.signature(function).parameters["pattern"].default for name, function in Fragments.fns}
     for name, place in place_of.items():
-        atoms = patterns[name].GetAtoms() if name in patterns else ()
-        found.append((place, _FUNCTIONS[name], frozenset(filter(None, map(_symbol, atoms)))))
+        found.append((place, _FUNCTIONS[name], _needed(patterns[name]) if name in patterns else frozenset()))
     return found
+
+
+def _needed(pattern: Chem.Mol) -> frozenset[str]:
+    """The `_symbols` of every molecule in which a pattern occurs."""
+    symbols = [_symbol(atom) for atom in pattern.GetAtoms()]
+    ends = ((symbols[bond.GetBeginAtomIdx()], symbols[bond.GetEndAtomIdx()]) for bond in pattern.GetBonds())
+    return frozenset({*filter(None, symbols), *(_joined((one, other)) for one, other in ends if one and other)})
 
 
 _SYMBOL = re.compile(r"\[?(Cl|Br|[BCNOSPFI]|[cnosp])(?![a-z])")

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import no_type_check
+from typing import Any, no_type_check
 
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 from rdkit.Chem import rdFingerprintGenerator
 
+from edgewise.data.molecules.bounded import in_blocks, processes_run
 from edgewise.data.molecules.molecule import read_molecule
 from edgewise.errors import DataError
 
@@ -15,6 +16,8 @@ RADIUS, NUM_BITS = 2, 2048
 """Of the fingerprints."""
 TOGETHER = 1024
 """Rows whose fingerprints are made at the same time."""
+POOLED_FROM = 256
+"""Molecules from which on their fingerprints are made in several processes, where these run already."""
 Row = str | Sequence[str]
 """A SMILES, or those of the components of a row."""
 
@@ -25,15 +28,23 @@ def fingerprints(rows: Sequence[Row]) -> UInt64[np.ndarray, " row word"]:
     Raises:
         DataError: a string is not a molecule.
     """
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=NUM_BITS)
     parts = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
-    bits_of = {
-        smiles: np.packbits(generator.GetFingerprintAsNumPy(read_molecule(smiles))).view(np.uint64)
-        for smiles in {smiles for row in parts for smiles in row}
-    }
+    smiles = list({smiles for row in parts for smiles in row})
+    found: Sequence[Any] = [None]
+    if processes_run() and len(smiles) >= POOLED_FROM:
+        found = in_blocks(_bits, smiles)
+    if any(bits is None for bits in found):  # there are none, or one of them died
+        found = _bits(smiles)
+    bits_of = dict(zip(smiles, found, strict=True))
     if not parts:
         return np.zeros((0, NUM_BITS // 64), dtype=np.uint64)
     return np.stack([np.concatenate([bits_of[smiles] for smiles in row]) for row in parts])
+
+
+def _bits(smiles: Sequence[str]) -> list[UInt64[np.ndarray, " word"]]:
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=NUM_BITS)
+    found = (generator.GetFingerprintAsNumPy(read_molecule(text)) for text in smiles)
+    return [np.packbits(bits).view(np.uint64) for bits in found]
 
 
 def similarity(rows: Sequence[Row], known_rows: Sequence[Row]) -> Float64[np.ndarray, " row"]:
