@@ -1,5 +1,7 @@
 """Molecules that are too large or take too long are rejected with their reason; all others are read as ever."""
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -149,6 +151,14 @@ def test_processes_that_run_read_shorter_tables_too(monkeypatch):
     list(featurize(smiles, MoleculeLimits(), EVERY))
     list(featurize(smiles[:10], MoleculeLimits(), EVERY))
     assert blocks == [70]
+
+
+def test_the_processes_do_without_torch():
+    """They import what their functions are written in; torch would take a second and 200 MB in each."""
+    code = (
+        "import sys, edgewise.data.molecules.similarity as s; s.fingerprints(['C']); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_block_whose_process_dies_is_computed_molecule_by_molecule(monkeypatch):

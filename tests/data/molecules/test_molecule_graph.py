@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rdkit import Chem
 
+from edgewise.data.molecules.example import example_from_smiles
 from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, molecule_arrays
 from edgewise.data.molecules.molecule import (
     canonical_smiles,
-    example_from_smiles,
     murcko_scaffold,
     read_molecule,
 )

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles
+from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.data.molecules.example import example_from_smiles
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
 

@@ -1,19 +1,10 @@
-"""A molecule as a graph: SMILES → atoms, bonds, descriptors of the whole, and the characters each atom came from."""
+"""Molecules as they are written: SMILES and InChI → RDKit's molecule, and the characters each atom came from."""
 
 import re
 import unicodedata
 
-import torch
-
-from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES as GLOBAL_FEATURE_NAMES
-from edgewise.data.molecules.descriptor import descriptors as descriptors
-from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
-from edgewise.data.molecules.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES
-from edgewise.data.molecules.feature import molecule_arrays
 from edgewise.data.molecules.limits import MAX_ATOMS
 from edgewise.errors import DataError, MissingExtraError
-from edgewise.neighborhood import Edges
-from edgewise.records import Example, Span
 
 try:
     from rdkit import Chem, rdBase
@@ -104,38 +95,6 @@ def count_atoms(smiles: str) -> int:
     """
     written = smiles.split(maxsplit=1)[0] if smiles.strip() else ""
     return sum(match.group() != "[H]" for match in _ATOM_PATTERN.finditer(written))
-
-
-def example_from_smiles(smiles: str, *, source: str = "smiles") -> Example:
-    """The graph of one molecule: atoms are nodes, each bond is two edges, fragments are components of one graph.
-
-    Args:
-        smiles: one SMILES string, in any writing; its own atom order stays.
-        source: name of the column the string came from, for the spans.
-
-    Returns:
-        An `Example` whose `spans` are the characters of each atom in `smiles` exactly as it was handed in, and
-        whose `global_features` (float64) are raw RDKit descriptors, NaN where RDKit has no finite value.
-
-    Raises:
-        DataError: the string is not a molecule; the message ends in RDKit's reason.
-
-    Example:
-        >>> example = example_from_smiles("CC(=O)[O-]")
-        >>> [example.name[span.start : span.stop] for span in example.spans]
-        ['C', 'C', 'O', '[O-]']
-    """
-    molecule = read_molecule(smiles)
-    arrays = molecule_arrays(molecule)
-    num_atoms = molecule.GetNumAtoms()
-    return Example(
-        name=smiles,
-        node_features=torch.from_numpy(arrays.node_features),
-        edges=Edges(torch.from_numpy(arrays.senders), torch.from_numpy(arrays.receivers), num_atoms, num_atoms),
-        edge_features=torch.from_numpy(arrays.edge_features),
-        global_features=torch.from_numpy(descriptors(molecule)),
-        spans=tuple(Span(source, start, stop) for start, stop in atom_characters(smiles, molecule)),
-    )
 
 
 def canonical_smiles(smiles: str) -> str:

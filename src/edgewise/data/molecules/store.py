@@ -14,8 +14,9 @@ from edgewise.data.graphs.union import Union, take
 from edgewise.data.molecules.bounded import conformers
 from edgewise.data.molecules.conformer import Conformer, conformer_note
 from edgewise.data.molecules.distinct import DistinctMolecules
+from edgewise.data.molecules.example import example_from_smiles
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.data.molecules.molecule import example_from_smiles, murcko_scaffold
+from edgewise.data.molecules.molecule import murcko_scaffold
 from edgewise.errors import DataError
 from edgewise.files import release
 from edgewise.neighborhood import EdgeRows
@@ -37,7 +38,7 @@ class MoleculeStore:
     canonical: Sequence[str]
     """Each molecule as RDKit writes it."""
     node_types: Float32[Tensor, " node_type node_feature"]
-    """The different rows that atoms have; columns as in `molecule.NODE_FEATURE_NAMES`."""
+    """The different rows that atoms have; columns as in `feature.NODE_FEATURE_NAMES`."""
     type_of_node: Int32[Tensor, " node"]
     """Which of them each atom has."""
     senders: Int32[Tensor, " edge"]
@@ -45,7 +46,7 @@ class MoleculeStore:
     receivers: Int32[Tensor, " edge"]
     """Atom each edge reaches, counted within its molecule."""
     edge_types: Float32[Tensor, " edge_type edge_feature"]
-    """The different rows that bonds have; columns as in `molecule.EDGE_FEATURE_NAMES`."""
+    """The different rows that bonds have; columns as in `feature.EDGE_FEATURE_NAMES`."""
     type_of_edge: Int32[Tensor, " edge"]
     """Which of them each edge has; a bond is two edges."""
     node_offsets: Int64[Tensor, " boundary"]
