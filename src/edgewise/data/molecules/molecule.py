@@ -3,6 +3,10 @@
 import re
 import unicodedata
 
+from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES as GLOBAL_FEATURE_NAMES
+from edgewise.data.molecules.descriptor import descriptors as descriptors
+from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
+from edgewise.data.molecules.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES
 from edgewise.data.molecules.limits import MAX_ATOMS
 from edgewise.errors import DataError, MissingExtraError
 
