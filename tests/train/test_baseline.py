@@ -68,7 +68,7 @@ def test_a_forest_whose_process_is_ended_by_the_system(beside, monkeypatch):
     """As for want of memory, where it would end again and again."""
     features, elsewhere, _ = beside
     monkeypatch.setattr(type(elsewhere.process), "_start", lambda process: os.kill(process.pid, signal.SIGKILL))
-    with pytest.raises(EdgewiseError, match=r"SIGKILL.*--no-baselines.*--resume"):
+    with pytest.raises(EdgewiseError, match=r"SIGKILL.*--resume.*--no-baselines"):
         elsewhere.predict(features)
 
 

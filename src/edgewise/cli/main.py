@@ -115,8 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def program() -> int:
     """The command line as a process of its own.
 
-    Python looks for unreachable cycles after every 700 new objects, and through all objects once more when it ends:
-    together two seconds of a training that takes twenty, in which it finds nothing.
+    Python looks for cycles that nothing reaches after every 700 new objects, and through all objects once more when it
+    ends. Imports make many objects and few such cycles.
     """
     gc.set_threshold(OBJECTS_UNSEARCHED)
     code = main()

@@ -152,8 +152,8 @@ def _lost() -> Iterator[None]:
         yield
     except ProcessDiedError as error:
         raise EdgewiseError(
-            f"the random forest that the model is compared with was lost: {error}. Where memory is short, leave it out "
-            "with --no-baselines; a run whose training is over goes on with --resume."
+            f"the random forest that the model is compared with was lost: {error}. Go on with --resume, which "
+            "fits it again; where memory is short, a new run leaves it out with --no-baselines."
         ) from error
 
 
