@@ -90,14 +90,17 @@ def shapes_by_day(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_waits() -> Iterator[None]:
-    """Files are not forced to the disk, and forests have few trees.
+    """Files are not forced to the disk, and forests have few trees and no process of their own.
 
     Tests end processes, never the machine: without `fsync` they see the same files, and a run writes several an epoch.
-    A forest of hundreds of trees takes longer than a small model takes to train.
+    A forest of hundreds of trees, or a process for it, takes longer than a small model takes to train.
     """
+    from edgewise.train import baseline  # below the hook that checks shapes
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
-        patch.setattr("edgewise.train.baseline.num_trees", lambda *sizes: 20)
+        patch.setattr(baseline, "num_trees", lambda *sizes: 20)
+        patch.setattr(baseline.ForestBeside, "fit", baseline.fit_forest)
         yield
 
 

@@ -138,7 +138,7 @@ def test_a_killed_process_ends_the_others_and_the_run_is_resumed(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be, that is the question\n" * 40)
     small = ["--model-dim", "8", "--num-heads", "2", "--num-layers", "1", "--context", "16", "--batch-size", "4"]
-    run, limits = tmp_path / "run", ["--epochs", "400", "--logger", "csv", "--no-memory-check"]
+    run, limits = tmp_path / "run", ["--steps", "9000", "--eval-steps", "100", "--logger", "csv", "--no-memory-check"]
     process = start(["train", "language", text, *small, *limits, "-o", run, "--devices", "2"])
     wait_for_epochs(process, run, 2)
     (children,) = Path(f"/proc/{process.pid}/task").glob("*/children")

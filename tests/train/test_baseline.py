@@ -45,6 +45,10 @@ def test_forest_gives_classes_it_has_not_seen_no_probability():
     assert probabilities.argmax(axis=1).tolist() == [0] * 6 + [2] * 6
 
 
+fit_beside = ForestBeside.fit
+"""The real one: tests of trainings grow their forests without a process."""
+
+
 @pytest.fixture
 def beside():
     """A forest for a number and one for three classes, in a process of its own, and the same here."""
@@ -52,7 +56,7 @@ def beside():
     features = random.normal(size=(40, 3)).astype(np.float32)
     targets = np.stack([np.where(random.random(40) < 0.5, NAN, features[:, 0]), random.integers(0, 2, 40)], axis=1)
     given = features, targets, random.random(40), (0, 3)
-    elsewhere = ForestBeside.fit(*given, seed=4, jobs=1)
+    elsewhere = fit_beside(*given, seed=4, jobs=1)
     yield features, elsewhere, fit_forest(*given, seed=4)
     elsewhere.process.close()
 
