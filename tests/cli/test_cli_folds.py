@@ -34,20 +34,20 @@ def rows_of(path):
 
 
 def test_every_row_is_tested_once_in_each_repeat(edgewise, data, tmp_path):
-    words = ["train", "molecules", data, *QUICK, "--num-folds", 4, "--num-repeats", 2, "--ignore-columns", "g"]
+    words = ["train", "molecules", data, *QUICK, "--num-folds", 2, "--num-repeats", 2, "--ignore-columns", "g"]
     code, out, err = edgewise(*words, "-o", tmp_path / "cv")
     assert code == 0, err
     metrics = json.loads((tmp_path / "cv/metrics.json").read_text())
-    assert [fold["folder"] for fold in metrics["folds"]][::4] == ["repeat_0/fold_0", "repeat_1/fold_0"]
+    assert [fold["folder"] for fold in metrics["folds"]][::2] == ["repeat_0/fold_0", "repeat_1/fold_0"]
     rmse = [fold["test"]["y"]["rmse"] for fold in metrics["folds"]]
     assert metrics["test"]["y"]["rmse"]["mean"] == pytest.approx(np.mean(rmse))
     assert metrics["test"]["y"]["rmse"]["std"] == pytest.approx(np.std(rmse, ddof=1))
-    assert metrics["test"]["y"]["rmse"]["folds"] == 8
+    assert metrics["test"]["y"]["rmse"]["folds"] == 4
     tested = rows_of(tmp_path / "cv/test_predictions.csv")
     for repeat in range(2):
         own = [int(row["row_in_data"]) for row in tested if row["fold"].startswith(f"repeat_{repeat}/")]
         assert sorted(own) == list(range(40))
-    assert re.search(r"edgewise +\S+ ± \S+", out) and "fold 4 of 4" in out and "mean" in metrics["baselines"]
+    assert re.search(r"edgewise +\S+ ± \S+", out) and "fold 2 of 2" in out and "mean" in metrics["baselines"]
     assert edgewise("predict", tmp_path / "cv/repeat_0/fold_0", data, "-o", tmp_path / "new.csv")[0] == 0
 
 

@@ -90,7 +90,7 @@ COLUMNS = ("--smiles-columns", "smiles", "--target-columns", "y")
     ids=["random", "scaffold", "group", "pairs", "classes"],
 )
 def test_molecules_are_trained_on_alike_in_memory_and_in_mapped_files(run_both, tmp_path, words, columns):
-    table = write_csv(tmp_path / "data.csv", rows(150))
+    table = write_csv(tmp_path / "data.csv", rows(100))
     used = {*columns, *words}
     ignored = [name for name in ("name", "solvent", "kelvin", "lab", "label", "y") if name not in used]
     run_both("molecules", [table], *columns, *words, "--ignore-columns", *ignored, *SMALL)
