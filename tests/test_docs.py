@@ -218,7 +218,7 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
     bonds = pd.DataFrame({"molecule": np.repeat(range(20), 2), "from": [1, 2] * 20, "to": [0] * 40})
     bonds.rename(columns={"molecule": "tree"}).to_csv("mergers.csv", index=False)
     bonds.to_csv("bonds.csv", index=False)
-    pd.DataFrame({"minute": range(300), "a": range(300), "b": range(300)}).to_csv("speed.csv", index=False)
+    pd.DataFrame({"minute": range(240), "a": range(240), "b": range(240)}).to_csv("speed.csv", index=False)
     pd.DataFrame({"from": ["a"], "to": ["b"]}).to_csv("roads.csv", index=False)
     for command in commands:
         passes = ["--epochs", "2"] if command[0] == "train" else []
