@@ -107,10 +107,11 @@ bench-gpu:  ## with a CUDA GPU and the packages of PYTHON (nothing is installed)
 	PYTHONPATH=src:.gpu-deps $(PYTHON) -m pytest tests/triton tests/test_packed_device.py -W default -m gpu
 	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py
 
-# One step: an interrupted installation leaves no stamp and is taken up again.
+# One step: an interrupted installation leaves no stamp and is taken up again. Python compiles a module when it is first
+# imported: to compile all modules of all packages takes a minute, and most are never imported.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
 test-oldest:  ## the tests on the oldest torch that pyproject.toml accepts (several GB to download)
