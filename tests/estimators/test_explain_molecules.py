@@ -292,6 +292,16 @@ def test_one_row_and_finite_conditions(ensemble, pairs):
         pairs.explain([("CCO", "C")], [math.nan, 1.0, 1.0])
 
 
+@pytest.mark.parametrize("together", [1, 5])
+def test_points_of_an_integral_that_are_computed_together_stay_apart(ensemble, monkeypatch, together):
+    expected = named(ensemble.explain("CC(=O)O"))
+    monkeypatch.setattr("edgewise.tasks.molecules.explainable.GRADIENT_ATOMS", 4 * together)
+    found = named(ensemble.explain("CC(=O)O"))
+    for name in ("integrated gradients", "gradient × input"):
+        assert np.abs(expected[name]).max() > 1e-3
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
+
+
 def test_recovery_is_the_mean_correlation_with_the_truth(ensemble):
     """An oxygen counts five, every other atom one."""
     true = {

@@ -75,6 +75,25 @@ def test_integrated_gradients_are_complete_and_members_are_averaged():
     assert any("first of 3 models" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("together", [1, 5, 32])
+@pytest.mark.parametrize("readout", ["attention_sum", "root"])
+def test_points_of_an_integral_that_are_computed_together_stay_apart(monkeypatch, readout, together):
+    graphs = some_trees() if readout == "root" else None
+    trained, table, _ = graph_model("attention", readout=readout, members=2, graphs=graphs)
+    batch = trained.batches(table).batch(np.array([4]))
+    monkeypatch.setattr(explaining, "GRADIENT_SIZE", together * (len(batch.features) + batch.edges.num_edges))
+    found, at_once = by_name(explain_graph(trained, table, 4))["integrated gradients"].values, []
+    for member in trained.members:
+        gradients = torch.zeros_like(batch.features, dtype=torch.float64)
+        for point, weight in zip(*np.polynomial.legendre.leggauss(32), strict=True):
+            here = ((point + 1) / 2 * batch.features).requires_grad_()
+            value = member(replace(batch, features=here)).mean() * trained.target_scale.std[0]
+            (gradient,) = torch.autograd.grad(value, here)
+            gradients += weight / 2 * gradient
+        at_once.append((gradients * batch.features).sum(1).numpy())
+    np.testing.assert_allclose(found, np.mean(at_once, axis=0), atol=1e-5)
+
+
 @pytest.mark.parametrize("model", ["gat", "attention", "gcn", "hop_attention"])
 def test_layers_and_shares(model):
     trained, table, _ = graph_model(model)

@@ -60,6 +60,9 @@ class Differentiable:
     """From one number a row to one number a unit; None where the rows are the units."""
     words: tuple[str, str] = ("features", "zeros")
     """What the features and the baseline are called."""
+    together: int = 1
+    """How many such features the function takes at once where it is more than one: `(copy, row, feature)` give
+    `(copy)`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,8 @@ MAX_NODES = 2000
 """Nodes of a graph that can be explained: each is removed, and the whole computed again."""
 BATCH_SIZE = 2**18
 """Nodes and edges that are computed together, about."""
+GRADIENT_SIZE = 2**15
+"""Nodes and edges that are computed together where gradients go back through them, about."""
 READOUTS = ("attention", "attention_sum", "root")
 """Readouts that attend."""
 FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
@@ -70,6 +72,7 @@ class GraphItem(Explainable):
             )
         self.trained, self.name, self.names, self.batch = trained, name, table.nodes_of(row), batch
         self.traced, self.roots = Trace(), batch.roots.numpy()
+        self._wholes = {1: batch}
         self.explained = Explained.of(
             trained, lambda place, member: member(batch, self.traced if place == 0 else None), target, label
         )
@@ -132,13 +135,23 @@ class GraphItem(Explainable):
     def differentiable(self) -> list[Differentiable]:
         """By the features of the nodes."""
         features = self.batch.features
+        together = max(1, GRADIENT_SIZE // (self.num_units + self.batch.edges.num_edges))
         return [
-            Differentiable(partial(self._of_features, member), features, None, None, FEATURES)
+            Differentiable(partial(self._of_features, member), features, None, None, FEATURES, together)
             for member in self.trained.members
         ]
 
     def _of_features(self, member: Any, features: Tensor) -> Tensor:
-        return self.explained.of_scores(member(replace(self.batch, features=features))).mean()
+        if features.ndim == 2:
+            return self._of_features(member, features.unsqueeze(0)).sum()
+        batch = self._whole(len(features))
+        return self.explained.of_scores(member(replace(batch, features=features.flatten(0, 1))))
+
+    def _whole(self, count: int) -> GraphBatch:
+        """So many copies of the graph, kept for the other members."""
+        if count not in self._wholes:
+            self._wholes[count] = graph_copies(self.batch, np.ones((count, self.num_units), dtype=bool))
+        return self._wholes[count]
 
     def trace(self) -> Attention:
         """The layers among nodes, and the readout behind them."""

@@ -159,6 +159,8 @@ def _steps(low: float, high: float, floor: float | None) -> Float[np.ndarray, " 
 
 BATCH_SIZE = 2**15
 """Atoms that are computed together."""
+GRADIENT_ATOMS = 2**12
+"""Atoms that are computed together where gradients go back through them."""
 COUNTED = "Where an atom is removed, they are counted again; gradients and attention see the network alone."
 """What stands beside the network."""
 REMOVAL = (
@@ -195,6 +197,7 @@ class MoleculeItem(Explainable):
 
     def __init__(self, trained: FittedProperty, row: Row, target: str | None = None, label: str | None = None):
         self.trained, self.row, self.traced = trained, row, Trace()
+        self._wholes: dict[int, Batch] = {1: row.batch}
         self.molecules = [tuple(map(canonical_smiles, row.smiles))]
         self.similarities = trained.similarities_of(self.molecules)
         self.explained = Explained.of(
@@ -244,12 +247,23 @@ class MoleculeItem(Explainable):
     def differentiable(self) -> list[Differentiable]:
         """By the features of the atoms."""
         words = ("the features of the atom", "atoms without features")
-        features = self.row.batch.node_features
-        members = self.trained.members
-        return [Differentiable(partial(self._of_features, each), features, words=words) for each in members]
+        features, together = self.row.batch.node_features, max(1, GRADIENT_ATOMS // max(1, self.num_units))
+        return [
+            Differentiable(partial(self._of_features, member), features, words=words, together=together)
+            for member in self.trained.members
+        ]
 
     def _of_features(self, member: Any, features: Tensor) -> Tensor:
-        return self.explained.of_scores(member(replace(self.row.batch, node_features=features)).double()).sum()
+        if features.ndim == 2:
+            return self._of_features(member, features.unsqueeze(0)).sum()
+        batch = self._whole(len(features))
+        return self.explained.of_scores(member(replace(batch, node_features=features.flatten(0, 1))).double())
+
+    def _whole(self, count: int) -> Batch:
+        """So many copies of the row, kept for the other members."""
+        if count not in self._wholes:
+            self._wholes[count] = self._copies(np.ones((count, self.num_units), dtype=bool))
+        return self._wholes[count]
 
     @cached_property
     def attended(self) -> tuple[Attention, list[str]]:
