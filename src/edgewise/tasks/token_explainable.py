@@ -25,6 +25,8 @@ Left = Bool[np.ndarray, " token"]
 """Which tokens are left."""
 BATCH_SIZE = 2**15
 """Tokens that are computed together, about."""
+GRADIENT_TOKENS = 2**12
+"""Tokens that are computed together where gradients go back through them, about."""
 MAX_TOKENS = 2**18
 """Tokens that are read for all removals, about: of a long text fewer, larger groups are removed."""
 MAX_GROUPS, MIN_GROUPS = 512, 16
@@ -169,11 +171,16 @@ class TokenExplainable(Explainable):
             embedding: makes the vectors.
             nothing: the token of a text without information, where integrated gradients begin; None for zeros.
             name: what it is called.
-            function: from the vectors to the number.
+            function: from the vectors of some copies of the row to the number of each.
         """
+
+        def of_one_or_many(vectors: Tensor) -> Tensor:
+            return function(vectors) if vectors.ndim == 3 else function(vectors.unsqueeze(0)).squeeze(0)
+
         vectors = embedding(torch.from_numpy(self.row.numbers)).detach()
         baseline = torch.zeros_like(vectors[:1]) if nothing is None else embedding.weight[[nothing]].detach()
-        return Differentiable(function, vectors, baseline.expand_as(vectors), None, ("the vector", name))
+        together, words = max(1, GRADIENT_TOKENS // (self.num_units + self.beside)), ("the vector", name)
+        return Differentiable(of_one_or_many, vectors, baseline.expand_as(vectors), None, words, together)
 
     @cached_property
     def sentences(self) -> tuple[list[Part], list[str]]:

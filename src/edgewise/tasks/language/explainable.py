@@ -66,7 +66,8 @@ class PromptItem(TokenExplainable):
         model, name = self.trained.model, f"that of {self.trained.tokenizer.written(self.nothing)}"
 
         def function(vectors: Tensor) -> Tensor:
-            return probabilities(self.trained, model.after(self.batch, vectors=vectors))[0, self.number]
+            batch = TextBatch.packed([self.row.numbers] * len(vectors))
+            return probabilities(self.trained, model.after(batch, vectors=vectors.flatten(0, 1)))[:, self.number]
 
         return [self.by_vectors(model.embedding, self.nothing, name, function)]
 

@@ -99,7 +99,9 @@ class SentenceItem(TokenExplainable):
         model, name = self.trained.model, "zeros" if self.hidden is None else f"that of {self.hidden}"
 
         def function(vectors: Tensor) -> Tensor:
-            return model(self.batch, vectors=vectors)[self.head].softmax(-1)[self.label]
+            batch = TextBatch.packed([self.row.numbers] * len(vectors))
+            scores = model(batch, vectors=vectors.flatten(0, 1))
+            return scores.unflatten(0, vectors.shape[:2])[:, self.head].softmax(-1)[:, self.label]
 
         return [self.by_vectors(model.encoder.embedding, self.trained.hidden, name, function)]
 

@@ -86,7 +86,9 @@ class TextItem(TokenExplainable):
             name = "zeros" if member.unknown is None else "that of a hidden token"
 
             def function(vectors: Tensor, member: Any = member) -> Tensor:
-                return self.number.of_scores(member(self.batch, vectors=vectors)).squeeze(0)
+                whole = [np.ones(len(self.row), dtype=bool)] * len(vectors)
+                batch = text_rows(self.row, whole, self.nothing)
+                return self.number.of_scores(member(batch, vectors=vectors.flatten(0, 1)))
 
             vectors = member.inputs(self.batch).detach()
             learned = self.by_vectors(member.encoder.embedding, member.unknown, name, function)

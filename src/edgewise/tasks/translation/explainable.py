@@ -137,11 +137,12 @@ class TranslationItem(TokenExplainable):
         end = self.trained.end
         return [self.by_vectors(self.trained.model.embedding, end, "that of an end", self._of_vectors)]
 
-    def _of_vectors(self, vectors: Float[Tensor, " key model_dim"]) -> Float[Tensor, ""]:
-        model = self.trained.model
-        scores = model.write(self.input, model.read(self.source, self.lengths, vectors=vectors[None]), self.lengths)
-        found = of_scores(scores, self.targets).squeeze(0)
-        return found.mean() if self.place is None else found[self.place].exp()
+    def _of_vectors(self, vectors: Float[Tensor, " copy key model_dim"]) -> Float[Tensor, " copy"]:
+        model, copies = self.trained.model, (len(vectors), -1)
+        source, lengths = self.source.expand(copies), self.lengths.expand(len(vectors))
+        scores = model.write(self.input.expand(copies), model.read(source, lengths, vectors=vectors), lengths)
+        found = of_scores(scores, self.targets.expand(copies))
+        return found.mean(1) if self.place is None else found[:, self.place].exp()
 
     def trace(self) -> Attention:
         """Encoder, decoder and cross-attention; the attribution is across, and through the encoder."""
