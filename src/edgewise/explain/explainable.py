@@ -51,7 +51,7 @@ class Differentiable:
     """The explained number of one member of an ensemble as a function of the features of its input."""
 
     function: Callable[[Tensor], Tensor]
-    """From features `(row, feature)` to the number `()`."""
+    """From the features of some copies of the input, `(copy, row, feature)`, to the number of each, `(copy)`."""
     features: Tensor
     """Those of the input, `(row, feature)`."""
     baseline: Tensor | None = None
@@ -61,8 +61,7 @@ class Differentiable:
     words: tuple[str, str] = ("features", "zeros")
     """What the features and the baseline are called."""
     together: int = 1
-    """How many such features the function takes at once where it is more than one: `(copy, row, feature)` give
-    `(copy)`."""
+    """How many copies the function takes at once."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,7 +72,7 @@ _integrated_gradients = _gradients(
 _gradient_times_input = _gradients(
     "gradient × input",
     "The gradient by {0}, times them.",
-    lambda _, each: gradient_times_input(each.function, each.features),
+    lambda _, each: gradient_times_input(each.function, each.features[None])[0],
 )
 
 

@@ -173,14 +173,10 @@ class TokenExplainable(Explainable):
             name: what it is called.
             function: from the vectors of some copies of the row to the number of each.
         """
-
-        def of_one_or_many(vectors: Tensor) -> Tensor:
-            return function(vectors) if vectors.ndim == 3 else function(vectors.unsqueeze(0)).squeeze(0)
-
         vectors = embedding(torch.from_numpy(self.row.numbers)).detach()
         baseline = torch.zeros_like(vectors[:1]) if nothing is None else embedding.weight[[nothing]].detach()
         together, words = max(1, GRADIENT_TOKENS // (self.num_units + self.beside)), ("the vector", name)
-        return Differentiable(of_one_or_many, vectors, baseline.expand_as(vectors), None, words, together)
+        return Differentiable(function, vectors, baseline.expand_as(vectors), None, words, together)
 
     @cached_property
     def sentences(self) -> tuple[list[Part], list[str]]:

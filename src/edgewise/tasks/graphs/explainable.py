@@ -72,7 +72,6 @@ class GraphItem(Explainable):
             )
         self.trained, self.name, self.names, self.batch = trained, name, table.nodes_of(row), batch
         self.traced, self.roots = Trace(), batch.roots.numpy()
-        self._wholes = {1: batch}
         self.explained = Explained.of(
             trained, lambda place, member: member(batch, self.traced if place == 0 else None), target, label
         )
@@ -142,16 +141,8 @@ class GraphItem(Explainable):
         ]
 
     def _of_features(self, member: Any, features: Tensor) -> Tensor:
-        if features.ndim == 2:
-            return self._of_features(member, features.unsqueeze(0)).sum()
-        batch = self._whole(len(features))
+        batch = graph_copies(self.batch, np.ones(features.shape[:2], dtype=bool))
         return self.explained.of_scores(member(replace(batch, features=features.flatten(0, 1))))
-
-    def _whole(self, count: int) -> GraphBatch:
-        """So many copies of the graph, kept for the other members."""
-        if count not in self._wholes:
-            self._wholes[count] = graph_copies(self.batch, np.ones((count, self.num_units), dtype=bool))
-        return self._wholes[count]
 
     def trace(self) -> Attention:
         """The layers among nodes, and the readout behind them."""

@@ -197,7 +197,6 @@ class MoleculeItem(Explainable):
 
     def __init__(self, trained: FittedProperty, row: Row, target: str | None = None, label: str | None = None):
         self.trained, self.row, self.traced = trained, row, Trace()
-        self._wholes: dict[int, Batch] = {1: row.batch}
         self.molecules = [tuple(map(canonical_smiles, row.smiles))]
         self.similarities = trained.similarities_of(self.molecules)
         self.explained = Explained.of(
@@ -254,16 +253,8 @@ class MoleculeItem(Explainable):
         ]
 
     def _of_features(self, member: Any, features: Tensor) -> Tensor:
-        if features.ndim == 2:
-            return self._of_features(member, features.unsqueeze(0)).sum()
-        batch = self._whole(len(features))
+        batch = self._copies(np.ones(features.shape[:2], dtype=bool))
         return self.explained.of_scores(member(replace(batch, node_features=features.flatten(0, 1))).double())
-
-    def _whole(self, count: int) -> Batch:
-        """So many copies of the row, kept for the other members."""
-        if count not in self._wholes:
-            self._wholes[count] = self._copies(np.ones((count, self.num_units), dtype=bool))
-        return self._wholes[count]
 
     @cached_property
     def attended(self) -> tuple[Attention, list[str]]:
