@@ -108,7 +108,7 @@ bench-gpu:  ## with a CUDA GPU and the packages of PYTHON (nothing is installed)
 	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py
 
 # One step: an interrupted installation leaves no stamp and is taken up again. Python compiles a module when it is first
-# imported: to compile all modules of all packages takes a minute, and most are never imported.
+# imported; most modules of most packages never are.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'

@@ -65,6 +65,8 @@ def test_no_command_imports_what_takes_seconds_and_is_not_used(tmp_path):
     )
     done = python(code, tmp_path / "run", data, "--smiles-columns", "smiles", "--target-columns", "y", *SMALL)
     assert done.returncode == 0, done
+    # No fixture reaches into it: its forest grew in a process of its own.
+    assert "forest" in json.loads((tmp_path / "run/metrics.json").read_text())["baselines"]
 
 
 EPOCHS = 20

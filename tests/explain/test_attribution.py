@@ -129,8 +129,8 @@ def test_integrated_gradients_are_complete_and_members_stay_apart(x, baseline, s
     a, b = torch.from_numpy(x), torch.from_numpy(baseline)
     found = integrated_gradients(predicted, a, b)
     np.testing.assert_allclose(found.sum(-1), (predicted(a) - predicted(b)).numpy(), atol=1e-6)
-    for together in (1, 5, 40):
-        one = integrated_gradients(predicted, a[1], b[1], together=together)
+    for batch_size in (1, 5, 40):
+        one = integrated_gradients(predicted, a[1], b[1], batch_size=batch_size)
         np.testing.assert_allclose(found[1], one, atol=1e-9)
     scale = 1 + np.abs(x).max()
     np.testing.assert_allclose(
@@ -153,8 +153,8 @@ def test_what_gradients_refuse(shapes_unchecked):
         gradient_times_input(lambda x: x.detach().sum(), x)
     with pytest.raises(SettingError, match="integrated_gradients: steps is 0; expected at least 1"):
         integrated_gradients(lambda x: x.sum(), x, steps=0)
-    with pytest.raises(SettingError, match="integrated_gradients: together is 0; expected at least 1"):
-        integrated_gradients(lambda x: x.sum(), x, together=0)
+    with pytest.raises(SettingError, match="integrated_gradients: batch_size is 0; expected at least 1"):
+        integrated_gradients(lambda x: x.sum(), x, batch_size=0)
     with pytest.raises(ShapeError, match=r"baseline is \(1, 3\), but features is \(2, 3\); give both one shape"):
         integrated_gradients(lambda x: x.sum(), x, torch.ones(1, 3))
 

@@ -60,7 +60,7 @@ class Differentiable:
     """From one number a row to one number a unit; None where the rows are the units."""
     words: tuple[str, str] = ("features", "zeros")
     """What the features and the baseline are called."""
-    together: int = 1
+    batch_size: int = 1
     """How many copies the function takes at once."""
 
 

@@ -45,7 +45,7 @@ def integrated_gradients(
     features: Float[Tensor, " *batch node feature"],
     baseline: Float[Tensor, " *batch node feature"] | None = None,
     steps: int = 32,
-    together: int | None = None,
+    batch_size: int | None = None,
 ) -> Float[np.ndarray, " *batch node"]:
     """The gradients on the straight way from a baseline to the input, times the way.
 
@@ -57,17 +57,17 @@ def integrated_gradients(
         baseline: b, an input without information; zeros where None.
         steps: points at which gradients are taken: those of Gauss and Legendre, which are exact for gradients that
             are polynomials of degree 2 · steps − 1 along the way.
-        together: how many points the function takes at once, as a first axis of the batch; None for one at a time,
+        batch_size: how many points the function takes at once, as a first axis of the batch; None for one at a time,
             without that axis.
 
     Returns:
         a, one number a unit, in float64.
 
     Raises:
-        SettingError: what the function gives has no gradient, or `steps` or `together` is below 1.
+        SettingError: what the function gives has no gradient, or `steps` or `batch_size` is below 1.
         ShapeError: the baseline has another shape than the features.
 
-    Cost: `steps` computations forth and back, fewer and larger ones with `together`.
+    Cost: `steps` computations forth and back, fewer and larger ones with `batch_size`.
     Source: Sundararajan, Taly & Yan 2017, "Axiomatic attribution for deep networks", eq. 1 and proposition 1
         (completeness, the second equation); there the integral is a Riemann sum.
 
@@ -75,7 +75,7 @@ def integrated_gradients(
     >>> integrated_gradients(lambda x: (x**2).sum(), x).round(4).tolist()  # gradient × input gives 18 and 8
     [9.0, 4.0]
     """
-    for name, number in (("steps", steps), ("together", together)):
+    for name, number in (("steps", steps), ("batch_size", batch_size)):
         if number is not None and number < 1:
             raise SettingError(f"integrated_gradients: {name} is {number}; expected at least 1.")
     baseline = torch.zeros_like(features) if baseline is None else baseline
@@ -90,10 +90,10 @@ def integrated_gradients(
     points, lengths = np.polynomial.legendre.leggauss(steps)
     shape = (-1, *[1] * way.dim())
     shares, weights = (torch.from_numpy(each / 2).to(way.device).reshape(shape) for each in (points + 1, lengths))
-    for start in range(0, steps, together or 1):
-        some = slice(start, start + (together or 1))
+    for start in range(0, steps, batch_size or 1):
+        some = slice(start, start + (batch_size or 1))
         here = baseline + shares[some].to(way.dtype) * way
-        total += (weights[some] * _gradient("integrated_gradients", function, here if together else here[0])).sum(0)
+        total += (weights[some] * _gradient("integrated_gradients", function, here if batch_size else here[0])).sum(0)
     return _per_unit(way, total)
 
 

@@ -67,7 +67,7 @@ def _gradients(
 _integrated_gradients = _gradients(
     "integrated gradients",
     "Gradients by {0} on the way from {1}; they sum to the difference.",
-    lambda item, each: integrated_gradients(each.function, each.features, each.baseline, item.points, each.together),
+    lambda item, each: integrated_gradients(each.function, each.features, each.baseline, item.points, each.batch_size),
 )
 _gradient_times_input = _gradients(
     "gradient × input",

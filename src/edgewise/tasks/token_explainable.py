@@ -175,8 +175,8 @@ class TokenExplainable(Explainable):
         """
         vectors = embedding(torch.from_numpy(self.row.numbers)).detach()
         baseline = torch.zeros_like(vectors[:1]) if nothing is None else embedding.weight[[nothing]].detach()
-        together, words = max(1, GRADIENT_TOKENS // (self.num_units + self.beside)), ("the vector", name)
-        return Differentiable(function, vectors, baseline.expand_as(vectors), None, words, together)
+        batch_size, words = max(1, GRADIENT_TOKENS // (self.num_units + self.beside)), ("the vector", name)
+        return Differentiable(function, vectors, baseline.expand_as(vectors), None, words, batch_size)
 
     @cached_property
     def sentences(self) -> tuple[list[Part], list[str]]:

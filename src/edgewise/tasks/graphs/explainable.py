@@ -134,9 +134,9 @@ class GraphItem(Explainable):
     def differentiable(self) -> list[Differentiable]:
         """By the features of the nodes."""
         features = self.batch.features
-        together = max(1, GRADIENT_SIZE // (self.num_units + self.batch.edges.num_edges))
+        batch_size = max(1, GRADIENT_SIZE // (self.num_units + self.batch.edges.num_edges))
         return [
-            Differentiable(partial(self._of_features, member), features, None, None, FEATURES, together)
+            Differentiable(partial(self._of_features, member), features, None, None, FEATURES, batch_size)
             for member in self.trained.members
         ]
 

@@ -246,9 +246,9 @@ class MoleculeItem(Explainable):
     def differentiable(self) -> list[Differentiable]:
         """By the features of the atoms."""
         words = ("the features of the atom", "atoms without features")
-        features, together = self.row.batch.node_features, max(1, GRADIENT_ATOMS // max(1, self.num_units))
+        features, batch_size = self.row.batch.node_features, max(1, GRADIENT_ATOMS // max(1, self.num_units))
         return [
-            Differentiable(partial(self._of_features, member), features, words=words, together=together)
+            Differentiable(partial(self._of_features, member), features, words=words, batch_size=batch_size)
             for member in self.trained.members
         ]
 

@@ -153,10 +153,9 @@ class SubgraphItem(Explainable):
             values, node = features.values[:, None], features.edges.receivers.numpy()
 
         def function(member: Callable[[NodeBatch], Tensor], values: Tensor) -> Tensor:
-            values = values.squeeze(0)
-            if isinstance(features, Tensor):
-                return member(replace(batch, features=values)).unsqueeze(0)
-            return member(replace(batch, features=SparseFeatures(features.edges, values[:, 0]))).unsqueeze(0)
+            own = values.squeeze(0)
+            found = own if isinstance(features, Tensor) else SparseFeatures(features.edges, own[:, 0])
+            return member(replace(batch, features=found)).unsqueeze(0)
 
         def by_unit(found: np.ndarray) -> np.ndarray:
             return np.bincount(node, found, minlength=size)[:count]
