@@ -90,6 +90,25 @@ def test_predictions_say_how_far_a_row_can_be_trusted(run, tmp_path):
     assert similarities["similarity"][2] < similarities["similarity"][1] < 1
 
 
+def test_predictions_of_classes_say_how_new_a_row_is(table, tmp_path):
+    classes = table.assign(y=np.where(table["y"] > table["y"].median(), "high", "low"))
+    classes.to_csv(tmp_path / "data.csv", index=False)
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if value is not False]
+    words = (
+        f"train molecules {tmp_path / 'data.csv'} --smiles-columns cation anion --descriptors-columns kelvin "
+        f"--target-columns y --task-type classification --splits-column part --no-molecule-descriptors --no-baselines "
+        f"-o {tmp_path / 'run'}"
+    )
+    assert main([*words.split(), *flags]) == 0
+    rows = [(*PAIRS[0], 500.0), ("c1cc[nH+]cc1", "[I-]", 300.0)]
+    pd.DataFrame(rows, columns=["cation", "anion", "kelvin"]).to_csv(tmp_path / "new.csv", index=False)
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv")]) == 0
+    predicted = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    assert {"similarity", "similarity_cation", "similarity_anion", "new"} <= {*predicted.columns}
+    assert "kelvin" in predicted["new"][0]
+    assert predicted["new"][1] == "cation, anion"
+
+
 def test_all_doors_lead_to_the_same_interval(run, tmp_path):
     """The table, the estimator, the page and the explanation."""
     row = ("CC[NH3+]", "[I-]", 310.0)

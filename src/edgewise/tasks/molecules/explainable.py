@@ -319,10 +319,9 @@ class MoleculeItem(Explainable):
                 f"Attention is that of the first of {len(trained.members)} models; predictions and effects are the "
                 "mean of all."
             )
-        if trained.calibration is not None:
-            (new,) = trained.new_parts(self.molecules, np.array([row.conditions]).reshape(1, -1))
-            near = f"The similarity to the nearest training row is {self.similarities['similarity'][0]:.2f}"
-            notes.append(f"{near}; new: {new}." if new else f"{near}; nothing is new.")
+        (new,) = trained.new_parts(self.molecules, np.array([row.conditions]).reshape(1, -1))
+        near = f"The similarity to the nearest training row is {self.similarities['similarity'][0]:.2f}"
+        notes.append(f"{near}; new: {new}." if new else f"{near}; nothing is new.")
         return {
             "kind": "molecule",
             "title": ".".join(row.smiles),

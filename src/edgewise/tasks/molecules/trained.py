@@ -288,9 +288,7 @@ class FittedProperty(FittedTable):
         return self._known(self.known_rows)
 
     def _known(self, rows: Sequence[tuple[str, ...]]) -> tuple[KnownMolecules, dict[str, KnownMolecules]]:
-        names = self.columns.smiles_columns
-        if self.calibration is None or len(names) == 1:
-            names = ()
+        names = self.columns.smiles_columns if len(self.columns.smiles_columns) > 1 else ()
         return KnownMolecules(rows), {
             name: KnownMolecules([row[place] for row in rows]) for place, name in enumerate(names)
         }
@@ -300,7 +298,7 @@ class FittedProperty(FittedTable):
     ) -> dict[str, np.ndarray | list[Any]]:
         """The similarities to the training rows; and where a row has several parts, which of them are new."""
         found = super().more_columns(table, rows, similarities)
-        if self.calibration is not None and len(self.columns.inputs) > 1 and self.num_known is None:
+        if len(self.columns.inputs) > 1 and self.num_known is None:
             new = [""] * table.num_rows
             for row, text in zip(rows.tolist(), self.new_parts(molecules_of(table, rows), table.conditions[rows])):
                 new[row] = text
