@@ -181,11 +181,12 @@ def test_the_commands_over_texts_run(tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     Path("book.txt").write_text("the cat sat on the mat and the dog sat on the log. " * 40)
+    Path("letters.txt").write_text("a dog and a cat sat on a log. " * 40)
     Path("sentences.txt").write_text("the cat sat on the mat\n\nand the dog sat on the log\n" * 20)
     Path("reviews.csv").write_text("title,text\n" + "good,it is good\nbad,it is not good\n" * 20)
     lines = [line for block in blocks(ROOT / "docs/texts.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    verbs = ["train", "generate", "train", "train", "train", *["convert"] * 2, "train", *["convert"] * 2]
+    verbs = ["train", "generate", *["train"] * 3, *["convert"] * 2, *["train"] * 2, *["convert"] * 2]
     assert [command[0] for command in commands] == verbs
     quick = {"train": ["--model-dim", "16", "--context", "32"], "generate": ["--num-tokens", "5"]}
     for command in commands:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 SONG = "the cat sat on the mat and the dog sat on the log. " * 30
 SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--context", 16, "--steps", 4, "--threads", 1]
@@ -41,6 +42,29 @@ def test_their_library_reads_it(run, edgewise, tmp_path):
             given = torch.cat([given, scores.argmax()[None, None]], 1)
     words = ["--prompt", "the cat", "--temperature", 0, "--num-tokens", 8]
     assert edgewise("generate", run, *words)[1] == tokenizer.decode(given[0]) + "\n"
+
+
+def test_a_converted_checkpoint_is_trained_further(run, edgewise, tmp_path):
+    edgewise("convert", run, "-o", tmp_path / "theirs")
+    edgewise("convert", tmp_path / "theirs", "-o", tmp_path / "again")
+    (tmp_path / "letters.txt").write_text("a dog and a cat sat on a log. " * 30)
+    words = ["--pretrained", tmp_path / "again", "--context", 8, "--steps", 2, "--threads", 1]
+    assert edgewise("train", "language", tmp_path / "letters.txt", *words, "-o", tmp_path / "tuned")[0] == 0
+    before, after = (json.loads((tmp_path / name / "model.json").read_text()) for name in ("again", "tuned"))
+    assert after["settings"] == before["settings"] | {"context": 8}
+    assert (tmp_path / "tuned/tokenizer.json").read_bytes() == (tmp_path / "again/tokenizer.json").read_bytes()
+    started, tuned = (load_file(tmp_path / name / "model.safetensors") for name in ("again", "tuned"))
+    assert started.keys() == tuned.keys()
+    for name, value in tuned.items():  # two steps of a small rate move each number by little
+        torch.testing.assert_close(value, started[name][: len(value)], atol=1e-3, rtol=0)
+    assert any(not torch.equal(value, started[name][: len(value)]) for name, value in tuned.items())
+
+    code, _, err = edgewise("train", "language", tmp_path / "letters.txt", *words[:2], "--num-layers", 3)
+    assert code == 2
+    assert "--num-layers is 3, but the model of" in err
+    code, _, err = edgewise("train", "language", tmp_path / "letters.txt", *words[:2], "--context", 32)
+    assert code == 2
+    assert "--context is 32, but the model of" in err
 
 
 def test_byte_pairs_in_two_files(run, edgewise, tmp_path):

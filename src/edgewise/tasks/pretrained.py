@@ -78,13 +78,27 @@ def pretrained_settings(path: str, named: str | None, reader: ReaderSettings) ->
         RunFolderError: The folder is not that of a finished masked run.
         SettingError: Another model is named.
     """
+    if named is not None or reader.encoder != "transformer":
+        raise SettingError(f"--pretrained {path} brings its own model; leave out --model.")
+    return transformer_of(path, *PRETRAINED)
+
+
+def transformer_of(path: str, kind: str, version: int) -> TransformerSettings:
+    """The sizes of the transformer of a finished run.
+
+    Args:
+        path: The run folder.
+        kind: What the run must hold, as model.json calls it.
+        version: The newest version of its format.
+
+    Raises:
+        RunFolderError: The folder is not that of a finished run of this kind.
+    """
     from edgewise.train.document import read_document
     from edgewise.train.folder import RunFolder
 
-    if named is not None or reader.encoder != "transformer":
-        raise SettingError(f"--pretrained {path} brings its own model; leave out --model.")
     folder = RunFolder.finished(path)
-    content = folder.read_model(*PRETRAINED)
+    content = folder.read_model(kind, version)
     return read_document(PretrainedDocument, content, folder.path / "model.json").settings
 
 

@@ -1,13 +1,16 @@
 """The settings of a run over a text, and the steps it comes to."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
+from edgewise.errors import SettingError
 from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import RunSettings, Sign, check_split_sizes, named_model
+from edgewise.tasks.pretrained import transformer_of
 from edgewise.train.settings import TrainSettings, usual_threads
 
 RECIPE = TrainSettings(
@@ -20,6 +23,8 @@ RECIPE = TrainSettings(
     threads=usual_threads(8),
 )
 """How a language model is trained by default; its matrices are too small for many threads."""
+FINE_TUNING_RATE = 5e-5
+"""The learning rate of a model that is trained further, as in Hugging Face's Trainer."""
 STEPS_AN_EPOCH = 1000
 """Steps between two validations, about."""
 
@@ -55,6 +60,9 @@ class LanguageRunSettings(RunSettings):
     """Fractions of the text, in its order, for training and validation."""
     steps: int = setting(2000, at_least=1, aliases=("max-iters", "max-steps"))
     """Training steps; ignored where epochs is given."""
+    pretrained: str | None = setting(None, metavar="RUN")
+    """The folder of a language model, trained or converted, that is trained further. It brings its vocabulary and its
+    sizes; only dropout and a shorter context can be chosen."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,8 +83,29 @@ class LanguageRunSettings(RunSettings):
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; `model` may name one of `CONFIGURATIONS`, which the rest changes."""
-        model = replace(named_model(own.pop("model", None), TransformerSettings(), "a text"), **groups["model"])
+        name, pretrained = own.pop("model", None), own.get("pretrained")
+        if pretrained is None:
+            model = replace(named_model(name, TransformerSettings(), "a text"), **groups["model"])
+        else:
+            if name is not None:
+                raise SettingError(f"--pretrained {pretrained} brings its own model; leave out --model.")
+            model = sizes_to_fine_tune(pretrained, transformer_of(pretrained, cls.FORMAT, 1), groups["model"])
+            groups["train"].setdefault("learning_rate", FINE_TUNING_RATE)
         return super().build(own, groups, model=model)
+
+
+def sizes_to_fine_tune(path: str, sizes: TransformerSettings, given: Mapping[str, Any]) -> TransformerSettings:
+    """The sizes of a trained model with the dropout and the context that are given.
+
+    Raises:
+        SettingError: Another size is given, or a longer context than the model was trained with.
+    """
+    for name, value in given.items():
+        is_shorter = name == "context" and value <= sizes.context
+        if name != "dropout" and not is_shorter and value != getattr(sizes, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingError(f"{flag} is {value}, but the model of {path} has {getattr(sizes, name)}; leave it out.")
+    return replace(sizes, **given)
 
 
 SETTINGS = LanguageRunSettings

@@ -3,11 +3,12 @@
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from edgewise.data.texts.tokenizer import Tokenizer, Tokens, read_text
 from edgewise.errors import DataError, SettingError
@@ -20,7 +21,9 @@ from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.language.settings import LanguageRunSettings
 from edgewise.tasks.scores import command, same
 from edgewise.tasks.task import Prepared, Task, training_metrics
+from edgewise.tasks.vocabulary import coverage_note
 from edgewise.train.device import cpu_threads
+from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, WindowLoader
 from edgewise.train.loss import TokenLoss
@@ -48,6 +51,8 @@ class FittedLanguage(FittedText):
     """The sizes of the model."""
     has_end: bool = False
     """Whether it has learned where texts end; one long text has no end."""
+    start: dict[str, Tensor] = field(metadata=TRANSIENT, default_factory=dict)
+    """The weights before the first step; none where they are drawn."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, model: NextTokenModel, *, has_end: bool = False) -> Self:
@@ -134,7 +139,21 @@ class FittedLanguage(FittedText):
         return settings.context if settings.position == "learned" else sys.maxsize
 
     def new_member(self) -> NextTokenModel:
-        return NextTokenModel(self.num_tokens, self.settings)
+        model = NextTokenModel(self.num_tokens, self.settings)
+        if self.start:
+            model.load_state_dict(self.start)
+        return model
+
+    def with_context(self, settings: TransformerSettings) -> "FittedLanguage":
+        """The same model before it is trained further, with another dropout or a shorter context."""
+        weights = self.model.state_dict()
+        if settings.position == "learned":
+            # The first positions of a table are those of a shorter text.
+            weights = {
+                name: value[: settings.context] if name.startswith("position.") else value
+                for name, value in weights.items()
+            }
+        return replace(self, members=[], settings=settings, start=weights)
 
 
 class LanguageTask(Task):
@@ -159,7 +178,8 @@ class LanguageTask(Task):
         splits = {"training": text[:cut], "validation": text[cut:stop]}
         if validation is not None:
             splits = {"training": text, "validation": validation}
-        tokenizer = Tokenizer.learned([splits["training"]], settings.tokens, settings.vocabulary_size)
+        fitted = self.untrained(settings, splits["training"])
+        tokenizer = fitted.tokenizer
         numbers = {split: tokenizer.encode(words).numbers for split, words in splits.items()}
         needed = settings.model.context + 1
         if len(numbers["training"]) < needed:
@@ -167,10 +187,16 @@ class LanguageTask(Task):
                 f"{', '.join(settings.data)}: the text has {plural(len(numbers['training']), 'token')} to train on, "
                 f"fewer than --context + 1 = {needed}; give a longer text or a smaller --context."
             )
-        fitted = FittedLanguage(
+        return Prepared(settings, text, numbers, fitted)
+
+    def untrained(self, settings: LanguageRunSettings, text: str) -> FittedLanguage:
+        """The model before its first step, with the vocabulary of the training text or of the pretrained model."""
+        if settings.pretrained is not None:
+            return FittedLanguage.load(RunFolder.finished(settings.pretrained)).with_context(settings.model)
+        tokenizer = Tokenizer.learned([text], settings.tokens, settings.vocabulary_size)
+        return FittedLanguage(
             tokenizer=tokenizer, tokens=tokenizer.kind, num_tokens=len(tokenizer), settings=settings.model
         )
-        return Prepared(settings, text, numbers, fitted)
 
     def recipe(self, prepared: Prepared) -> TrainSettings:
         epochs, _ = prepared.settings.schedule(len(prepared.splits["training"]))
@@ -224,6 +250,11 @@ class LanguageTask(Task):
         ]
         if not counts["validation"]:
             lines.append("  no validation text: the model is not evaluated")
+        fitted, splits = prepared.fitted, prepared.splits
+        if prepared.settings.pretrained is not None and (unknown := fitted.tokenizer.unknown) is not None:
+            num_unknown = sum(int((numbers == unknown).sum()) for numbers in splits.values())
+            note = coverage_note(num_unknown, sum(counts.values()))
+            lines += [f"  {note}"] if note else []
         return lines
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
