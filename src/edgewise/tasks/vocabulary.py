@@ -1,14 +1,23 @@
 """What a model of texts begins with: a vocabulary, and the weights that a masked run has learned."""
 
+import re
 from collections.abc import Iterable
+from itertools import islice
 
 from torch import Tensor
 
 from edgewise.choices import TokenKind
 from edgewise.data.texts.tokenizer import MASK, Tokenizer
+from edgewise.errors import SettingError
 from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""A letter of a script that is written without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+MAX_UNSPACED, SCRIPT_SAMPLE = 0.5, 1000
+"""The share of such letters above which a text has no words between spaces, and the texts that are looked at."""
 MAX_UNKNOWN = 0.1
 """The share of unknown tokens above which predictions come with a warning."""
 
@@ -41,8 +50,22 @@ def cut_note(count: int, limit: str) -> str:
     return f"{plural(count, 'text has', 'texts have')} more than {limit} tokens, cut there" if count else ""
 
 
+def script_note(texts: Iterable[str], tokens: TokenKind) -> list[str]:
+    """A warning where words are looked for in texts of a script that puts no spaces between them; else nothing."""
+    if tokens != "words":
+        return []
+    sample = list(islice(texts, SCRIPT_SAMPLE))
+    count = sum(len(UNSPACED.findall(text)) > MAX_UNSPACED * len("".join(text.split())) for text in sample)
+    if count <= MAX_UNSPACED * len(sample):
+        return []
+    return [
+        f"warning: {count:,} of {plural(len(sample), 'text')} are written without spaces between words, so --tokens "
+        "words reads whole sentences as one token; use --tokens characters or bpe"
+    ]
+
+
 def started(
-    from_run: str | None, texts: Iterable[str], tokens: TokenKind, vocabulary_size: int
+    from_run: str | None, texts: Iterable[str], tokens: TokenKind, vocabulary_size: int, lowercase: bool
 ) -> tuple[Tokenizer, dict[str, Tensor]]:
     """The vocabulary, and the weights of the encoder; no weights where nothing was learned before.
 
@@ -51,11 +74,19 @@ def started(
         texts: Those of the training.
         tokens: What they are cut into.
         vocabulary_size: Tokens at most.
+        lowercase: Whether upper and lower case are the same.
+
+    Raises:
+        SettingError: Lower case is asked of a vocabulary that a run brings.
     """
     if from_run is None:
         # What word dropout hides needs a token to hide behind; byte pairs know every text and have none.
         special = (MASK,) if tokens == "bpe" else ()
-        return Tokenizer.learned(texts, tokens, vocabulary_size, special=special), {}
+        return Tokenizer.learned(texts, tokens, vocabulary_size, special=special, lowercase=lowercase), {}
+    if lowercase:
+        raise SettingError(
+            f"--lowercase has no effect on the vocabulary that --pretrained {from_run} brings; leave it out."
+        )
     from edgewise.tasks.masked.task import FittedMasked
 
     masked = FittedMasked.load(RunFolder.finished(from_run))

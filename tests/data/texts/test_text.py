@@ -9,6 +9,7 @@ from hypothesis import given
 from edgewise import DataError, SettingError
 from edgewise.data.texts import tokenizer as text_module
 from edgewise.data.texts.tokenizer import MASK, Tokenizer, read_text
+from edgewise.tasks.vocabulary import script_note, started
 
 POEM = "The cat sat.\nThe dog, the cat: naïve — 日本!\n\nSat?  cat"
 
@@ -154,3 +155,28 @@ def test_a_vocabulary_has_a_mask_only_where_one_is_asked_for(tokenizer):
     assert (again.mask, again.ordinary.tolist()) == (masked.mask, masked.ordinary.tolist())
     with pytest.raises(SettingError, match="at least 258"):
         Tokenizer.learned([POEM], "bpe", vocabulary_size=257, special=(MASK,))
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bpe"])
+def test_lower_case_is_a_choice_of_the_vocabulary_and_offsets_stay_those_of_the_text(kind):
+    learned = Tokenizer.learned(["The cat", "a CAT and the dog"], kind, 300, lowercase=True)
+    upper, lower = learned.encode("THE Cat"), learned.encode("the cat")
+    assert upper.numbers.tolist() == lower.numbers.tolist()
+    assert (upper.starts.tolist(), upper.stops.tolist()) == (lower.starts.tolist(), lower.stops.tolist())
+    assert not learned.unknown_parts("THE DOG")
+    again = Tokenizer.from_json(learned.to_json())
+    assert again.encode("THE Cat").numbers.tolist() == lower.numbers.tolist()
+    cased = Tokenizer.learned(["The cat", "a CAT and the dog"], kind, 300)
+    assert cased.encode("CAT").numbers.tolist() != cased.encode("cat").numbers.tolist()
+
+
+def test_texts_without_spaces_are_warned_of_where_words_are_tokens():
+    chinese, english = ["这部电影很好看", "这部电影不好看"], ["a good film", "a bad film 好"]
+    (warning,) = script_note(chinese, "words")
+    assert "2 of 2 texts" in warning and "--tokens characters or bpe" in warning
+    assert script_note(chinese, "characters") == script_note(english, "words") == script_note([], "words") == []
+
+
+def test_lower_case_of_a_pretrained_vocabulary_is_refused():
+    with pytest.raises(SettingError, match="--lowercase has no effect on the vocabulary that --pretrained run brings"):
+        started("run", [], "words", 10, True)

@@ -127,6 +127,7 @@ class Tokenizer:
         min_count: int = 1,
         *,
         special: Sequence[str] = (),
+        lowercase: bool = False,
     ) -> "Tokenizer":
         """The vocabulary of some texts.
 
@@ -136,15 +137,19 @@ class Tokenizer:
             vocabulary_size: tokens at most; read for words and bpe.
             min_count: words seen less often are unknown; pairs seen less often are not joined.
             special: tokens besides, which stand for no text, such as `MASK`.
+            lowercase: whether upper and lower case are the same.
         """
         if kind not in TOKEN_KINDS:
             raise SettingError(f"--tokens is {kind!r}; expected one of {', '.join(TOKEN_KINDS)}.")
         if kind == "characters":
-            known = [UNKNOWN, END, *special, *sorted(set().union(*map(set, texts)))]
+            characters = set().union(*(text.lower() if lowercase else text for text in texts))
+            known = [UNKNOWN, END, *special, *sorted(characters)]
             vocabulary = {token: number for number, token in enumerate(known)}
             inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
             inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
             inner.decoder = decoders.Fuse()
+            if lowercase:
+                inner.normalizer = normalizers.Lowercase()
             return cls(inner, kind)
         if kind == "words":
             inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
@@ -170,6 +175,8 @@ class Tokenizer:
                 initial_alphabet=alphabet,
                 show_progress=False,
             )
+        if lowercase:
+            inner.normalizer = normalizers.Lowercase()
         inner.train_from_iterator(texts, trainer)
         return cls(inner, kind)
 

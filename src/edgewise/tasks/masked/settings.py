@@ -49,6 +49,8 @@ class MaskedRunSettings(RunSettings):
     """How a text is split into tokens."""
     vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))
     """Tokens of the vocabulary, at most, of words and bpe."""
+    lowercase: bool = setting(False, aliases=("do-lower-case",))
+    """Whether upper and lower case are the same."""
     mask_fraction: float = setting(0.15, above=0, below=1, aliases=("mlm-probability",))
     """The fraction of tokens that is masked."""
     split_sizes: tuple[float, ...] = setting((0.9, 0.1), metavar="FRACTION")

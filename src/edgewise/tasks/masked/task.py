@@ -21,6 +21,7 @@ from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.masked.settings import MaskedRunSettings
 from edgewise.tasks.scores import command, first_rejected, free_name, same
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.tasks.vocabulary import script_note
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader
@@ -134,7 +135,9 @@ class MaskedTask(Task):
         texts = read_corpus(settings.data, settings.text_columns)
         rows = texts.split(settings.split_sizes, settings.data_seed)
         words = {split: texts.of_rows(found) for split, found in rows.items()}
-        tokenizer = Tokenizer.learned(words["train"], settings.tokens, settings.vocabulary_size, special=(MASK,))
+        tokenizer = Tokenizer.learned(
+            words["train"], settings.tokens, settings.vocabulary_size, special=(MASK,), lowercase=settings.lowercase
+        )
         splits = {
             split: Chunks.of([tokenizer.encode(text).numbers for text in found], settings.model.context)
             for split, found in words.items()
@@ -208,6 +211,7 @@ class MaskedTask(Task):
             f"{train.num_texts:,} training and {plural(val.num_texts, 'validation text')}; {len(train.numbers):,} and "
             f"{plural(len(val.numbers), 'token')}"
         )
+        lines += [f"  {note}" for note in script_note(texts.texts, prepared.fitted.tokenizer.kind)]
         if cut := train.num_cut + val.num_cut:
             longer = plural(cut, "text is", "texts are")
             lines.append(

@@ -51,6 +51,8 @@ class TaggingRunSettings(RunSettings):
     """How a sentence is split into tokens; the first token of a word carries its tag."""
     vocabulary_size: int = setting(32768, at_least=2, aliases=("vocab-size",))
     """Tokens of the vocabulary, at most."""
+    lowercase: bool = setting(False, aliases=("do-lower-case",))
+    """Whether upper and lower case are the same."""
     pretrained: str | None = setting(None, metavar="RUN")
     """The folder of a masked run whose vocabulary and weights are the start."""
     split_sizes: tuple[float, ...] = setting((0.8, 0.1, 0.1), metavar="FRACTION")

@@ -162,7 +162,9 @@ class TaggingTask(Task):
         if len(tags) < 2:
             raise DataError(f"{', '.join(sentences.files)}: the only tag is {tags[0]!r}, expected two or more.")
         texts = (" ".join(each) for each in words)
-        tokenizer, weights = started(settings.pretrained, texts, settings.tokens, settings.vocabulary_size)
+        tokenizer, weights = started(
+            settings.pretrained, texts, settings.tokens, settings.vocabulary_size, settings.lowercase
+        )
         fitted = FittedTagger(
             tokenizer=tokenizer,
             tokens=tokenizer.kind,

@@ -53,6 +53,8 @@ class TextRunSettings(TableRunSettings):
     """How a text is split into tokens."""
     vocabulary_size: int = setting(32768, at_least=2, aliases=("vocab-size",))
     """Tokens of the vocabulary, at most."""
+    lowercase: bool = setting(False, aliases=("do-lower-case",))
+    """Whether upper and lower case are the same."""
     pretrained: str | None = setting(None, metavar="RUN")
     """The folder of a masked run whose vocabulary and weights are the start."""
 

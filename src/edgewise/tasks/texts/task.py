@@ -38,7 +38,7 @@ from edgewise.tasks.table_task import (
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.texts.settings import TextRunSettings
 from edgewise.tasks.trained import FittedTable
-from edgewise.tasks.vocabulary import cut_note, started, unknown_tokens
+from edgewise.tasks.vocabulary import SCRIPT_SAMPLE, cut_note, script_note, started, unknown_tokens
 from edgewise.train.baseline import Predictor, fit_mean, fit_words
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
@@ -145,7 +145,9 @@ class TextsTask(TableTask):
     def untrained(self, settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTexts:
         """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
         known = (text for texts in table.in_turn(splits.train) for text in texts)
-        tokenizer, weights = started(settings.pretrained, known, settings.tokens, settings.vocabulary_size)
+        tokenizer, weights = started(
+            settings.pretrained, known, settings.tokens, settings.vocabulary_size, settings.lowercase
+        )
         fitted = FittedTexts(
             **target_fields(table, settings.coverage),
             tokenizer=tokenizer,
@@ -196,6 +198,8 @@ class TextsTask(TableTask):
         found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
         if fitted.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
             found.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
+        known = ("\n".join(texts) for texts in prepared.data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
+        found += script_note(known, fitted.tokenizer.kind)
         cut = cut_note(fitted.num_cut(prepared.data), f"--context {settings.model.context}")
         return [*found, cut] if cut else found
 
