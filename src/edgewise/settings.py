@@ -28,6 +28,10 @@ NUM_HEADS = ("n-heads", "n-head", "num-attention-heads")
 MODEL_DIM = ("hidden-size", "message-hidden-dim", "n-embd", "d-model")
 CONTEXT = ("block-size", "max-seq-length")
 """What chemprop, Hugging Face and nanoGPT call settings that several models have."""
+MOST_LAYERS, MOST_DIM = 1000, 2**20
+"""The deepest and the widest models: beyond them a mistyped number would be built until memory ends."""
+MOST_WHOLE = 2**63 - 1
+"""The largest whole number that numpy and torch count with."""
 BOUNDS = {
     "at_least": ("at least", lambda value, bound: value >= bound),
     "above": ("above", lambda value, bound: value > bound),
@@ -94,6 +98,8 @@ def check_value(field: "dataclasses.Field[Any]", value: Any) -> None:
     if field.type is bool and not isinstance(value, bool):
         raise SettingError(f"{flag_of(field)} is {value}; expected True or False.")
     bounds = field.metadata.get("bounds", {})
+    if isinstance(value, int) and abs(value) > MOST_WHOLE and "at_most" not in bounds:
+        bounds = {**bounds, "at_most": MOST_WHOLE}
     is_odd = field.metadata.get("even") and value % 2
     if not is_odd and all(BOUNDS[name][1](value, bound) for name, bound in bounds.items()):
         return

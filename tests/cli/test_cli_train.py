@@ -310,6 +310,45 @@ def test_nothing_finished_is_replaced_unasked(table, train, tmp_path):
     assert "is finished; there is nothing to resume" in out
 
 
+def test_a_finished_run_is_resumed_as_it_was_only(table, train, edgewise, tmp_path):
+    run = tmp_path / "run"
+    assert train(table, "-o", run)[0] == 0
+    for changed, said in (
+        (["--epochs", 7], "epochs = 2, but now it is 7"),
+        (["--model-dim", 64], "but now it is 64"),
+        (["--seed", 9, "--learning-rate", 0.5], r"learning-rate = "),
+    ):
+        code, _, err = edgewise("train", "--resume", "-o", run, *changed)
+        assert (code, said in err) == (2, True), err
+        for flag in changed[::2]:
+            assert flag[2:] in err
+    code, _, err = edgewise("train", "texts", "--resume", "-o", run)
+    assert (code, "is a run of another task" in err) == (2, True), err
+    (tmp_path / "other.csv").write_text(table.read_text())
+    code, _, err = edgewise("train", tmp_path / "other.csv", "--resume", "-o", run)
+    assert (code, "data = " in err) == (2, True), err
+    assert edgewise("train", "--resume", "-o", run)[0] == 0
+    table.write_text(table.read_text() + "CCCCCCO,1.0\n")
+    code, _, err = edgewise("train", "--resume", "-o", run)
+    assert (code, "other content" in err) == (2, True), err
+    table.unlink()
+    code, out, _ = edgewise("train", "--resume", "-o", run)
+    assert (code, "nothing to resume" in out) == (0, True)
+
+
+def test_data_before_the_run_is_turned_round(trained, table, edgewise, tmp_path):
+    for verb, more in (("predict", ["-o", tmp_path / "x.csv"]), ("explain", ["-o", tmp_path / "x.html"])):
+        code, _, err = edgewise(verb, table, trained, *more)
+        assert (code, f"expected: edgewise {verb} {trained} {table}" in err) == (2, True), err
+    assert "is a file; expected the folder of a run" in edgewise("predict", table, table, "-o", tmp_path / "x.csv")[2]
+
+
+@pytest.mark.parametrize("flag", ["--num-layers", "--model-dim", "--seed", "--ensemble-size", "--batch-size"])
+def test_a_number_beyond_all_bounds_is_refused_at_once(table, train, tmp_path, flag):
+    code, _, err = train(table, "-o", tmp_path / "run", flag, "9" * 23)
+    assert (code, f"{flag} is" in err and "at most" in err) == (2, True), err
+
+
 def test_a_bad_table_does_not_cost_an_earlier_run(table, train, tmp_path):
     run = tmp_path / "run"
     assert train(table, "-o", run)[0] == 0

@@ -50,8 +50,47 @@ def test_a_hostile_body_is_refused_in_no_time(client, name):
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"])
 def test_what_is_not_called_json_is_refused(client, kind):
     body = json.dumps({"rows": [molecule_row()]})
-    answer = client().post("/predict", content=body, headers={"content-type": kind})
+    asker = client()
+    foreign = {"content-type": kind, "origin": "https://example.org"}
+    answer = asker.post("/predict", content=body, headers=foreign)
     assert (answer.status_code, answer.json()["where"]) == (415, None)
+    # A program that is no browser names no other site; it may send what `curl -d` sends.
+    is_form = kind == "application/x-www-form-urlencoded"
+    assert asker.post("/predict", content=body, headers={"content-type": kind}).status_code == (200 if is_form else 415)
+    assert asker.post("/predict", content=body, headers={**foreign, "origin": "null"}).status_code == 415
+    site = {"content-type": kind, "sec-fetch-site": "cross-site"}
+    assert asker.post("/predict", content=body, headers=site).status_code == 415
+
+
+def test_headers_that_come_at_once_are_bounded_too(client):
+    asker = client()
+    assert asker.get("/model", headers={"x": "a" * 10_000}).status_code == 200
+    for long in ({"x": "a" * 17_000}, {f"x{n}": "a" * 100 for n in range(200)}):
+        answer = asker.get("/model", headers=long)
+        assert (answer.status_code, "longer than 16,384 bytes" in answer.json()["error"]) == (431, True)
+    assert asker.get("/model?" + "a" * 17_000).status_code == 431
+    assert asker.post("/predict", json={"rows": [molecule_row()]}, headers={"x": "a" * 100_000}).status_code == 431
+
+
+@pytest.mark.parametrize("bad", ["", None, 7, ["C"], "C" * 3000])
+def test_a_bad_cell_costs_its_own_row_only(client, bad):
+    rows = [molecule_row() for _ in range(10)]
+    rows[3] = {**rows[3], "smiles": bad}
+    answer = client().post("/predict", json={"rows": rows})
+    assert answer.status_code == 200
+    found = answer.json()["rows"]
+    assert [bool(row["predictions"]) for row in found] == [n != 3 for n in range(10)]
+    assert found[3]["status"] == found[3]["error"]
+    assert found[3]["error"].startswith("smiles: ")
+    alone = client().post("/predict", json={"rows": [rows[3]]})
+    assert (alone.status_code, alone.json()["where"]) == (422, "rows.0.smiles")
+
+
+@pytest.mark.parametrize("row", [None, 7, "CCO", {}, {"smiles": "C", "other": 1}])
+def test_a_row_that_is_none_costs_itself_only(client, row):
+    found = client().post("/predict", json={"rows": [molecule_row(), row]}).json()["rows"]
+    assert [bool(each["predictions"]) for each in found] == [True, False]
+    assert found[1]["error"]
 
 
 def test_html_in_a_text_stays_text(client):

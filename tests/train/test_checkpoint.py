@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,3 +172,10 @@ def test_a_kill_between_the_two_names_leaves_a_checkpoint(train, stopped, tmp_pa
     (stopped / "last.ckpt").unlink()
     assert latest(stopped).path.name == "previous.ckpt"
     assert all(map(torch.equal, train(stopped), expected))
+
+
+def test_a_checkpoint_of_python_objects_is_refused_without_advice_to_run_them(tmp_path):
+    torch.save({"state_dict": Path("x")}, tmp_path / "last.ckpt")
+    with pytest.raises(RunFolderError, match="holds Python objects") as caught:
+        load_checkpoint(tmp_path / "last.ckpt")
+    assert "weights_only" not in str(caught.value)

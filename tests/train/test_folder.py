@@ -119,6 +119,17 @@ def test_damaged_files_are_named(tmp_path):
         read_toml(tmp_path)
 
 
+def test_a_cross_validation_says_which_runs_it_holds(tmp_path):
+    begun(tmp_path / "cv")
+    finished(tmp_path / "cv/fold_0")
+    finished(tmp_path / "cv/fold_1")
+    with pytest.raises(RunFolderError, match="unfinished run"):
+        RunFolder.finished(tmp_path / "cv")
+    (tmp_path / "cv/metrics.json").write_text("{}")
+    with pytest.raises(RunFolderError, match=r"cross-validation: its 2 folds are runs of their own.*cv/fold_0$"):
+        RunFolder.finished(tmp_path / "cv")
+
+
 def test_only_a_finished_run_predicts(tmp_path):
     with pytest.raises(RunFolderError, match="does not exist"):
         RunFolder.finished(tmp_path / "absent")

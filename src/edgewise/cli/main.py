@@ -154,10 +154,21 @@ def reading(verb: str, given: dict[str, Any]) -> Iterator[None]:
     limits = {name: given.pop(name) for name in vars(ReadLimits()) if name in given}
     typed = {} if verb == "train" else {name: given.pop(name) for name in vars(TableFormat()) if name in given}
     folder = RunFolder(Path(given.get("folder", "")))
+    if "folder" in given and not (folder.is_started or (folder.path / "model.json").is_file()):
+        check_order(verb, given["folder"], given.get("data") or next(iter(given.get("inputs", ())), ""))
     known = folder.read_config() if "folder" in given and folder.is_started else {}
     form = {**{name: known[name] for name in vars(TableFormat()) if name in known}, **typed}
     with read_limits(**limits), table_format(TableFormat(**form)):
         yield
+
+
+def check_order(verb: str, first: str, second: str) -> None:
+    """Raise RunFolderError where the run was typed behind the data."""
+    from edgewise.errors import RunFolderError
+    from edgewise.train.folder import RunFolder
+
+    if second and RunFolder(Path(second)).is_started:
+        raise RunFolderError(f"the run comes first, then the data; expected: edgewise {verb} {second} {first}")
 
 
 def forget_output() -> None:

@@ -114,6 +114,9 @@ def train(
     name, reason = (named, "") if named else inferred(settings)
     chosen = task(name)
     if group.share(resume and folder.is_finished):
+        with group.together():
+            if group.leads:
+                check_resumed(folder, name, settings)
         if not group.leads:
             return 0
         print(f"{folder.path} is finished; there is nothing to resume.")
@@ -152,6 +155,23 @@ def train(
         print(after_training(folder))
     print_run(chosen, folder)
     return 0
+
+
+def check_resumed(folder: "RunFolder", name: str, settings: dict[str, Any]) -> None:
+    """Raise RunFolderError where the finished run in a folder is of another task, or of other settings or data."""
+    from edgewise.errors import RunFolderError
+    from edgewise.tasks.config import check_finished
+    from edgewise.tasks.registry import task_of
+
+    if not folder.is_started:  # a converted checkpoint has no configuration to compare with
+        return
+    kind = task_of(folder).settings_type
+    if kind is not settings_of(name):
+        raise RunFolderError(
+            f"{folder.path} is a run of another task, an {kind.FORMAT}, but now the task is {name}; "
+            "choose another folder with -o, or start again with --overwrite."
+        )
+    check_finished(folder, kind, settings)
 
 
 def has_folds(job: Any) -> bool:

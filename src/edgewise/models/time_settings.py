@@ -4,7 +4,17 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from edgewise.errors import SettingError
-from edgewise.settings import CONTEXT, MODEL_DIM, NUM_HEADS, NUM_LAYERS, Settings, check_heads, setting
+from edgewise.settings import (
+    CONTEXT,
+    MODEL_DIM,
+    MOST_DIM,
+    MOST_LAYERS,
+    NUM_HEADS,
+    NUM_LAYERS,
+    Settings,
+    check_heads,
+    setting,
+)
 
 DynamicsModelName = Literal["equivariant", "graph_network", "forces"]
 DYNAMICS_MODELS: tuple[str, ...] = get_args(DynamicsModelName)
@@ -26,9 +36,9 @@ class DynamicsSettings(Settings):
     """What is predicted: later positions of the bodies, or their accelerations."""
     aggregation: Aggregation = setting("sum")
     """How the equivariant layers weight messages: all the same, by a gate each, or by attention over bodies."""
-    num_layers: int = setting(4, at_least=1, aliases=NUM_LAYERS)
+    num_layers: int = setting(4, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
     """Rounds of messages; forces has one."""
-    model_dim: int = setting(64, at_least=1, aliases=MODEL_DIM)
+    model_dim: int = setting(64, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
     """Size of a body's vector, and of a message."""
 
     def __post_init__(self) -> None:
@@ -53,11 +63,11 @@ class ForecastSettings(Settings):
 
     model: ForecastModelName = setting("gaan_gru")
     """gaan_gru attends to the neighbors of a node at every step; gru ignores the graph and shares its matrices."""
-    num_layers: int = setting(1, at_least=1, aliases=NUM_LAYERS)
+    num_layers: int = setting(1, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
     """Stacked recurrent networks."""
     num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
     """Attention heads of gaan_gru."""
-    model_dim: int = setting(32, at_least=1, aliases=MODEL_DIM)
+    model_dim: int = setting(32, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
     """Size of a node's state."""
     context: int = setting(12, at_least=1, aliases=CONTEXT)
     """Steps that the model reads."""

@@ -31,6 +31,7 @@ from edgewise.serve.messages import (
     ExplainAnswer,
     ModelAnswer,
     PredictAnswer,
+    Problem,
     Requests,
     as_row,
     cells_of,
@@ -68,6 +69,7 @@ REASONS = {
     415: "The body is not called application/json.",
     421: "The server is not called so.",
     422: "A value is not what it must be; `where` names it.",
+    431: "The headers are too long.",
     500: "The server is at fault; see its log.",
     503: "Too much is waiting already; try again later.",
     504: "It would take too long.",
@@ -146,7 +148,13 @@ def _add_questions(app: FastAPI, explainer: Explains | Description, limits: Limi
     @app.post("/predict", response_model=PredictAnswer, responses=REFUSALS, summary="Predict rows")
     async def predict(query: requests.predict, request: Request) -> Response:
         """The predictions of each row. A row that cannot be read has its reason; where none can, the answer is 422."""
-        found = await app.state.worker.predict([cells_of(row) for row in query.rows], client_of(request))
+        read = [cells_of(row) for row in query.rows if not isinstance(row, Problem)]
+        if not read:
+            first = query.rows[0]
+            place = ("body", "rows", 0, *first.place)
+            raise RequestValidationError([{"type": first.kind, "loc": place, "msg": first.reason}])
+        outcomes = iter(await app.state.worker.predict(read, client_of(request)))
+        found = [row.outcome() if isinstance(row, Problem) else next(outcomes) for row in query.rows]
         if all(isinstance(each, EdgewiseError) for each in found):
             return failure(422, str(found[0]), "rows.0")
         return JSONResponse({"rows": [as_row(each) for each in found]}, headers=HEADERS)

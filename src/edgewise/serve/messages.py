@@ -6,16 +6,16 @@ bounded length, a number is finite, and nothing else may stand in a row.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from edgewise.errors import MissingExtraError
+from edgewise.errors import DataError, MissingExtraError
 from edgewise.explanation import TargetPrediction
 from edgewise.serve.lanes import Outcome, Predicted
 from edgewise.serve.limits import Limits
 
 try:
-    from pydantic import BaseModel, ConfigDict, Field, create_model
+    from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator, create_model
 except ModuleNotFoundError as error:
     raise MissingExtraError("fastapi", "serve") from error
 
@@ -132,7 +132,8 @@ class Requests:
         targets = [str(name) for name in facts.get("targets", ())]
         labels = [str(label) for known in facts.get("classes", {}).values() for label in known]
         is_open = facts.get("open", ())
-        rows: Any = Annotated[list[row], Field(min_length=1, max_length=limits.rows)]  # type: ignore[valid-type]
+        one = Annotated[row, WrapValidator(_row_or_problem)]  # type: ignore[valid-type]
+        rows: Any = Annotated[list[one], Field(min_length=1, max_length=limits.rows)]  # type: ignore[valid-type]
         predict = create_model(
             "PredictRequest",
             __config__=STRICT,
@@ -158,6 +159,31 @@ class Requests:
             ),
         )
         return cls(predict, explain)
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What is wrong with a row, whose neighbors are predicted nevertheless."""
+
+    kind: str
+    """The type of the error, as pydantic calls it."""
+    place: tuple[int | str, ...]
+    """Where it is in the row."""
+    reason: str
+    """What is wrong there."""
+
+    def outcome(self) -> DataError:
+        """The same as what the model says of a row that it cannot read."""
+        where = ".".join(str(part)[:60] for part in self.place)
+        return DataError(f"{where}: {self.reason}" if where else self.reason)
+
+
+def _row_or_problem(row: Any, validate: Callable[[Any], Any]) -> Any:
+    try:
+        return validate(row)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return Problem(first["type"], first["loc"], first["msg"])
 
 
 def _cell(field: dict[str, Any], limits: Limits, least: int) -> Any:

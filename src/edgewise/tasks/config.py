@@ -345,21 +345,62 @@ def begin(
 
 def check_same(folder: RunFolder, kind: type[RunSettings], config: dict[str, Any], data: dict[str, Any]) -> None:
     """Raise RunFolderError unless a run to be continued has the settings and the data that it was started with."""
+    check_config(folder, kind, config)
+    if folder.read_json("checkpoints/data.json") != data:
+        raise other_content(folder, config)
+
+
+def check_config(folder: RunFolder, kind: type[RunSettings], config: Mapping[str, Any]) -> None:
+    """Raise RunFolderError that names all settings in which a run differs from the one that a folder holds."""
     # A setting that is new in this version had its default.
     defaults = as_config(defaults_of(kind))
     before = {name: defaults[name] for name in config if name in defaults}
     before |= as_config(renamed(plain(folder.read_config()), owners_of(kind)))
-    for name in sorted((before.keys() | config.keys()) - FREE):
-        if before.get(name) != config.get(name):
-            raise RunFolderError(
-                f"{folder.path} was started with {name} = {before.get(name)!r}, but now it is {config.get(name)!r}; "
-                "leave it out to continue, or start again with --overwrite."
-            )
-    if folder.read_json("checkpoints/data.json") != data:
+    require_same(folder, before, {name: config.get(name) for name in before.keys() | config.keys()})
+
+
+def require_same(folder: RunFolder, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise RunFolderError where a setting has another value than the run in the folder was started with."""
+    changed = [name for name in sorted(now.keys() - FREE) if before.get(name) != now[name]]
+    if changed:
+        said = "; ".join(f"{name} = {before.get(name)!r}, but now it is {now[name]!r}" for name in changed)
         raise RunFolderError(
-            f"{folder.path} was started with other content in {', '.join(config['data'])}; "
-            "bring the old file back to continue, or start again with --overwrite."
+            f"{folder.path} was started with {said}; leave {'it' if len(changed) == 1 else 'them'} out to continue, or "
+            "start again with --overwrite."
         )
+
+
+def check_finished(folder: RunFolder, kind: type[RunSettings], given: Mapping[str, Any]) -> None:
+    """Raise RunFolderError where a finished run that is to be resumed is not the one that is described.
+
+    Args:
+        folder: Holds a finished run.
+        kind: The settings of the task.
+        given: What was typed or stands in a configuration file, by its name in Python.
+    """
+    defaults, stored = as_config(defaults_of(kind)), renamed(plain(folder.read_config()), owners_of(kind))
+    before, now = {**defaults, **as_config(stored)}, as_config(dict(given))
+    require_same(folder, before, {name: now[name] for name in now if name in before})
+    # What is left may be the name of a model, which stands for several settings.
+    job: Any = kind.of({**stored, **given}, str(folder.path / "config.toml"))
+    check_config(folder, kind, job_to_config(job))
+    check_content(folder, job)
+
+
+def check_content(folder: RunFolder, job: RunSettings) -> None:
+    """Raise RunFolderError where a data file has other content than a run was trained on; it may be gone."""
+    if not (folder.path / "checkpoints/data.json").is_file() or not all(Path(name).exists() for name in job.files):
+        return
+    if folder.read_json("checkpoints/data.json").get("sha256") != checksums(job.files):
+        raise other_content(folder, job_to_config(job))
+
+
+def other_content(folder: RunFolder, config: Mapping[str, Any]) -> RunFolderError:
+    """The error of a run whose files have changed."""
+    return RunFolderError(
+        f"{folder.path} was started with other content in {', '.join(config['data'])}; "
+        "bring the old file back to continue, or start again with --overwrite."
+    )
 
 
 def checksums(files: Sequence[str]) -> list[str]:

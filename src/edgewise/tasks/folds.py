@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from edgewise.engine.workers import Workers
-from edgewise.errors import RunFolderError
 from edgewise.plural import plural
-from edgewise.tasks.config import job_to_config
+from edgewise.tasks.config import check_config, check_content, job_to_config
 from edgewise.tasks.parts import train_folds
 from edgewise.tasks.run import Run
 from edgewise.tasks.scores import ScoreTable, number
@@ -69,8 +68,11 @@ class CrossValidation:
             RunFolderError: The folder is taken, or the run to be continued has other settings.
         """
         config = job_to_config(self.settings)
-        if resume and self.folder.is_started and self.folder.read_config() != config:
-            raise RunFolderError(f"{self.folder.path} was started with other settings; start again with --overwrite.")
+        if resume and self.folder.is_started:
+            check_config(self.folder, type(self.settings), config)
+            for settings, folder in self.runs():
+                if folder.is_finished:
+                    check_content(folder, settings)
         if not (resume and self.folder.is_started):
             with self.folder.claimed(overwrite=overwrite):
                 self.folder.begin()

@@ -93,7 +93,10 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path} does not exist; train again with --overwrite.") from None
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, EOFError, OSError) as error:
         raise damaged(path, error) from error
-    except (pickle.UnpicklingError, zipfile.BadZipFile, zlib.error) as error:
+    except pickle.UnpicklingError as error:
+        # torch's own message proposes to load it nevertheless, which would run whatever the file says.
+        raise damaged(path, "it holds Python objects beside tensors, numbers and text, and is not loaded") from error
+    except (zipfile.BadZipFile, zlib.error) as error:
         raise damaged(path, error) from error
     if not isinstance(content, dict):
         raise damaged(path, f"it holds a {type(content).__name__}, expected a dict")

@@ -235,16 +235,31 @@ class RunFolder:
             while some := list(itertools.islice(lines, TOGETHER)):
                 file.write(csv_text(None, some).encode())
 
+    def folds(self) -> list[Path]:
+        """The finished runs of a cross-validation, whose folder has no model of its own."""
+        return sorted(
+            each.parent for form in ("fold_*", "repeat_*/fold_*") for each in self.path.glob(f"{form}/model.json")
+        )
+
     @classmethod
     def finished(cls, path: str | os.PathLike[str]) -> Self:
         """The folder of a finished run; raises RunFolderError where there is none."""
         folder = cls(Path(path))
+        if folder.path.is_file():
+            raise RunFolderError(
+                f"{path} is a file; expected the folder of a run, which `edgewise train ... -o` makes."
+            )
         if not folder.path.is_dir():
             raise RunFolderError(
                 f"{path} is no run folder: it does not exist. `edgewise train ... -o {path}` makes one."
             )
         if (folder.path / "model.json").is_file() and (folder.path / "model.safetensors").is_file():
             return folder
+        if folder.is_started and (folds := folder.folds()) and (folder.path / "metrics.json").is_file():
+            raise RunFolderError(
+                f"{path} holds a cross-validation: its {len(folds)} folds are runs of their own; name one of them: "
+                f"{folds[0]}"
+            )
         if folder.is_started:
             raise RunFolderError(f"{path} holds an unfinished run; continue it: edgewise train --resume -o {path}")
         raise RunFolderError(f"{path} is no run folder: it has no model.json and model.safetensors.")
