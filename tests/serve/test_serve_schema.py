@@ -52,7 +52,15 @@ def statuses_of(operation, checks):
     def ask(case):
         answer = case.call()
         found.add(answer.status_code)
-        case.validate_response(answer, checks=checks)
+        is_refused_in_place = operation.path == "/predict" and answer.status_code == 200 and has_errors(answer.json())
+        # A row that is none is refused in its place, beside the predictions of the others.
+        left_out = {"negative_data_rejection"} if is_refused_in_place else set()
+        case.validate_response(answer, checks=[each for each in checks if each.__name__ not in left_out])
 
     ask()
     return found
+
+
+def has_errors(answer):
+    """Whether a row of an answer says that it was refused."""
+    return any(row["error"] is not None for row in answer["rows"])

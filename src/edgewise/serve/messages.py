@@ -132,8 +132,7 @@ class Requests:
         targets = [str(name) for name in facts.get("targets", ())]
         labels = [str(label) for known in facts.get("classes", {}).values() for label in known]
         is_open = facts.get("open", ())
-        # The description says it too: whatever stands in place of a row is answered in its place.
-        one = Annotated[row, WrapValidator(_row_or_problem, json_schema_input_type=row | Any)]  # type: ignore[valid-type]
+        one = Annotated[row, WrapValidator(_row_or_problem)]  # type: ignore[valid-type]
         rows: Any = Annotated[list[one], Field(min_length=1, max_length=limits.rows)]  # type: ignore[valid-type]
         predict = create_model(
             "PredictRequest",
