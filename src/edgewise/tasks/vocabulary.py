@@ -1,8 +1,6 @@
 """What a model of texts begins with: a vocabulary, and the weights that a masked run has learned."""
 
-import re
 from collections.abc import Iterable
-from itertools import islice
 
 from torch import Tensor
 
@@ -12,12 +10,6 @@ from edgewise.errors import SettingError
 from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-"""A letter of a script that is written without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
-MAX_UNSPACED, SCRIPT_SAMPLE = 0.5, 1000
-"""The share of such letters above which a text has no words between spaces, and the texts that are looked at."""
 MAX_UNKNOWN = 0.1
 """The share of unknown tokens above which predictions come with a warning."""
 
@@ -48,20 +40,6 @@ def coverage_note(unknown: int, total: int) -> str | None:
 def cut_note(count: int, limit: str) -> str:
     """How many texts are longer than a model reads, in words; empty where none is."""
     return f"{plural(count, 'text has', 'texts have')} more than {limit} tokens, cut there" if count else ""
-
-
-def script_note(texts: Iterable[str], tokens: TokenKind) -> list[str]:
-    """A warning where words are looked for in texts of a script that puts no spaces between them; else nothing."""
-    if tokens != "words":
-        return []
-    sample = list(islice(texts, SCRIPT_SAMPLE))
-    count = sum(len(UNSPACED.findall(text)) > MAX_UNSPACED * len("".join(text.split())) for text in sample)
-    if count <= MAX_UNSPACED * len(sample):
-        return []
-    return [
-        f"warning: {count:,} of {plural(len(sample), 'text')} are written without spaces between words, so --tokens "
-        "words reads whole sentences as one token; use --tokens characters or bpe"
-    ]
 
 
 def started(

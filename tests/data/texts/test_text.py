@@ -8,8 +8,9 @@ from hypothesis import given
 
 from edgewise import DataError, SettingError
 from edgewise.data.texts import tokenizer as text_module
+from edgewise.data.texts.script import script_note
 from edgewise.data.texts.tokenizer import MASK, Tokenizer, read_text
-from edgewise.tasks.vocabulary import script_note, started
+from edgewise.tasks.vocabulary import started
 
 POEM = "The cat sat.\nThe dog, the cat: naïve — 日本!\n\nSat?  cat"
 

@@ -10,6 +10,7 @@ import torch
 
 from edgewise.data.columns import Columns
 from edgewise.data.texts.pairs import read_corpus
+from edgewise.data.texts.script import script_note
 from edgewise.data.texts.table import LINES, TextTable, read_texts
 from edgewise.data.texts.tokenizer import MASK, Tokenizer
 from edgewise.errors import DataError, SettingError
@@ -21,7 +22,6 @@ from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.masked.settings import MaskedRunSettings
 from edgewise.tasks.scores import command, first_rejected, free_name, same
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
-from edgewise.tasks.vocabulary import script_note
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader

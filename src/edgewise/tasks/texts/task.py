@@ -14,6 +14,7 @@ from edgewise.data.split import Splits, evenly
 from edgewise.data.tables.cell import OK
 from edgewise.data.tables.mapped import keys_of
 from edgewise.data.tables.read import Cells, TableChunks
+from edgewise.data.texts.script import SCRIPT_SAMPLE, script_note
 from edgewise.data.texts.table import LINES, TextTable, from_lines, read_texts, texts_of
 from edgewise.data.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.engine.workers import Workers
@@ -38,7 +39,7 @@ from edgewise.tasks.table_task import (
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.texts.settings import TextRunSettings
 from edgewise.tasks.trained import FittedTable
-from edgewise.tasks.vocabulary import SCRIPT_SAMPLE, cut_note, script_note, started, unknown_tokens
+from edgewise.tasks.vocabulary import cut_note, started, unknown_tokens
 from edgewise.train.baseline import Predictor, fit_mean, fit_words
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
