@@ -24,6 +24,9 @@ TOKEN_KINDS = ("characters", "words", "bpe")
 Calibration = Literal["random", "group", "scaffold"]
 """How the rows that calibrate intervals are drawn: single rows, whole groups, or whole scaffolds."""
 
+Gaps = Literal["error", "mask", "interpolate"]
+"""What happens to missing and repeated times of a series."""
+
 CellName = Literal["lstm", "gru", "rnn"]
 CELLS: tuple[str, ...] = get_args(CellName)
 

@@ -180,3 +180,18 @@ def test_a_name_that_is_a_setting_is_never_an_old_one(edgewise, tmp_path):
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "again")]
     assert weights[0] == weights[1]
     assert edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "new.csv")[0] == 0
+
+
+def test_a_misspelled_task_or_flag_is_called_one(edgewise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = edgewise("train", "text", "reviews.csv")
+    assert (code, "text is no task and no file. Did you mean texts? The tasks are" in err) == (2, True), err
+    code, _, err = edgewise(
+        "train", "molecules", "a.csv", "--smiles_columns", "s", "--num-fold", 3, "--nothing-like-it"
+    )
+    assert code == 2
+    assert "there is no --smiles_columns. Did you mean --smiles-columns?" in err
+    assert "there is no --num-fold. Did you mean --num-folds?" in err
+    assert "there is no --nothing-like-it." in err
+    code, _, err = edgewise("train", "a.csv", "--smiles_columns", "s")
+    assert (code, "Did you mean --smiles-columns?" in err) == (2, True), err

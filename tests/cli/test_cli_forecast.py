@@ -55,9 +55,24 @@ def test_it_hears_its_neighbors(learn, chain, edgewise, paste, tmp_path):
     code, _, err = edgewise("predict", tmp_path / "run", chain[0], "--edges", chain[1], "-o", predicted)
     assert (code, err) == (0, f"2 steps behind '199': {predicted}\n")
     rows = read_csv(predicted)
-    assert [list(row) for row in rows] == [["steps_ahead", "a", "b", "c"]] * 2
+    assert [list(row) for row in rows] == [["steps_ahead", "step", "a", "b", "c"]] * 2
+    assert [row["step"] for row in rows] == ["200", "201"]
     frame = pd.read_csv(chain[0])
     assert abs(float(rows[0]["c"]) - frame["b"].iloc[-1]) < 0.5
+
+
+def test_missing_times_are_refused_or_filled_and_said(learn, chain, edgewise, tmp_path):
+    header, *rows = chain[0].read_text().splitlines()
+    rows = [*rows[:20], *rows[50:100][::-1], *rows[100:]]
+    chain[0].write_text("\n".join([header, *rows]) + "\n")
+    code, _, err = learn("--epochs", 1)
+    assert (code, "30 steps are missing, the first behind '19'" in err) == (2, True), err
+    code, out, _ = learn("--epochs", 1, "--gaps", "mask")
+    assert (code, "200 steps of 3 nodes, 90 empty cells" in out) == (0, True)
+    assert "50 rows were out of order and sorted by time" in out and "30 steps are missing" in out
+    code, _, err = edgewise("predict", tmp_path / "run", chain[0], "--edges", chain[1], "-o", tmp_path / "next.csv")
+    assert (code, "30 steps are missing" in err) == (0, True), err
+    assert [row["step"] for row in read_csv(tmp_path / "next.csv")] == ["200", "201"]
 
 
 def test_a_run_goes_on_with_the_same_bits(learn, tmp_path, monkeypatch):

@@ -29,9 +29,14 @@ class Parser(argparse.ArgumentParser):
         """The flags and their values; exits with 2 where one is not known."""
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            flag = unknown[0].split("=")[0]
-            self.error(self.explain_unknown(flag) or f"there is no {flag}.{did_you_mean(flag, self.spellings)}")
+            flags = dict.fromkeys(each.split("=")[0] for each in unknown if each.startswith("-"))
+            known = [self.explain_unknown(flag) or self.no_such(flag) for flag in flags or unknown[:1]]
+            self.error(" ".join(known))
         return found
+
+    def no_such(self, flag: str) -> str:
+        """That there is no such flag, and the closest."""
+        return f"there is no {flag}.{did_you_mean(flag, self.spellings)}"
 
     @property
     def spellings(self) -> list[str]:
@@ -63,7 +68,10 @@ def formatter(**details: Any) -> Any:
 
 
 def did_you_mean(flag: str, known: Collection[str]) -> str:
-    """The closest flag, as the end of a message."""
+    """The closest flag, as the end of a message; hyphens and underscores are the same."""
+    plain = flag.replace("_", "-")
+    if plain != flag and plain in known:
+        return f" Did you mean {plain}?"
     close = difflib.get_close_matches(flag, known, n=1, cutoff=0.75)
     return f" Did you mean {close[0]}?" if close else ""
 

@@ -33,6 +33,8 @@ def job_of(given: dict[str, Any]) -> tuple[dict[str, Any], "RunFolder", dict[str
     typed = {name: value for name, value in given.items() if name not in COMMAND}
     typed["data"] = [*typed.get("data", ()), *given.get("data_path", ())]
     named = task_word(given.get("task"), typed["data"])
+    if named is None and typed["data"]:
+        check_is_no_task(typed["data"][0])
     if not typed["data"]:
         del typed["data"]
     resume, overwrite, config_path = (given.get(name) for name in ("resume", "overwrite", "config_path"))
@@ -66,6 +68,15 @@ def task_word(named: str | None, data: Sequence[str]) -> str | None:
         )
     print(f"edgewise: note: {named} is read as the task; write ./{named} for the file", file=sys.stderr)
     return named
+
+
+def check_is_no_task(first: str) -> None:
+    """Raise SettingError where what should be a file is a bare word instead, such as a task that is misspelled."""
+    if Path(first).exists() or Path(first).suffix or len(Path(first).parts) > 1:
+        return
+    raise SettingError(
+        f"{first} is no task and no file.{did_you_mean(first, list(names()))} The tasks are {', '.join(names())}."
+    )
 
 
 def plain(config: dict[str, Any]) -> dict[str, Any]:
@@ -246,6 +257,8 @@ def elsewhere(flag: str, known: Collection[str]) -> str:
         flag: As typed.
         known: The flags of the task.
     """
+    if "_" in flag and flag.replace("_", "-") in known:
+        return ""  # it is only misspelled
     others = tasks_with(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
     return f"{flag} applies to {listed(others)} only.{did_you_mean(flag, known)}" if others else ""
 

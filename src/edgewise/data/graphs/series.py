@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64
 
+from edgewise.choices import Gaps
+from edgewise.data.graphs.clock import Clock, Timed, in_time
 from edgewise.data.graphs.edges import EdgeList, read_edges
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.tables.cell import is_missing, parse_columns
@@ -30,6 +32,10 @@ class Series:
     """What the steps are called: the cells of the time column, or their numbers."""
     edges: EdgeList
     """The edges between the nodes."""
+    clock: Clock | None = None
+    """Of a time column: what further steps are called."""
+    notes: tuple[str, ...] = ()
+    """What was done to have a row for each time, a line each."""
 
     @property
     def num_missing(self) -> int:
@@ -81,19 +87,27 @@ def known_before(values: Float32[np.ndarray, " row time node"]) -> Float32[np.nd
 
 
 def read_series(
-    path: str, edges: str | None, *, time_column: str | None, edge_columns: tuple[str, ...], is_directed: bool
+    path: str,
+    edges: str | None,
+    *,
+    time_column: str | None,
+    edge_columns: tuple[str, ...],
+    is_directed: bool,
+    gaps: Gaps = "error",
 ) -> Series:
     """Read a series, and the edges between its columns.
 
     Args:
-        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet: a row a step, in their order, a column a node.
+        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet: a row a step, a column a node.
         edges: the table of edges, which names columns; None where nodes are alone.
-        time_column: what names the steps, and is no node.
+        time_column: numbers or dates, by which rows are sorted; no node.
         edge_columns: sender and receiver; the first two by default.
         is_directed: whether edges are one way.
+        gaps: what happens to missing and repeated times, as `in_time` has it.
 
     Raises:
-        DataError: a file cannot be used, a cell is no number, or no edge joins two columns.
+        DataError: a file cannot be used, a cell is no number, times lie at no equal distances, or no edge joins two
+            columns.
     """
     cells = read_cells(path)
     check_columns_exist(cells, () if time_column is None else (time_column,))
@@ -108,8 +122,11 @@ def read_series(
     if edges is not None:
         listed = read_edges(edges, NodeNames(names), f"the columns of {path}", edge_columns=edge_columns)
         listed = listed if is_directed else listed.both_ways(len(names))
-    times = map(str, range(len(values))) if time_column is None else cells.frame[time_column]
-    return Series(path, names, values, tuple(times), listed)
+    timed = Timed(values, tuple(map(str, range(len(values)))), None, ())
+    if time_column is not None:
+        stamps = [str(cell) for cell in cells.frame[time_column]]
+        timed = in_time(stamps, values, [*map(int, cells.lines)], gaps, f"{path}, column {time_column!r}")
+    return Series(path, names, timed.values, timed.times, listed, timed.clock, timed.notes)
 
 
 def split_series(

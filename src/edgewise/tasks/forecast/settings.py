@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from edgewise.choices import Gaps
 from edgewise.data.graphs.source import GraphSource
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.settings import setting
@@ -33,7 +34,7 @@ class ForecastRunSettings(RunSettings):
     FORMAT = "edgewise forecast model"
     SUMMARY = "future values of the nodes of a graph, from series"
     EXAMPLE = "forecast series.csv --edges edges.csv"
-    READS = ("edges",)
+    READS = ("edges", "gaps")
     ESTIMATORS = ("Forecaster",)
     FOREIGN = dict.fromkeys(
         ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
@@ -51,7 +52,10 @@ class ForecastRunSettings(RunSettings):
     task_type: Literal["forecast"] = "forecast"
     """What is learned."""
     time_column: str | None = setting(None, metavar="COLUMN")
-    """The column that names the steps and is no node."""
+    """The column of times, numbers or dates, by which rows are sorted; it is no node. None takes rows as they come."""
+    gaps: Gaps = setting("error")
+    """What happens to times that are missing or repeated: error refuses them; mask reads missing ones as unknown, and
+    interpolate from the rows around them; both take the mean of repeated ones."""
     split_sizes: tuple[float, ...] = setting((0.7, 0.1, 0.2), metavar="FRACTION")
     """Fractions for training, validation and test, in the order of time."""
 

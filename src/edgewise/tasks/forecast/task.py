@@ -13,7 +13,7 @@ from edgewise.models.forecast import ForecastModel
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.neighborhood import Edges
 from edgewise.plural import plural
-from edgewise.progress import counted
+from edgewise.progress import counted, note
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.forecast.settings import ForecastRunSettings
 from edgewise.tasks.scores import ScoreTable, same, score_table, split_line
@@ -114,6 +114,7 @@ class ForecastTask(Task):
             time_column=settings.time_column,
             edge_columns=graph.edge_columns,
             is_directed=graph.directed,
+            gaps=settings.gaps,
         )
         return self.prepared(settings, series)
 
@@ -158,7 +159,7 @@ class ForecastTask(Task):
         lines = [
             f"{series.source}: {steps} of {plural(count, 'node')}, {empty}",
             f"  {edges.ways(settings.graph.directed)}; {isolated} no neighbor",
-            *(f"  {note}" for note in edges.unused("no model of series reads them")),
+            *(f"  {line}" for line in (*series.notes, *edges.unused("no model of series reads them"))),
         ]
         if edges.rejected:
             first, place = edges.rejected[0], folder.path / "rejected.csv"
@@ -190,10 +191,17 @@ class ForecastTask(Task):
             time_column=config.get("time-column"),
             edge_columns=tuple(config.get("edge-columns", ())),
             is_directed=config.get("directed", False),
+            gaps=request["gaps"] or config.get("gaps", "error"),
         )
+        for line in series.notes:
+            note(f"{series.source}: {line}")
         found = behind(trained, series, pick_device(request.device))
         table = pd.DataFrame(found, columns=list(series.names))
-        table.insert(0, "steps_ahead", range(1, len(found) + 1))
+        if series.clock is not None:
+            times = [series.clock.at(len(series.values) + step) for step in range(len(found))]
+            table.insert(0, config["time-column"], times)
+        if "steps_ahead" not in table:
+            table.insert(0, "steps_ahead", range(1, len(found) + 1))
         content = table if suffix == ".parquet" else table.to_csv(index=False)
         return content, f"{plural(len(found), 'step')} behind {series.times[-1]!r}"
 

@@ -1,0 +1,195 @@
+"""The times of a series: numbers or dates, in order, at equal distances, with what is missing filled or refused."""
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int64
+
+from edgewise.choices import Gaps
+from edgewise.errors import DataError
+from edgewise.plural import plural
+
+OFF_STEP = 0.05
+"""The part of a step by which a time may be off."""
+MOST_FILLED = 10
+"""A series may become that many times as long by the steps that are filled in."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Times at equal distances."""
+
+    unit: Literal["number", "nanosecond", "month"]
+    """What is counted."""
+    start: float
+    """The first time."""
+    step: float
+    """The distance from one time to the next."""
+    form: str | None = None
+    """How dates are written, as `strftime` has it; None is ISO 8601."""
+    first: pd.Timestamp | None = None
+    """The first date."""
+
+    def at(self, step: int) -> str:
+        """What a step is called; steps behind the last one too."""
+        if self.first is None:
+            return f"{self.start + step * self.step:.12g}"
+        if self.unit == "month":
+            moment = self.first + pd.DateOffset(months=round(step * self.step))
+        else:
+            moment = self.first + pd.Timedelta(round(step * self.step), unit="ns")
+        return str(moment) if self.form is None else moment.strftime(self.form)
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """A series in the order of its times, a row a step."""
+
+    values: Float64[np.ndarray, " time node"]
+    times: tuple[str, ...]
+    clock: Clock | None
+    """None where there are fewer than two times."""
+    notes: tuple[str, ...]
+    """What was done, a line each."""
+
+
+def in_time(
+    cells: Sequence[str], values: Float64[np.ndarray, " row node"], lines: Sequence[int], gaps: Gaps, source: str
+) -> Timed:
+    """Rows sorted by their times, repeats joined to their mean, and missing times filled.
+
+    Args:
+        cells: The time of each row.
+        values: NaN where nothing is known.
+        lines: Where each row stands in the file.
+        gaps: error refuses missing and repeated times; mask fills them with unknown values; interpolate with those on
+            a straight line between the rows around them.
+        source: What an error calls the file and the column.
+
+    Raises:
+        DataError: A time is no number and no date, times lie at no equal distances, or `gaps` refuses them.
+    """
+    numbers, dates = _parsed(cells, lines, source)
+    order = np.argsort(numbers, kind="stable")
+    notes = []
+    if num_moved := int((order != np.arange(len(order))).sum()):
+        notes.append(f"{plural(num_moved, 'row was', 'rows were')} out of order and sorted by time")
+    numbers, values = numbers[order], values[order]
+    names = [cells[row] for row in order]
+    _, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
+    if len(firsts) < len(numbers):
+        place = int(firsts[counts > 1][0])
+        pair = (
+            f"{source}: lines {lines[order[place]]} and {lines[order[place + 1]]} both have the time {names[place]!r}"
+        )
+        if gaps == "error":
+            raise DataError(f"{pair}; remove one, or let --gaps mask take the mean of repeated times.")
+        notes.append(
+            f"{plural(int((counts > 1).sum()), 'time stands', 'times stand')} in several rows, whose mean is taken"
+        )
+        values = np.stack([_mean(values[first : first + count]) for first, count in zip(firsts, counts, strict=True)])
+        numbers, names = numbers[firsts], [names[first] for first in firsts]
+    if len(numbers) < 2:
+        return Timed(values, tuple(names), None, tuple(notes))
+    step = _step(numbers)
+    steps = _steps(numbers, step, names, source)
+    first = None if dates is None else dates[int(order[0])]
+    unit: Literal["number", "nanosecond", "month"] = "number" if dates is None else "nanosecond"
+    if dates is not None and abs(numbers[0]) < 1e9:
+        unit = "month"
+    clock = Clock(unit, float(numbers[0]), step, None if dates is None else _form(names[0]), first)
+    return _filled(values, names, steps, clock, gaps, notes, source)
+
+
+def _filled(
+    values: np.ndarray,
+    names: list[str],
+    steps: Int64[np.ndarray, " row"],
+    clock: Clock,
+    gaps: Gaps,
+    notes: list[str],
+    source: str,
+) -> Timed:
+    length = int(steps[-1]) + 1
+    if missing := length - len(steps):
+        row = int(np.argmax(np.diff(steps) > 1))
+        said = f"{plural(missing, 'step is', 'steps are')} missing, the first behind {names[row]!r}"
+        if gaps == "error":
+            raise DataError(f"{source}: {said}; add them, or fill them with --gaps mask or interpolate.")
+        if length > MOST_FILLED * len(steps):
+            raise DataError(f"{source}: {said}, more than can be filled.")
+        notes.append(f"{said}: {'masked' if gaps == 'mask' else 'interpolated'}")
+    filled = np.full((length, values.shape[1]), np.nan)
+    filled[steps] = values
+    if gaps == "interpolate":
+        absent = np.setdiff1d(np.arange(length), steps)
+        for node, column in enumerate(values.T):
+            if (known := ~np.isnan(column)).any():
+                filled[absent, node] = np.interp(absent, steps[known], column[known])
+    called = dict(zip(steps.tolist(), names, strict=True))
+    times = tuple(called.get(step) or clock.at(step) for step in range(length))
+    return Timed(filled, times, clock, tuple(notes))
+
+
+def _parsed(
+    cells: Sequence[str], lines: Sequence[int], source: str
+) -> tuple[Float64[np.ndarray, " row"], pd.DatetimeIndex | None]:
+    """The times as numbers, and as dates where they are dates: months where they count months, else nanoseconds."""
+    numbers = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").to_numpy(np.float64)
+    if np.isfinite(numbers).all():
+        return numbers, None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about cells whose form cannot be guessed, which are refused below
+        read = pd.to_datetime(pd.Series(cells, dtype=object), errors="coerce", utc=False)
+        if read.isna().any() or not hasattr(read, "dt"):
+            read = pd.to_datetime(pd.Series(cells, dtype=object), errors="coerce", utc=True, format="ISO8601")
+    if (bad := np.flatnonzero(read.isna())).size:
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0]) if np.isfinite(numbers).any() else int(bad[0])
+        raise DataError(
+            f"{source}, line {lines[row]}: {cells[row]!r} is no time; expected numbers or dates, all alike."
+        )
+    dates = pd.DatetimeIndex(read)
+    months = (dates.year * 12 + dates.month).to_numpy(np.float64)
+    is_monthly = len(set(dates.day)) == 1 and len(set(dates.time)) == 1 and len(set(months)) > 1
+    if is_monthly:
+        return months, dates
+    return dates.as_unit("ns").asi8.astype(np.float64), dates
+
+
+def _mean(rows: np.ndarray) -> np.ndarray:
+    """The mean of each column over what is known of it."""
+    counts = (~np.isnan(rows)).sum(0)
+    return np.where(counts > 0, np.nansum(rows, 0) / np.maximum(counts, 1), np.nan)
+
+
+def _step(numbers: np.ndarray) -> float:
+    """The distance that comes most often; of several, the smallest."""
+    distances = np.diff(numbers)
+    rounded, counts = np.unique(np.round(distances / distances.min(), 2), return_counts=True)
+    return float(distances.min() * rounded[np.argmax(counts)])
+
+
+def _steps(numbers: np.ndarray, step: float, names: Sequence[str], source: str) -> Int64[np.ndarray, " row"]:
+    parts = np.diff(numbers) / step
+    if (off := np.flatnonzero(np.abs(parts - np.rint(parts)) > OFF_STEP)).size:
+        before, after = names[int(off[0])], names[int(off[0]) + 1]
+        raise DataError(
+            f"{source}: times lie at no equal distances: from {before!r} to {after!r} it is {parts[off[0]]:.3g} of the "
+            "usual step; give a row for each step, or leave out --time-column to count rows."
+        )
+    return np.concatenate([[0], np.cumsum(np.rint(parts))]).astype(np.int64)
+
+
+def _form(cell: str) -> str | None:
+    from pandas.tseries.api import guess_datetime_format
+
+    if re.fullmatch(r"\d{1,2}:\d{2}", cell):  # a time of the day, which pandas puts onto today
+        return "%H:%M"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return guess_datetime_format(cell)
