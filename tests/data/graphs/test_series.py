@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from edgewise import Forecaster
 from edgewise.data.graphs.series import known_before, read_series, split_series
 from edgewise.errors import DataError, SettingError
 from edgewise.models.time_settings import ForecastSettings
@@ -121,3 +122,8 @@ def test_series_that_are_too_short(tmp_path):
     with pytest.raises(SettingError, match=r"has 20 steps, 2 of them for val, fewer than --context \+ --horizon = 4"):
         split_series(series, 3, 1, (0.7, 0.1, 0.2))
     assert len(split_series(series, 3, 1, (0.8, 0.0, 0.2))["val"]) == 0
+
+
+def test_series_without_a_number_are_refused_before_the_training():
+    with pytest.raises(DataError, match="the training steps hold no number"):
+        Forecaster(context=3, horizon=1).fit(np.full((60, 2), np.nan))

@@ -123,6 +123,8 @@ class ForecastTask(Task):
         model = settings.model
         splits = split_series(series, model.context, model.horizon, settings.split_sizes)
         seen = series.values[: splits["train"][-1] + model.context + model.horizon]
+        if np.isnan(seen).all():
+            raise DataError(f"{series.source}: the training steps hold no number; there is nothing to learn from.")
         mean, std = float(np.nanmean(seen)), float(np.nanstd(seen)) or 1.0
         fitted = FittedForecast(settings=model, mean=mean, std=std, names=series.names)
         rows = {name: starts.tolist() for name, starts in splits.items()}
