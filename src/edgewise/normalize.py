@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.choices import NormalizerName
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood.checks import not_positive, number
 
 
@@ -47,6 +47,9 @@ class Rows(ABC):
         """A tensor of shape `(*batch)` in the shape of the scores."""
 
 
+COLDEST = 1e-20
+"""The smallest temperature, but 0, at which scores are divided before the largest of their row is subtracted: what is
+divided by a smaller one may overflow."""
 Normalize = Callable[[Tensor, Rows], Tensor]
 
 
@@ -77,7 +80,7 @@ class Softmax:
 
     def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
         if not isinstance(self.temperature, Tensor):
-            if self.temperature == 0:
+            if self.temperature < torch.finfo(scores.dtype).tiny:  # 0, or what the scores cannot be divided by
                 return Hardmax()(scores, rows)
             if self.temperature == math.inf:
                 return Mean()(scores, rows)
@@ -161,6 +164,21 @@ class Identity:
 
     def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
         return rows.keep(scores)
+
+
+def weights_of(normalize: Normalize, scores: Tensor, rows: Rows) -> Tensor:
+    """The weights of some scores.
+
+    Raises:
+        ShapeError: the normalizer returned another shape, which would be broadcast.
+    """
+    weights = normalize(scores, rows)
+    if weights.shape != scores.shape:
+        raise ShapeError(
+            f"normalize: the weights have shape {tuple(weights.shape)}, but the scores {tuple(scores.shape)}; a "
+            "normalizer returns a weight for each score."
+        )
+    return weights
 
 
 def softmax_of(scores: Tensor, rows: Rows) -> Tensor:

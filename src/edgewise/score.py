@@ -110,6 +110,9 @@ class Bilinear(DotProduct):
     weight: Float[Tensor, " *batch query_dim key_dim"]
     """W."""
 
+    def __post_init__(self) -> None:
+        _require_axes("Bilinear", "weight", self.weight, ("query_dim", "key_dim"))
+
     def factors(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         return query @ self.weight.to(query.dtype), key
 
@@ -124,6 +127,7 @@ class Additive:
     """f."""
 
     def __post_init__(self) -> None:
+        _require_axes("Additive", "vector", self.vector, ("key_dim",))
         if self.activation not in ACTIVATIONS:
             raise SettingError(
                 f"Additive: activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}."
@@ -143,6 +147,7 @@ class GATv2:
     """Slope of LeakyReLU below zero."""
 
     def __post_init__(self) -> None:
+        _require_axes("GATv2", "vector", self.vector, ("key_dim",))
         object.__setattr__(self, "negative_slope", _finite("GATv2", "negative_slope", self.negative_slope))
 
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
@@ -161,6 +166,8 @@ class GAT:
     """Slope of LeakyReLU below zero."""
 
     def __post_init__(self) -> None:
+        _require_axes("GAT", "query_vector", self.query_vector, ("query_dim",))
+        _require_axes("GAT", "key_vector", self.key_vector, ("key_dim",))
         object.__setattr__(self, "negative_slope", _finite("GAT", "negative_slope", self.negative_slope))
 
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
@@ -240,6 +247,14 @@ def parted(scale: float) -> tuple[float, float]:
     _, exponent = math.frexp(scale)
     before = math.ldexp(1.0, exponent - 1)
     return before, scale / before
+
+
+def _require_axes(owner: str, name: str, value: Tensor, axes: tuple[str, ...]) -> None:
+    """Raise where a field of a score has fewer axes than its last ones."""
+    if isinstance(value, Tensor) and value.dim() >= len(axes):
+        return
+    given = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+    raise ShapeError(f"{owner}: {name} must be a tensor (*batch, {', '.join(axes)}), not {given}.")
 
 
 def _finite(owner: str, name: str, value: Any) -> float:

@@ -21,6 +21,7 @@ from edgewise.backends.call import Call
 from edgewise.backends.rows import EdgeRows, TableRows
 from edgewise.neighborhood import Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
+from edgewise.normalize import weights_of
 from edgewise.score import DotProduct, Score, score_pairs
 
 NAME = "gather"
@@ -63,7 +64,7 @@ def edge_weights(call: Call, edges: Edges) -> Tensor:
     scores = torch.cat(list(_each(score, blocks))) if len(blocks) > 1 else score(*blocks[0])
     if call.bias is not None:
         scores = scores + call.bias.movedim(-1, 0).to(scores.dtype)
-    return call.normalize(scores, EdgeRows(edges.receivers, edges.num_receivers))
+    return weights_of(call.normalize, scores, EdgeRows(edges.receivers, edges.num_receivers))
 
 
 def table_blocks(call: Call) -> Iterator[tuple[int, int, int, int]]:
@@ -103,7 +104,7 @@ def _pair_weights(
         # Where there are scores, every number is in one of them: if they are finite, so is all that they were made of.
         if scores.numel() > 0 and math.isfinite(scores.detach().sum()):
             rows = TableRows(mask, is_whole=bool(mask.all()))
-            return call.normalize(scores, rows), rows
+            return weights_of(call.normalize, scores, rows), rows
     query, query_broken = _finite_part(query)
     key, key_broken = _finite_part(key)
     scores = _pair_scores(call.score, query, key, bias, mask)
@@ -111,7 +112,7 @@ def _pair_weights(
     # A pair outside the neighborhood reaches nothing, not even as NaN; a pair inside it is as broken as its ends.
     scores = torch.where(mask, torch.where(broken, torch.nan, scores), 0.0)
     rows = TableRows(mask)
-    return call.normalize(scores, rows), rows
+    return weights_of(call.normalize, scores, rows), rows
 
 
 def _pair_scores(score: Score, query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
-from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
+from edgewise.normalize import COLDEST, Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
 from edgewise.operator import transform_at_work
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
 
@@ -36,6 +36,9 @@ def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ..
         reasons.append(f"the score {_name(call.score)} is not one of the library's")
     if not isinstance(call.normalize, NORMALIZERS):
         reasons.append(f"the normalizer {_name(call.normalize)} is not one of the library's")
+    temperature = getattr(call.normalize, "temperature", 1.0)
+    if not isinstance(temperature, torch.Tensor) and 0 < temperature < COLDEST:
+        reasons.append(f"scores divided by the temperature {temperature} may overflow")
     return reasons
 
 

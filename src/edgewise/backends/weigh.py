@@ -22,8 +22,8 @@ from edgewise.trace import Weights
 
 def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> Weights:
     """The weights of a call, of the chosen queries, all of them or the strongest of each row."""
-    if top is not None and top < 1:
-        raise SettingError(f"attention_weights: top must be at least 1, not {top}.")
+    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+        raise SettingError(f"attention_weights: top must be a whole number of at least 1, not {top!r}.")
     chosen = _chosen(call, queries)
     neighborhood, is_fused = call.neighborhood, _is_fused(call)
     if isinstance(neighborhood, Edges):

@@ -431,7 +431,7 @@ class Weights:
             names: what the nodes are called, as in `Graph`.
         """
         names = None if names is None else tuple(names)
-        heads = self.values.reshape(-1, self.values.shape[-1])
+        heads = self.values.reshape(self.values.shape[:-1].numel(), self.values.shape[-1])
         senders = self.senders.expand(self.values.shape).reshape(heads.shape)
         cells = self.receivers * self.num_senders + senders
         if self.senders.dim() == 1:

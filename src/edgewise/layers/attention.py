@@ -11,8 +11,8 @@ from edgewise.choices import COMBINES, Combine, ScoreName
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.given import require_nodes
-from edgewise.layers.heads import attend_and_record, join_heads, require_multiple
-from edgewise.layers.linear import Linear, linear
+from edgewise.layers.heads import attend_and_record, join_heads, over_heads, require_multiple
+from edgewise.layers.linear import Linear, linear, may_be_joined
 from edgewise.layers.position import PairPosition, default_positions, distances
 from edgewise.layers.ring import current_ring, ring_attend
 from edgewise.layers.scorer import Given, LearnedScore
@@ -135,7 +135,9 @@ class MultiHeadAttention(nn.Module):
         """Attend from `query` to `key`, which defaults to the query, summing `value`, which defaults to the key.
 
         Args:
-            query, key, value, neighborhood: as in `attend`, heads left out.
+            query, key, value, neighborhood: as in `attend`, heads left out. A neighborhood that varies has the batch
+                axes of the nodes, `(*batch, query, key)` as a mask, and may have an axis of heads behind them,
+                `(*batch, head, query, key)`; an axis of size 1 serves all.
             edge: features of the edges; `Edges` only.
             edge_rows: the row of each edge in `edge`, where many edges have the same features.
             positions: of the queries, where the layer has a `position`; by default the last ones of the keys.
@@ -162,8 +164,8 @@ class MultiHeadAttention(nn.Module):
         neighborhood = neighborhood_of("MultiHeadAttention", neighborhood, num_queries, start + num_keys)
         if self.position is not None and self.position.carries and not isinstance(neighborhood, Edges):
             neighborhood = neighborhood.to_edges(num_queries, start + num_keys)
-        for _ in self.head_shape:
-            neighborhood = neighborhood.with_head_axis()
+        batch_shapes = [nodes.shape[:-2] for nodes in (query, key, value)]
+        neighborhood = over_heads("MultiHeadAttention", neighborhood, batch_shapes, self.head_shape)
         if cache is not None and cache.is_full and cache.keys is not None and cache.values is not None:
             queries = _split(self.query(query), self.head_shape)
             nothing = (None, None, None)
@@ -214,13 +216,14 @@ class MultiHeadAttention(nn.Module):
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         """Queries, keys and values of every head; from one matrix product where all come from one source."""
         shapes = (self.head_shape, self.key_head_shape, self.key_head_shape)
-        linears = [layer for layer in (self.query, self.key, self.value) if isinstance(layer, nn.Linear)]
-        if query is not key or key is not value or not linears:
+        linears = (self.query, self.key, self.value)
+        if query is not key or key is not value or not may_be_joined(linears):
             projected = self.query(query), self.key(key), self.value(value)
             return [_split(nodes, shape) for nodes, shape in zip(projected, shapes)]
-        weight = torch.cat([layer.weight for layer in linears])
-        bias = torch.cat([layer.bias for layer in linears])
-        sizes, nodes = [layer.out_features for layer in linears], linear(query, weight, bias)
+        weights, biases = [layer.weight for layer in linears], [layer.bias for layer in linears]
+        if any(bias is None for bias in biases):
+            biases = [torch.zeros_like(weight[:, 0]) if bias is None else bias for weight, bias in zip(weights, biases)]
+        sizes, nodes = [len(weight) for weight in weights], linear(query, torch.cat(weights), torch.cat(biases))
         dims = {size // math.prod(shape) for size, shape in zip(sizes, shapes)}
         if len(dims) == 1:  # heads first: so the backward pass copies their gradients side by side once, not twice
             (dim,) = dims
@@ -236,6 +239,9 @@ class MultiHeadAttention(nn.Module):
             return None, None, None
         distance = distances(neighborhood, positions, key_positions)
         edge_key, edge_value = position.carried(distance) if position.carries else (None, None)
+        if edge_key is not None and edge_value is not None and distance.dim() > 1:  # (*batch, edge): heads share both
+            heads = (..., *(None,) * len(self.head_shape), slice(None), slice(None))
+            edge_key, edge_value = edge_key[heads], edge_value[heads]
         if not position.biases:
             return edge_key, edge_value, None
         place = -2 if isinstance(neighborhood, Edges) else -3

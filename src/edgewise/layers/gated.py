@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.layers.given import pair_beside, pair_of, require_nodes
-from edgewise.layers.heads import attend_and_record, split_heads
+from edgewise.layers.heads import attend_and_record, over_heads, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.score import Dot
@@ -92,7 +92,9 @@ class GatedGraphAttention(nn.Module):
         neighborhood = neighborhood_of("GatedGraphAttention", neighborhood, nodes.shape[-2], source.shape[-2])
         features = self.query(nodes), self.key(source), F.leaky_relu(self.value(source), 0.1)
         query, key, value = (split_heads(x, self.num_heads) for x in features)
-        heads = attend_and_record(trace, query, key, value, neighborhood.with_head_axis(), score=Dot()).movedim(-3, -2)
+        batch_shapes = [nodes.shape[:-2], source.shape[:-2]]
+        each_head = over_heads("GatedGraphAttention", neighborhood, batch_shapes, (self.num_heads,))
+        heads = attend_and_record(trace, query, key, value, each_head, score=Dot()).movedim(-3, -2)
         gated = self._gates(nodes, source, neighborhood).unsqueeze(-1) * heads
         return self.output(torch.cat([nodes, gated.flatten(-2)], -1))
 

@@ -1,5 +1,8 @@
 """Heads side by side, for every layer that attends: split, attended, recorded, joined."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -7,8 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgewise.attend import attend, attention_weights
-from edgewise.errors import SettingError
-from edgewise.neighborhood import GivenNeighborhood
+from edgewise.errors import SettingError, ShapeError
+from edgewise.neighborhood import GivenNeighborhood, Mask, Neighborhood
+from edgewise.neighborhood.checks import joint_batch
+from edgewise.neighborhood.pairs import Combination, RangeIntersection
 from edgewise.trace import Trace
 
 
@@ -49,6 +54,58 @@ def products_with_heads(x: Tensor, vectors: Tensor) -> Tensor:
     blocks = vectors.unsqueeze(2) * torch.eye(num_heads, device=vectors.device, dtype=vectors.dtype).unsqueeze(-1)
     found = F.linear(x, blocks.flatten(2).flatten(0, 1).to(x.dtype))
     return found.unflatten(-1, (-1, num_heads, 1)).movedim(-3, 0).movedim(-2, -3)
+
+
+def over_heads(
+    owner: str, neighborhood: Neighborhood, batch_shapes: Sequence[torch.Size], head_shape: tuple[int, ...]
+) -> Neighborhood:
+    """A neighborhood for nodes `(*batch, node, feature)` as one for their heads, `(*batch, *head, node, dim)`.
+
+    One that varies over the batch axes serves all heads. One with an axis more varies over heads, too.
+
+    Args:
+        owner: the layer, for messages.
+        neighborhood: whose shape is checked.
+        batch_shapes: the batch axes of query, key and value.
+        head_shape: the heads; two axes where some share their keys.
+
+    Raises:
+        ShapeError: its axes are neither those of the batch nor those with one of heads behind them.
+    """
+    if isinstance(neighborhood, Combination | RangeIntersection):
+        parts = tuple(over_heads(owner, part, batch_shapes, head_shape) for part in neighborhood.parts)
+        return replace(neighborhood, parts=parts)
+    varying = neighborhood.batch_shape
+    if not varying:
+        for _ in head_shape:
+            neighborhood = neighborhood.with_head_axis()
+        return neighborhood
+    batch = joint_batch(owner, batch_shapes)
+    has_head_axis, num_heads = len(varying) == len(batch) + 1, math.prod(head_shape)
+    expected = (*batch, num_heads) if has_head_axis else tuple(batch)
+    fits = len(varying) <= len(expected) and all(
+        size in (1, whole) for size, whole in zip(reversed(varying), reversed(expected), strict=False)
+    )
+    if not fits:
+        raise ShapeError(
+            f"{owner}: the neighborhood varies over axes {tuple(varying)}, but the nodes have batch axes "
+            f"{tuple(batch)} and the layer {num_heads} heads; expected {tuple(batch)} or {(*batch, num_heads)}, with "
+            "1 where one serves all."
+        )
+    if not has_head_axis:
+        for _ in head_shape:
+            neighborhood = neighborhood.with_head_axis()
+        return neighborhood
+    if len(head_shape) == 1:
+        return neighborhood
+    if varying[-1] == 1:
+        return neighborhood.with_head_axis()
+    if not isinstance(neighborhood, Mask):
+        raise ShapeError(
+            f"{owner}: heads that share their keys can have neighborhoods of their own as a Mask only, not as "
+            f"{type(neighborhood).__name__}; use Mask(neighborhood.to_mask(num_queries, num_keys))."
+        )
+    return Mask(neighborhood.mask.unflatten(-3, head_shape))
 
 
 def record(trace: Trace | None, query: Tensor, key: Tensor, neighborhood: GivenNeighborhood, **parts: Any) -> None:

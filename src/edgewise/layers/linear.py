@@ -6,6 +6,7 @@ torch brings too, takes them on all. `benchmarks/products.py` compares the two.
 
 import platform
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from edgewise.operator import transform_at_work
 
@@ -25,6 +27,8 @@ PLAIN = (Tensor, nn.Parameter)
 """Kinds of tensors that hold their numbers themselves: not those of tracers, or of several processes together."""
 WIDE_FAMILY = 26
 """Of AMD's processors, from which on one computes 512 bits at once."""
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+"""Where a module keeps what its call runs besides `forward`; weight and spectral norm of old are such hooks."""
 PARTS = 8
 """oneDNN compiles code for each number of rows that it meets, which takes as long as some products. It gets the largest
 multiple of a power of two that is a sixteenth to an eighth of the rows, torch the rest: so few numbers are met."""
@@ -36,6 +40,17 @@ class Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         """y of every row."""
         return linear(input, self.weight, self.bias)
+
+
+def may_be_joined(layers: Sequence[nn.Module]) -> bool:
+    """Whether one product with the weights of all of them computes what calling each would: they are plain linear
+    layers, and nothing that a user put on one (a hook, a parametrization, a forward of its own) would be skipped."""
+    return not _has_any_global_hook() and all(
+        type(layer) in (Linear, nn.Linear)
+        and not any(getattr(layer, hooks) for hooks in HOOKS)
+        and "forward" not in layer.__dict__
+        for layer in layers
+    )
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

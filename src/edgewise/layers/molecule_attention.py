@@ -8,7 +8,14 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend
 from edgewise.layers.given import pair_beside, pair_of, require_places
-from edgewise.layers.heads import attend_and_record, join_heads, require_choice, require_multiple, split_heads
+from edgewise.layers.heads import (
+    attend_and_record,
+    join_heads,
+    over_heads,
+    require_choice,
+    require_multiple,
+    split_heads,
+)
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Rows, Softmax
@@ -95,7 +102,8 @@ class MoleculeAttention(nn.Module):
         )
         query = split_heads(self.query(target), self.num_heads)
         key, value = (split_heads(linear(source), self.num_heads) for linear in (self.key, self.value))
-        together, bonds = neighborhood.with_head_axis(), bonds.with_head_axis()
+        batch_shapes, heads = [source.shape[:-2], target.shape[:-2]], (self.num_heads,)
+        together, bonds = (over_heads(owner, each, batch_shapes, heads) for each in (neighborhood, bonds))
         # Distances are differences of places: half precision, which is enough for values, would round them away.
         precise = torch.promote_types(to_places.dtype, value.dtype)
         at, looked = (places.to(precise).unsqueeze(-3) for places in (to_places, from_places))

@@ -51,6 +51,22 @@ def not_positive(value: float | Tensor) -> float | None:
     return None if least > 0 else least
 
 
+def check_offsets(owner: str, offsets: Tensor, num_nodes: int) -> None:
+    """Raise unless offsets begin at 0, do not fall, and end at the number of nodes; on a device nobody looks."""
+    if offsets.dim() != 1 or offsets.numel() == 0 or offsets.is_floating_point():
+        raise ShapeError(
+            f"{owner}: offsets must be whole numbers (boundary), not {offsets.dtype} of shape {tuple(offsets.shape)}."
+        )
+    if not can_be_read(offsets):
+        return
+    first, last = int(offsets[0]), int(offsets[-1])
+    if first != 0 or last != num_nodes or not bool((offsets[1:] >= offsets[:-1]).all()):
+        raise ShapeError(
+            f"{owner}: offsets must begin at 0, not fall, and end at the number of nodes, {num_nodes}; they go from "
+            f"{first} to {last}. Nodes of graph g are offsets[g]:offsets[g + 1]."
+        )
+
+
 def check_range(name: str, index: Tensor, size: int) -> None:
     """Raise where a position of a node is negative or beyond the last."""
     if index.numel() == 0:

@@ -8,6 +8,7 @@ from jaxtyping import Int, Int64
 from torch import Tensor
 
 from edgewise.errors import SettingError
+from edgewise.neighborhood.checks import check_offsets
 from edgewise.neighborhood.index import unchecked
 from edgewise.neighborhood.pairs import Edges, Neighborhood
 
@@ -90,7 +91,12 @@ def looped(edges: Edges) -> Edges:
 
 
 def membership(offsets: Int64[Tensor, " boundary"], num_nodes: int) -> Edges:
-    """Every node as an edge from itself to its graph; nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+    """Every node as an edge from itself to its graph; nodes of graph g are `offsets[g]:offsets[g + 1]`.
+
+    Raises:
+        ShapeError: the offsets do not begin at 0, fall, or do not end at the number of nodes.
+    """
+    check_offsets("membership", offsets, num_nodes)
     nodes = torch.arange(num_nodes, device=offsets.device)
     graph_of_node = torch.searchsorted(offsets[1:], nodes, right=True)
     return derived(nodes, graph_of_node, num_nodes, offsets.shape[0] - 1)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from edgewise.errors import ShapeError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood.checks import check_edges, joint_batch, joint_sizes, known_sizes, whole
 from edgewise.neighborhood.drawing import MAX_SIDE, Drawing
 from edgewise.neighborhood.index import copied, entries, integers, other_ways, pairs_among, sent, unchecked
@@ -391,6 +391,8 @@ class Union(Combination):
 
 
 def _parts(neighborhood: Neighborhood, *kinds: "type[RangeIntersection | Combination]") -> tuple[Neighborhood, ...]:
+    if not isinstance(neighborhood, Neighborhood):
+        raise SettingError(f"& and | join neighborhoods, not a neighborhood and {neighborhood!r}.")
     if not isinstance(neighborhood, kinds):
         return (neighborhood,)
     return tuple(piece for part in neighborhood.parts for piece in _parts(part, *kinds))
