@@ -299,7 +299,7 @@ MISUSES = {
     ),
     "top": (
         lambda: attention_weights(torch.ones(2, 2), torch.ones(2, 2), top=0),
-        "attention_weights: top must be at least 1, not 0.",
+        "attention_weights: top must be a whole number of at least 1, not 0.",
     ),
     "temperature": (lambda: Softmax(-0.1), "Softmax: temperature must not be negative, not -0.1."),
     "temperature nan": (lambda: Softmax(math.nan), "Softmax: temperature must not be negative, not nan."),
