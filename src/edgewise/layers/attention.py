@@ -216,13 +216,13 @@ class MultiHeadAttention(nn.Module):
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         """Queries, keys and values of every head; from one matrix product where all come from one source."""
         shapes = (self.head_shape, self.key_head_shape, self.key_head_shape)
-        linears = (self.query, self.key, self.value)
-        if query is not key or key is not value or not may_be_joined(linears):
+        linears = [layer for layer in (self.query, self.key, self.value) if isinstance(layer, nn.Linear)]
+        if query is not key or key is not value or len(linears) < 3 or not may_be_joined(linears):
             projected = self.query(query), self.key(key), self.value(value)
             return [_split(nodes, shape) for nodes, shape in zip(projected, shapes)]
         weights, biases = [layer.weight for layer in linears], [layer.bias for layer in linears]
-        if any(bias is None for bias in biases):
-            biases = [torch.zeros_like(weight[:, 0]) if bias is None else bias for weight, bias in zip(weights, biases)]
+        if any(bias is None for bias in biases):  # of a layer that a user put in
+            biases = [weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in zip(weights, biases)]
         sizes, nodes = [len(weight) for weight in weights], linear(query, torch.cat(weights), torch.cat(biases))
         dims = {size // math.prod(shape) for size, shape in zip(sizes, shapes)}
         if len(dims) == 1:  # heads first: so the backward pass copies their gradients side by side once, not twice

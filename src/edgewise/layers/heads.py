@@ -74,7 +74,7 @@ def over_heads(
     """
     if isinstance(neighborhood, Combination | RangeIntersection):
         parts = tuple(over_heads(owner, part, batch_shapes, head_shape) for part in neighborhood.parts)
-        return replace(neighborhood, parts=parts)
+        return replace(neighborhood, parts=parts)  # type: ignore[arg-type]  # each stays of its kind
     varying = neighborhood.batch_shape
     if not varying:
         for _ in head_shape:

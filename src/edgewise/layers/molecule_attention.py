@@ -102,8 +102,8 @@ class MoleculeAttention(nn.Module):
         )
         query = split_heads(self.query(target), self.num_heads)
         key, value = (split_heads(linear(source), self.num_heads) for linear in (self.key, self.value))
-        batch_shapes, heads = [source.shape[:-2], target.shape[:-2]], (self.num_heads,)
-        together, bonds = (over_heads(owner, each, batch_shapes, heads) for each in (neighborhood, bonds))
+        batch_shapes, head_shape = [source.shape[:-2], target.shape[:-2]], (self.num_heads,)
+        together, bonds = (over_heads(owner, each, batch_shapes, head_shape) for each in (neighborhood, bonds))
         # Distances are differences of places: half precision, which is enough for values, would round them away.
         precise = torch.promote_types(to_places.dtype, value.dtype)
         at, looked = (places.to(precise).unsqueeze(-3) for places in (to_places, from_places))
