@@ -220,7 +220,8 @@ class MultiHeadAttention(nn.Module):
         if query is not key or key is not value or len(linears) < 3 or not may_be_joined(linears):
             projected = self.query(query), self.key(key), self.value(value)
             return [_split(nodes, shape) for nodes, shape in zip(projected, shapes)]
-        weights, biases = [layer.weight for layer in linears], [layer.bias for layer in linears]
+        weights: list[Tensor] = [layer.weight for layer in linears]
+        biases = [layer.bias for layer in linears]
         if any(bias is None for bias in biases):  # of a layer that a user put in
             biases = [weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in zip(weights, biases)]
         sizes, nodes = [len(weight) for weight in weights], linear(query, torch.cat(weights), torch.cat(biases))
