@@ -221,9 +221,10 @@ class MultiHeadAttention(nn.Module):
             projected = self.query(query), self.key(key), self.value(value)
             return [_split(nodes, shape) for nodes, shape in zip(projected, shapes)]
         weights: list[Tensor] = [layer.weight for layer in linears]
-        biases = [layer.bias for layer in linears]
-        if any(bias is None for bias in biases):  # of a layer that a user put in
-            biases = [weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in zip(weights, biases)]
+        # A layer that a user put in may have none.
+        biases: list[Tensor] = [
+            layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias for layer in linears
+        ]
         sizes, nodes = [len(weight) for weight in weights], linear(query, torch.cat(weights), torch.cat(biases))
         dims = {size // math.prod(shape) for size, shape in zip(sizes, shapes)}
         if len(dims) == 1:  # heads first: so the backward pass copies their gradients side by side once, not twice
