@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.data.tables.cell import refuse_single_text
 from edgewise.data.tables.labels import alike_note
 from edgewise.errors import DataError
 from edgewise.plural import plural
@@ -40,6 +41,7 @@ def labels_of(y: Any) -> np.ndarray:
     Raises:
         DataError: They have another shape, or are of several types: 1 and "1" would become one.
     """
+    refuse_single_text("y", y)
     array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning

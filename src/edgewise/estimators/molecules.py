@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.data.molecules.table import table_from_arrays
+from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
@@ -116,8 +117,9 @@ def columns_of(held: Any, conditions: Any) -> tuple[Any, Any]:
     """SMILES and conditions; a DataFrame holds both, its text columns and its numbers.
 
     Raises:
-        DataError: It holds no text, or there are conditions beside it, too.
+        DataError: It is one SMILES, it holds no text, or there are conditions beside it, too.
     """
+    refuse_single_text("X", held)
     if not hasattr(held, "select_dtypes"):
         return (held.tolist() if hasattr(held, "tolist") else list(held)), conditions
     numbers = held.select_dtypes("number")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from edgewise.data.split import Splits, calibration_of, split_rows
+from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.labels import accuracy, class_numbers, r2
@@ -130,6 +131,7 @@ class TableEstimator(Estimator):
         return [*rows, *added], y, options
 
     def _rows(self, data: Any) -> list[Any]:
+        refuse_single_text("X", data)
         return data.to_numpy(dtype=object).tolist() if hasattr(data, "to_numpy") else list(data)
 
     def _fit(

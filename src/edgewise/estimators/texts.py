@@ -2,6 +2,7 @@
 
 from typing import Any, get_args
 
+from edgewise.data.tables.cell import refuse_single_text
 from edgewise.data.texts.table import texts_from_arrays
 from edgewise.errors import DataError
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
@@ -24,6 +25,7 @@ class TextEstimator(
 
     def table_of(self, data: Any, job: Any = None, **options: Any) -> Any:
         """The texts as a table; an empty one to predict keeps its place."""
+        refuse_single_text("X", data)
         rows = data.to_numpy(dtype=object) if hasattr(data, "to_numpy") else list(data)
         if job is not None:
             return texts_from_arrays(rows, **options, task_type=job.columns.task_type, strict=True)

@@ -73,6 +73,8 @@ class Graph:
 
     def __post_init__(self) -> None:
         num_nodes, types = self.edges.num_senders, self.node_types
+        if isinstance(self.names, str | bytes):  # which Python would take apart into its characters
+            raise ShapeError(f"Graph: names is one text, {self.names!r}; give a list with the name of each node.")
         for name in ("node_features", "node_types", "positions", "offsets", "names"):
             if getattr(self, name) is not None and self.is_bipartite:
                 raise ShapeError(f"Graph: {name} needs one set of nodes, there are {self._sides}; {JOIN}.")

@@ -10,6 +10,7 @@ from rdkit.Chem import rdFingerprintGenerator
 
 from edgewise.data.molecules.bounded import in_blocks, processes_run
 from edgewise.data.molecules.molecule import read_molecule
+from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError
 
 RADIUS, NUM_BITS = 2, 2048
@@ -28,6 +29,7 @@ def fingerprints(rows: Sequence[Row]) -> UInt64[np.ndarray, " row word"]:
     Raises:
         DataError: a string is not a molecule.
     """
+    refuse_single_text("rows", rows)
     parts = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
     smiles = list({smiles for row in parts for smiles in row})
     found: Sequence[Any] = [None]
@@ -73,6 +75,7 @@ def nearest(
     Raises:
         DataError: a string is not a molecule, or `known_rows` is empty.
     """
+    refuse_single_text("rows", rows)
     return KnownMolecules(known_rows).nearest(rows)
 
 
@@ -87,6 +90,7 @@ class KnownMolecules:
     """
 
     def __init__(self, known_rows: Sequence[Row]):
+        refuse_single_text("known_rows", known_rows)
         places: dict[str | tuple[str, ...], int] = {}
         for place, row in enumerate(known_rows):
             places.setdefault(_key(row), place)

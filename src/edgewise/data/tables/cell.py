@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
-from edgewise.errors import MissingExtraError
+from edgewise.errors import DataError, MissingExtraError
 
 try:
     import pyarrow as pa
@@ -254,3 +254,18 @@ def missing(cells: Texts) -> Bool[np.ndarray, " row"]:
 def is_missing(cell: str) -> bool:
     """Whether a cell stands for a missing number."""
     return cell.strip().lower() in _MISSING
+
+
+def refuse_single_text(what: str, values: Any) -> None:
+    """Raise where one text is given for several: Python would take it apart into its characters.
+
+    Args:
+        what: The argument, for the message.
+        values: What should be a sequence of texts.
+
+    Raises:
+        DataError: It is a text.
+    """
+    if isinstance(values, str | bytes):
+        shown = repr(values) if len(values) <= 40 else f"{values[:37]!r}…"
+        raise DataError(f"{what} is one text, {shown}, where several are expected; put it into a list.")

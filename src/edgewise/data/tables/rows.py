@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.tables.cell import OK, Problems, Rejection, encoded, read_numbers
+from edgewise.data.tables.cell import OK, Problems, Rejection, encoded, read_numbers, refuse_single_text
 from edgewise.data.tables.labels import Classes, choose_task, class_hint, find_classes, label_notes, read_labels
 from edgewise.data.tables.mapped import is_large, mapped_cells, mapped_note
 from edgewise.data.tables.read import (
@@ -153,6 +153,8 @@ def cells_of_roles(arrays: dict[str, Values | None]) -> tuple[Cells, dict[str, t
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes.
     """
+    for name, values in arrays.items():
+        refuse_single_text(name, values)
     cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
     for name in ("weight", "group"):
         if columns_of.get(name, (name,)) != (name,):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.data.tables.cell import OK, Rejection
+from edgewise.data.tables.cell import OK, Rejection, refuse_single_text
 from edgewise.data.tables.decode import lines_of
 from edgewise.data.tables.options import TABLES
 from edgewise.data.tables.read import read_tables
@@ -95,8 +95,7 @@ def check_pairs(name: str, sources: Texts, targets: Texts) -> None:
 
 def check_texts(name: str, texts: Texts) -> None:
     """Raise DataError unless it is several texts, not one."""
-    if isinstance(texts, str):
-        raise DataError(f"{name} must be several texts, not one; put it in a list.")
+    refuse_single_text(name, texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"{name}: number {row} is {text!r}, not a text.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.data.tables.cell import OK, Rejection
+from edgewise.data.tables.cell import OK, Rejection, refuse_single_text
 from edgewise.data.tables.decode import lines_of, read_decoded
 from edgewise.data.texts.pairs import FileRows
 from edgewise.data.texts.tokenizer import Tokenizer
@@ -122,6 +122,8 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
     Raises:
         DataError: a sentence cannot be used; the message names it, counted from 1.
     """
+    refuse_single_text("sentences", sentences)
+    refuse_single_text("tags", tags)
     if tags is not None and len(sentences) != len(tags):
         raise DataError(f"{plural(len(sentences), 'sentence was', 'sentences were')} given, but tags of {len(tags)}.")
     rows = [{KEYS[0]: _as_list(words)} for words in sentences]
