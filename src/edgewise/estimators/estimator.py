@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import tomli_w
 
 from edgewise.errors import SettingError, UnsupportedError
@@ -37,6 +38,8 @@ except ModuleNotFoundError:
 
 KEY = "estimator"
 """Where model.json holds the parameters of an estimator, as TOML, which has infinity."""
+NAMES = "feature_names"
+"""Where it holds the names of the columns that an estimator was trained on."""
 
 
 class NotFittedError(_NotFittedError, SettingError):
@@ -63,6 +66,8 @@ class Estimator(BaseEstimator):
     fit_options: ClassVar[tuple[str, ...]] = ()
     trained_: Any
     """What has been trained; there after `fit` or `load`."""
+    feature_names_in_: np.ndarray
+    """(column): the names of the columns, where `fit` got a DataFrame whose columns have names."""
     metrics_: dict[str, Any]
     """Its scores; there after `fit` or `load`, empty where the folder has none."""
 
@@ -168,7 +173,9 @@ class Estimator(BaseEstimator):
         with RunFolder(Path(folder)).claimed(overwrite=overwrite) as claimed:
             claimed.begin()
             trained.save(claimed)
-            claimed.write_json("model.json", {**claimed.read_json("model.json"), KEY: text})
+            names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+            added = {KEY: text} | ({NAMES: names} if names else {})
+            claimed.write_json("model.json", {**claimed.read_json("model.json"), **added})
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -185,6 +192,9 @@ class Estimator(BaseEstimator):
         loaded.trained_ = trained
         loaded.metrics_ = found.read_json("metrics.json") if found.is_finished else {}
         loaded._restore()
+        names = found.read_json("model.json").get(NAMES)
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            loaded.feature_names_in_ = np.array(names, dtype=object)
         return loaded
 
     @classmethod

@@ -91,6 +91,8 @@ class MoleculeEstimator(
         elif old:
             (conditions,) = old
         trained = self.trained
+        if hasattr(item, "columns") and hasattr(self, "feature_names_in_"):
+            item = self._in_order(item)
         smiles, conditions = columns_of([item] if isinstance(item, str) else item, conditions)
         if len(smiles) != 1:
             raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")

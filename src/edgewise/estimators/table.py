@@ -45,24 +45,47 @@ class TableEstimator(Estimator):
         """
         raise NotImplementedError
 
+    def _table(self, data: Any, job: Any = None, **options: Any) -> Any:
+        """`table_of` with the columns of a DataFrame taken by their names, as scikit-learn does."""
+        names = getattr(data, "columns", None)
+        if job is not None:
+            vars(self).pop("feature_names_in_", None)
+            if names is not None and len(names) and all(isinstance(name, str) for name in names):
+                self.feature_names_in_ = np.array(names, dtype=object)
+        elif names is not None and hasattr(self, "feature_names_in_"):
+            data = self._in_order(data)
+        return self.table_of(data, job, **options)
+
+    def _in_order(self, data: Any) -> Any:
+        """The columns that the model was trained on, in the order of the training; others are not read.
+
+        Raises:
+            DataError: One is missing.
+        """
+        known, names = self.feature_names_in_.tolist(), list(data.columns)
+        if missing := [name for name in known if name not in names]:
+            raise DataError(
+                f"X lacks {', '.join(missing)}, which the model was trained on; its columns are "
+                f"{', '.join(map(str, names))}. The feature names should match those that were passed during fit."
+            )
+        return data[known]
+
     def predictions(self, data: Any, coverage: float | None = None, **options: Any) -> list[Prediction]:
         """The prediction of each target."""
         trained = self.trained
-        found: list[Prediction] = trained.predict(
-            self.table_of(data, **options), coverage=coverage, device=self._device
-        )
+        found: list[Prediction] = trained.predict(self._table(data, **options), coverage=coverage, device=self._device)
         return found
 
     def status_of(self, data: Any, **options: Any) -> Sequence[str]:
         """Of each row, `ok` or why it cannot be predicted."""
-        found: Sequence[str] = self.table_of(data, **options).status
+        found: Sequence[str] = self._table(data, **options).status
         return found
 
     @old_names
     def fingerprint(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
         """(row, dim): the learned vector of each row; NaN where it cannot be read. Arguments as in `predict`."""
         found: np.ndarray = self.trained.fingerprint(
-            self.table_of(data, **self._named("predict", old, options)), self._device
+            self._table(data, **self._named("predict", old, options)), self._device
         )
         return found
 
@@ -147,7 +170,7 @@ class TableEstimator(Estimator):
     ) -> Self:
         """Trains on targets as the cells of a table."""
         job = self._job(data, task_type, options)
-        table = self.table_of(data, job, targets=cells, weights=sample_weight, groups=groups, **options)
+        table = self._table(data, job, targets=cells, weights=sample_weight, groups=groups, **options)
         if table.num_rows < 2:
             raise DataError("fit: n_samples = 1; expected two rows or more, to train on and to validate.")
         if validation is None:

@@ -68,7 +68,13 @@ class FittedLanguage(FittedText):
         )
 
     def loss(self, numbers: np.ndarray) -> float:
-        """The mean of −ln p over the tokens of a text, read in windows of the model's context."""
+        """The mean of −ln p over the tokens of a text but the first, read in windows of the model's context.
+
+        Raises:
+            DataError: There are fewer than two tokens, so that none is predicted.
+        """
+        if len(numbers) < 2:
+            raise DataError(f"the text has {plural(len(numbers), 'token')}; a score needs two or more.")
         loader = WindowLoader(torch.from_numpy(numbers), self.model.settings.context, WINDOWS_A_BATCH)
         return self.token_scores(loader)[0]
 
