@@ -49,7 +49,7 @@ class TableEstimator(Estimator):
         """`table_of` with the columns of a DataFrame taken by their names, as scikit-learn does."""
         names = getattr(data, "columns", None)
         if job is not None:
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
             if names is not None and len(names) and all(isinstance(name, str) for name in names):
                 self.feature_names_in_ = np.array(names, dtype=object)
         elif names is not None and hasattr(self, "feature_names_in_"):
