@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from edgewise import Edges, ShapeError, attend, attention_weights
+from edgewise import Edges, SettingError, ShapeError, attend, attention_weights
 from edgewise.backends.numba import edge_operators
 from edgewise.neighborhood import EdgeRows
 from edgewise.normalize import Softmax
@@ -83,3 +83,52 @@ def test_the_number_of_rows_must_fit():
     edges, rows, nodes, carried = inputs()
     with pytest.raises(ShapeError, match="axis 'edge' is 6 in edge_rows but 5 in edge_key"):
         attend(*nodes, edges, edge_rows=EdgeRows(rows.rows, 6), edge_key=carried["edge_key"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "num_rows", "message"),
+    [
+        (torch.tensor([0, 5]), 2, "rows must lie in 0 … 1; found 5"),
+        (torch.tensor([-1, 0]), 2, "rows must lie in 0 … 1; found -1"),
+        (torch.tensor([[0, 1]]), 2, "rows must have the one axis 'edge'"),
+        (torch.tensor([0.0, 1.0]), 2, "rows must be whole numbers"),
+        (torch.zeros(0, dtype=torch.int64), -1, "num_rows must not be negative"),
+        (torch.tensor([0]), 1.5, "num_rows must be a whole number"),
+        (torch.tensor([0]), 0, "found 0"),
+    ],
+)
+def test_rows_are_checked_where_they_enter(shapes_unchecked, rows, num_rows, message):
+    with pytest.raises(ShapeError, match=message):
+        EdgeRows(rows, num_rows)
+
+
+def test_rows_may_be_a_list_and_are_copied(shapes_unchecked):
+    edges, rows, nodes, carried = inputs()
+    listed = EdgeRows(rows.rows.tolist(), ROWS)
+    assert torch.equal(listed.rows, rows.rows)
+    source = rows.rows.clone()
+    held = EdgeRows(source, ROWS)
+    expected = attend(*nodes, edges, edge_rows=held, **carried)
+    source.fill_(10**9)
+    for backend in ("auto", "gather", "reference"):
+        computed = attend(*nodes, edges, edge_rows=held, backend=backend, **carried)
+        torch.testing.assert_close(computed, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [EDGES - 1, EDGES + 1, 0])
+def test_there_is_a_row_for_each_edge(count):
+    edges, _, nodes, carried = inputs()
+    rows = EdgeRows(torch.zeros(count, dtype=torch.int64), ROWS)
+    for parts in (carried, {}):
+        with pytest.raises(ShapeError, match=f"axis 'edge' is {EDGES} in the neighborhood but {count} in edge_rows"):
+            attend(*nodes, edges, edge_rows=rows, **parts)
+    with pytest.raises(ShapeError, match="in edge_rows"):
+        attention_weights(*nodes[:2], edges, edge_rows=rows, bias=carried["bias"])
+
+
+def test_rows_belong_to_edges_and_are_of_their_class(shapes_unchecked):
+    edges, rows, nodes, carried = inputs()
+    with pytest.raises(ShapeError, match="edge_rows needs Edges, not Full"):
+        attend(*nodes, edge_rows=rows)
+    with pytest.raises(SettingError, match=r"edge_rows must be EdgeRows\(rows, num_rows\), not Tensor"):
+        attend(*nodes, edges, edge_rows=rows.rows, **carried)

@@ -154,6 +154,8 @@ def checked_call(
         sizes = (x.shape[-2] if x.dim() > 1 else 0 for x in (query, key))
         neighborhood = neighborhood_of(verb, neighborhood, *sizes)
     call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout, edge_rows)
+    if edge_rows is not None:
+        _check_rows(verb, call)
     if follows_autocast and is_autocast(query.device):
         call = _autocast(call)
     if not torch.compiler.is_compiling() and _is_plain(call):
@@ -303,6 +305,21 @@ def _check_pairs(verb: str, call: Call) -> None:
     for name, tensor in (("bias", call.bias), ("Constant.edge_weight", _edge_weight(call.score))):
         if tensor is not None:
             _check_bias(verb, call, name, tensor)
+
+
+def _check_rows(verb: str, call: Call) -> None:
+    """Raise where `edge_rows` does not name one row for each edge."""
+    rows, edges = call.edge_rows, call.neighborhood
+    if not isinstance(rows, EdgeRows):
+        raise SettingError(f"{verb}: edge_rows must be EdgeRows(rows, num_rows), not {type(rows).__name__}.")
+    if not isinstance(edges, Edges):
+        raise ShapeError(f"{verb}: edge_rows needs Edges, not {type(edges).__name__}; to_edges() makes them.")
+    _same(verb, "edge", ("the neighborhood", edges.num_edges), ("edge_rows", rows.rows.shape[0]))
+    if rows.rows.device != call.query.device:
+        raise ShapeError(
+            f"{verb}: query is on {call.query.device} but edge_rows is on {rows.rows.device}; "
+            f"edge_rows.to({str(call.query.device)!r}) moves it."
+        )
 
 
 def _edge_owner(call: Call) -> str:

@@ -79,9 +79,7 @@ def _weigh_edges(
         wanted = is_wanted.nonzero().squeeze(-1)
         senders, receivers = senders[wanted], receivers[wanted]
         own = torch.searchsorted(chosen, receivers)
-        edges = unchecked(
-            edges, senders=senders, receivers=own, num_receivers=chosen.shape[0], _plan=None, _reverse=None
-        )
+        edges = unchecked(edges, senders=senders, receivers=own, num_receivers=chosen.shape[0])
         bias = None if call.bias is None else call.bias[..., wanted]
         edge_key = None if call.edge_key is None else call.edge_key.index_select(-2, wanted)
         query = call.query.index_select(-2, chosen)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from edgewise.neighborhood.index import unchecked
+from edgewise.neighborhood.index import cached, unchecked
 from edgewise.records import Batch
 
 RADIUS = 1
@@ -31,7 +31,7 @@ def with_substructures(batch: Batch, num_kinds: int, radius: int = RADIUS) -> Ba
             np.add.at(around, receivers, _mixed(codes[senders] ^ (bonds * ODD)))
             codes = _mixed(codes * np.uint64(3) + _mixed(around) + np.uint64(step))
         np.add.at(counts, (graphs, (codes % np.uint64(num_kinds)).astype(np.int64)), 1)
-    return unchecked(batch, substructures=torch.from_numpy(counts))
+    return unchecked(batch, **cached(batch), substructures=torch.from_numpy(counts))
 
 
 def _codes(rows: np.ndarray) -> np.ndarray:

@@ -80,7 +80,7 @@ def derived(
     if senders.device.type == "cpu" or torch.compiler.is_compiling():
         return Edges(senders, receivers, num_senders, num_receivers)
     fields = {"senders": senders, "receivers": receivers, "num_senders": num_senders, "num_receivers": num_receivers}
-    return unchecked(object.__new__(Edges), **fields, _plan=None)
+    return unchecked(object.__new__(Edges), **fields)
 
 
 def looped(edges: Edges) -> Edges:

@@ -153,14 +153,27 @@ def _require_two_axes(adjacency: Any) -> None:
         raise ShapeError(f"from_adjacency: adjacency must have the axes (query, key), not shape {shape}.")
 
 
-def unchecked(neighborhood: Any, **changed: Any) -> Any:
-    """A copy with other tensors that is not checked again, which would wait for the device they are on."""
+def unchecked(record: Any, **changed: Any) -> Any:
+    """A copy with other tensors that is not checked again, which would wait for the device they are on.
+
+    What was derived from the fields and cached, which is every attribute whose name begins with an underscore, is not
+    copied: it may not belong to the changed fields. A caller that knows that it does passes it along.
+    """
     if torch.compiler.is_compiling():  # torch 2.11 traces neither `copy` nor `vars`
-        changed_copy = object.__new__(type(neighborhood))
-        for field in fields(neighborhood):
+        changed_copy = object.__new__(type(record))
+        for field in fields(record):
             name = field.name
-            object.__setattr__(changed_copy, name, changed[name] if name in changed else getattr(neighborhood, name))
+            unchanged = field.default if name.startswith("_") else getattr(record, name)
+            object.__setattr__(changed_copy, name, changed.get(name, unchanged))
         return changed_copy
-    changed_copy = copy(neighborhood)
-    vars(changed_copy).update(changed)
+    changed_copy = copy(record)
+    attributes = vars(changed_copy)
+    for name in cached(record):
+        del attributes[name]  # a field then has the default that stands in its class
+    attributes.update(changed)
     return changed_copy
+
+
+def cached(record: Any) -> dict[str, Any]:
+    """What was derived from the fields of a record and cached, by the name of the attribute."""
+    return {name: value for name, value in vars(record).items() if name.startswith("_")}

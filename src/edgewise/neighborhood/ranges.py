@@ -10,7 +10,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, whole
-from edgewise.neighborhood.index import copied, integers, unchecked
+from edgewise.neighborhood.index import copied, unchecked
 from edgewise.neighborhood.pairs import Frame, Ranges
 
 Align = Literal["end", "start"]
@@ -107,7 +107,7 @@ class Lengths(Ranges):
         for name in ("key_lengths", "query_lengths"):
             value = getattr(self, name)
             if value is not None:
-                lengths = integers("Lengths", name, value)
+                lengths = copied("Lengths", name, value)
                 if can_be_read(lengths) and lengths.numel() > 0 and (least := int(lengths.min())) < 0:
                     raise ShapeError(f"Lengths: {name} must not be negative; found {least}.")
                 object.__setattr__(self, name, lengths)

@@ -6,7 +6,9 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from edgewise.neighborhood.index import sent
+from edgewise.errors import ShapeError
+from edgewise.neighborhood.checks import whole
+from edgewise.neighborhood.index import copied, sent, unchecked
 from edgewise.neighborhood.plan import Plan
 
 
@@ -15,6 +17,11 @@ class EdgeRows:
     """The row of a table that holds what an edge carries: molecules have few types of bonds.
 
     A kernel then reads a table that stays in the first cache, and a layer projects few rows instead of one an edge.
+
+    Rows are copied: a tensor or array that is changed afterwards changes no edge.
+
+    Raises:
+        ShapeError: rows are no whole numbers in 0 … num_rows - 1, or have more than one axis.
     """
 
     rows: Int64[Tensor, " edge"]
@@ -22,6 +29,22 @@ class EdgeRows:
     num_rows: int
     """How many rows the table has."""
     _placed: tuple[Plan, list[Tensor]] | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", copied("EdgeRows", "rows", self.rows))
+        object.__setattr__(self, "num_rows", whole("EdgeRows", "num_rows", self.num_rows))
+        if self.rows.dim() != 1:
+            raise ShapeError(f"EdgeRows: rows must have the one axis 'edge', not shape {tuple(self.rows.shape)}.")
+        if torch.compiler.is_compiling():  # a check that reads values cannot be traced
+            return
+        if self.num_rows < 0:
+            raise ShapeError(f"EdgeRows: num_rows must not be negative, not {self.num_rows}.")
+        if self.rows.numel():
+            low, high = map(int, self.rows.aminmax())
+            if low < 0 or high >= self.num_rows:
+                raise ShapeError(
+                    f"EdgeRows: rows must lie in 0 … {self.num_rows - 1}; found {low if low < 0 else high}."
+                )
 
     def placed(self, plan: Plan) -> list[Tensor]:
         """The rows in the order in which kernels walk the edges: by receiver, by sender; made once for a plan."""
@@ -39,4 +62,4 @@ class EdgeRows:
     def to(self, device: torch.device | str) -> "EdgeRows":
         """The same rows on `device`."""
         moved = sent(self.rows, device)
-        return self if moved is self.rows else EdgeRows(moved, self.num_rows)
+        return self if moved is self.rows else unchecked(self, rows=moved)

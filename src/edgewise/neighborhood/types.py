@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, ShapeError
-from edgewise.neighborhood.index import integers, unchecked
+from edgewise.neighborhood.index import copied, unchecked
 from edgewise.neighborhood.pairs import Edges
 
 Made = TypeVar("Made", bound="Types | Relations")
@@ -38,7 +38,7 @@ class Types:
     _ranks: Tensor | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        of_row = integers("Types", "of_row", self.of_row)
+        of_row = copied("Types", "of_row", self.of_row)
         if of_row.dim() != 1:
             raise ShapeError(f"Types: of_row must have the one axis 'row', not shape {tuple(of_row.shape)}.")
         _check(f"Types: of_row must lie in 0 … {self.num_types - 1}", of_row, self.num_types)
@@ -119,7 +119,7 @@ class Relations:
     """How many edges of its relation the receiver of each edge has, this one among them."""
 
     def __post_init__(self) -> None:
-        edges, relation = self.edges, integers("Relations", "relation", self.relation)
+        edges, relation = self.edges, copied("Relations", "relation", self.relation)
         if relation.shape != edges.senders.shape:
             raise ShapeError(
                 f"Relations: relation is {tuple(relation.shape)}, but there are {edges.num_edges} edges; give one each."

@@ -53,7 +53,7 @@ class Sample(Record):
         n_id, e_id = torch.from_numpy(nodes), torch.from_numpy(edges)
         ends = {"senders": torch.from_numpy(senders), "receivers": torch.from_numpy(receivers)}
         # Made of numbers that are right: they are neither copied nor checked.
-        among = unchecked(graph.edges, **ends, num_senders=len(nodes), num_receivers=len(nodes), _plan=None)
+        among = unchecked(graph.edges, **ends, num_senders=len(nodes), num_receivers=len(nodes))
         part = graph.select(n_id, e_id, among, graph.graph_features if graph.num_graphs == 1 else None)
         of_node = None if trees is None else torch.from_numpy(trees)
         return cls(part, n_id, e_id, torch.from_numpy(seeds), nodes_per_hop, edges_per_hop, of_node)
@@ -70,5 +70,5 @@ class Sample(Record):
         for hop, count in enumerate(accumulate(self.edges_per_hop)):
             ends = {"senders": edges.senders[:count], "receivers": edges.receivers[:count]}
             sizes = {"num_senders": nodes[hop + 1], "num_receivers": nodes[hop]}
-            found.append(unchecked(edges, **ends, **sizes, _plan=None))
+            found.append(unchecked(edges, **ends, **sizes))
         return found[::-1]

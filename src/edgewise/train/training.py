@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.errors import EdgewiseError
-from edgewise.neighborhood.index import unchecked
+from edgewise.neighborhood.index import cached, unchecked
 from edgewise.progress import Stage, stage
 from edgewise.records import NodeBatch
 from edgewise.train.checkpoint import (
@@ -353,7 +353,7 @@ class Training:
 
 def doubled(record: Any) -> Any:
     """A copy of a batch in double precision; of a graph that it holds, too."""
-    moved: dict[str, Any] = {}
+    moved: dict[str, Any] = cached(record)  # which holds places of nodes and edges
     for name, value in vars(record).items():
         if isinstance(value, Tensor) and value.is_floating_point():
             moved[name] = value.double()
