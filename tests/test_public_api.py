@@ -1,8 +1,12 @@
 """What users hold in their hands: names, signatures, docstrings. A change here is a change for them."""
 
+import ast
 import inspect
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,7 @@ from edgewise import layers
 from edgewise.layers import MultiHeadAttention
 from edgewise.tasks.registry import own_names, settings_of
 
+ROOT = Path(__file__).parent.parent
 NAMES = [
     "Additive",
     "Bilinear",
@@ -238,3 +243,28 @@ def test_without_the_extras_a_star_brings_the_operator():
     done = subprocess.run([sys.executable, "-c", MINIMAL], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("rdkit is not installed: pip install")
+
+
+def test_every_public_name_is_exported_as_strict_type_checkers_want_it():
+    """PEP 484: `from m import X as X` exports X; without `as` a strict checker says that it is not exported."""
+    exported = set()
+    for path in ("src/edgewise/__init__.py", "src/edgewise/estimators/__init__.py"):
+        (block,) = (node for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.If))
+        for statement in block.body:
+            assert isinstance(statement, ast.ImportFrom)
+            exported |= {alias.asname for alias in statement.names if alias.name == alias.asname}
+    assert set(edgewise.__all__) - {"__version__"} <= exported
+
+
+@pytest.mark.nightly
+def test_a_strict_type_checker_accepts_the_code_of_the_readme(tmp_path):
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code
+    (tmp_path / "readme.py").write_text("\n".join(code))
+    environment = os.environ | {"MYPYPATH": str(ROOT / "src"), "MYPY_CACHE_DIR": str(tmp_path / "cache")}
+    words = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--follow-imports=silent"]
+    run = subprocess.run(
+        [*words, "--disable-error-code=name-defined", "readme.py"], cwd=tmp_path, env=environment, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout

@@ -11,25 +11,52 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from edgewise.attend import aggregate, attend, attention_weights, why
-    from edgewise.errors import (
-        DataError,
-        EdgewiseError,
-        MissingExtraError,
-        RunFolderError,
-        SettingError,
-        ShapeError,
-        UnsupportedError,
-        WriteError,
-    )
+if TYPE_CHECKING:  # `X as X` is what a strict type checker takes for an export
+    from edgewise.attend import aggregate as aggregate
+    from edgewise.attend import attend as attend
+    from edgewise.attend import attention_weights as attention_weights
+    from edgewise.attend import why as why
+    from edgewise.errors import DataError as DataError
+    from edgewise.errors import EdgewiseError as EdgewiseError
+    from edgewise.errors import MissingExtraError as MissingExtraError
+    from edgewise.errors import RunFolderError as RunFolderError
+    from edgewise.errors import SettingError as SettingError
+    from edgewise.errors import ShapeError as ShapeError
+    from edgewise.errors import UnsupportedError as UnsupportedError
+    from edgewise.errors import WriteError as WriteError
     from edgewise.estimators import *  # noqa: F403
-    from edgewise.graph import Graph, Weights
-    from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
-    from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
-    from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
-    from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
-    from edgewise.trace import Trace, WeightedGraph
+    from edgewise.graph import Graph as Graph
+    from edgewise.graph import Weights as Weights
+    from edgewise.layers import MeanConvolution as MeanConvolution
+    from edgewise.layers import MultiHeadAttention as MultiHeadAttention
+    from edgewise.layers import Readout as Readout
+    from edgewise.layers import ResidualBlock as ResidualBlock
+    from edgewise.layers import SymmetricConvolution as SymmetricConvolution
+    from edgewise.neighborhood import Causal as Causal
+    from edgewise.neighborhood import Edges as Edges
+    from edgewise.neighborhood import Full as Full
+    from edgewise.neighborhood import Lengths as Lengths
+    from edgewise.neighborhood import Mask as Mask
+    from edgewise.neighborhood import Segments as Segments
+    from edgewise.neighborhood import Window as Window
+    from edgewise.normalize import Entmax15 as Entmax15
+    from edgewise.normalize import Hardmax as Hardmax
+    from edgewise.normalize import Identity as Identity
+    from edgewise.normalize import Mean as Mean
+    from edgewise.normalize import Sigmoid as Sigmoid
+    from edgewise.normalize import Softmax as Softmax
+    from edgewise.normalize import Sparsemax as Sparsemax
+    from edgewise.score import GAT as GAT
+    from edgewise.score import Additive as Additive
+    from edgewise.score import Bilinear as Bilinear
+    from edgewise.score import Constant as Constant
+    from edgewise.score import Cosine as Cosine
+    from edgewise.score import Distance as Distance
+    from edgewise.score import Dot as Dot
+    from edgewise.score import GATv2 as GATv2
+    from edgewise.score import ScaledDot as ScaledDot
+    from edgewise.trace import Trace as Trace
+    from edgewise.trace import WeightedGraph as WeightedGraph
 
 __version__ = "0.1.0"
 

@@ -1,8 +1,9 @@
 """What a neighborhood is: a set of (query, key) pairs; as a list, and their `&` and `|`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Int64
@@ -187,6 +188,16 @@ class Edges(Neighborhood):
     """How many queries there are."""
     _plan: Plan | None = field(default=None, init=False, repr=False)
     _reverse: Tensor | None = field(default=None, init=False, repr=False)
+
+    if TYPE_CHECKING:  # what a field is made of may be a list; what it holds is a tensor
+
+        def __init__(
+            self,
+            senders: Tensor | Sequence[int],
+            receivers: Tensor | Sequence[int],
+            num_senders: int,
+            num_receivers: int,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name in ("senders", "receivers"):

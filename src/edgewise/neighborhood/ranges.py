@@ -1,8 +1,8 @@
 """Neighborhoods in which the neighbors of each query are one contiguous run of keys."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Int64
@@ -103,6 +103,12 @@ class Lengths(Ranges):
     query_lengths: Int64[Tensor, " *query_batch"] | None = None
     """True queries of each member; all of them where absent."""
 
+    if TYPE_CHECKING:  # lists are taken, too
+
+        def __init__(
+            self, key_lengths: Tensor | Sequence[int], query_lengths: Tensor | Sequence[int] | None = None
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         for name in ("key_lengths", "query_lengths"):
             value = getattr(self, name)
@@ -168,6 +174,12 @@ class Segments(Ranges):
     """Known without another look; None where the segments were made while a graph was traced."""
     key_bounds: Bounds | None = field(default=None, init=False, repr=False)
     """The same for keys."""
+
+    if TYPE_CHECKING:  # lists are taken, too
+
+        def __init__(
+            self, query_offsets: Tensor | Sequence[int], key_offsets: Tensor | Sequence[int] | None = None
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if self.key_offsets is self.query_offsets:
