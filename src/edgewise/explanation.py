@@ -123,10 +123,10 @@ class Removal:
     """The prediction at each step of taking away."""
     insertion: Float[np.ndarray, " step"]
     """The prediction at each step of putting back."""
-    deletion_area: float
-    """The area under the first curve, scaled so that it begins at 1 and ends at 0; small is faithful."""
-    insertion_area: float
-    """The area under the second, scaled so that it begins at 0 and ends at 1; large is faithful."""
+    area: float
+    """How much farther the prediction moves, on average, when the most important units are taken away first than when
+    the least important are: in probability, or in standard deviations of the training targets. 0 is chance, large is
+    faithful."""
 
 
 @dataclass(frozen=True, eq=False)

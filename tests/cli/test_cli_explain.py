@@ -34,14 +34,12 @@ def test_a_molecule_becomes_a_page(trained, edgewise, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
     assert "http://" not in page.replace("http://www.w3.org", "")
-    first, agreement, deletion, insertion, *_, last = out.splitlines()
+    first, agreement, area, *_, last = out.splitlines()
     assert first.startswith("CCO: y ")
     assert agreement.startswith("  agreement with occlusion in y (1 is the same order): ")
     assert "attention" in agreement
-    assert deletion.startswith("  area under deletion (small is faithful): ")
-    assert "occlusion" in deletion
-    assert insertion.startswith("  area under insertion (large is faithful): ")
-    assert "random" in insertion
+    assert area.startswith("  area between the most and the least important removed first (0 is chance): ")
+    assert "occlusion" in area and "random" in area
     assert last == f"1 explanation: {tmp_path / 'report.html'}"
 
 
@@ -172,7 +170,7 @@ def test_no_run_is_no_run(edgewise, tmp_path):
 
 def test_the_lines_say_what_is_not_known():
     nan = float("nan")
-    removal = Removal("attention", *[[0.0, 1.0]] * 3, deletion_area=0.25, insertion_area=nan)
+    removal = Removal("attention", *[[0.0, 1.0]] * 3, area=0.25)
     found = Explanation(
         kind="text",
         title="two\nlines",
@@ -189,7 +187,6 @@ def test_the_lines_say_what_is_not_known():
     assert lines_of(found) == [
         "two lines: mood is good (0.7500); y 3",
         "  agreement with occlusion in mood = good (1 is the same order): attention -0.5000, rollout -",
-        "  area under deletion (small is faithful): attention 0.2500",
-        "  area under insertion (large is faithful): attention -",
+        "  area between the most and the least important removed first (0 is chance): attention 0.2500",
         "  it was cut",
     ]

@@ -169,10 +169,13 @@ def test_faithfulness_by_hand():
     assert good.shares.tolist() == [0, 0.25, 0.5, 0.75, 1]
     assert good.deletion.tolist() == [15, 11, 9, 8, 7]
     assert good.insertion.tolist() == [7, 11, 13, 14, 15]
-    assert (good.deletion_area, good.insertion_area) == pytest.approx((0.34375, 0.65625))
+    # 0 4 6 7 8 away with the most important first, 0 1 2 4 8 with the least important: 5.25 less 2.75.
+    assert good.area == pytest.approx(2.5)
     assert bad.deletion.tolist() == [15, 14, 13, 11, 7]
-    assert (bad.deletion_area, bad.insertion_area) == pytest.approx((0.65625, 0.34375))
-    assert good.deletion_area <= random.deletion_area <= bad.deletion_area
+    assert bad.area == pytest.approx(-2.5)
+    assert good.area >= random.area >= bad.area
+    halved = faithfulness(linear(weights), [attribution(weights)], 4, scale=2.0)
+    assert halved.removals[0].area == pytest.approx(1.25)
     # Sizes 3, 0, 4, 1 against 1, 4, 1, 2: ranks 3, 1, 4, 2 and 1.5, 4, 1.5, 3.
     assert found.agreement == {"bad": pytest.approx(-4.5 / math.sqrt(5 * 4.5))}
 
@@ -191,19 +194,35 @@ def test_steps_are_few_where_units_are_many_and_the_seed_decides():
     assert len(other.removals[0].shares) == 8
     assert np.array_equal(first.removals[-1].deletion, again.removals[-1].deletion)
     assert not np.array_equal(first.removals[-1].deletion[-2], other.removals[-1].deletion[-2])
-    # By chance, half of the prediction is gone with half of the units.
-    assert first.removals[-1].deletion_area == pytest.approx(0.5, abs=0.05)
-    assert first.removals[0].deletion_area < 0.4 < 0.6 < first.removals[0].insertion_area
+    # An order by chance moves the prediction from either end alike.
+    assert first.removals[-1].area == pytest.approx(0, abs=0.05 * weights.sum())
+    assert first.removals[0].area > 0.1 * weights.sum()
 
 
 def test_faithfulness_where_nothing_can_be_said():
     nothing = faithfulness(linear(np.zeros(3)), [attribution(np.ones(3), "attention")], 3)
-    assert math.isnan(nothing.removals[0].deletion_area) and math.isnan(nothing.removals[0].insertion_area)
+    assert nothing.removals[0].area == 0
     assert math.isnan(nothing.agreement["attention"])
     equal = faithfulness(linear(), [attribution(WEIGHTS), attribution(np.ones(5), "attention")], 5)
     assert math.isnan(equal.agreement["attention"])
     alone = faithfulness(linear(np.ones(1)), [attribution([1])], 1)
     assert alone.removals[0].deletion.tolist() == [8, 7]
+
+
+def test_an_area_means_the_same_where_next_to_nothing_is_left_to_explain():
+    """Descriptors may stay when all atoms are gone, so that the prediction with none is that with all."""
+
+    def predict(removed):  # the two units cancel: without both the prediction is as with both
+        return np.array([5.0 - 2 * (0 in units) + 2.001 * (1 in units) for units in removed])
+
+    found = faithfulness(predict, [attribution([1.0, 0.5])], 2, seed=3)
+    assert abs(found.removals[0].area) <= 2.001
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_a_scale_is_positive(scale):
+    with pytest.raises(SettingError, match="faithfulness: scale is"):
+        faithfulness(linear(), [attribution(WEIGHTS)], 5, scale=scale)
 
 
 def test_what_faithfulness_refuses():

@@ -47,7 +47,7 @@ def removal(method, end=0.2, speed=4.0):
     fall = np.exp(-speed * shares)
     deletion = end + (0.9 - end) * (fall - fall[-1]) / (1 - fall[-1])
     insertion = end + (0.9 - end) * (1 - (fall - fall[-1]) / (1 - fall[-1]))
-    return Removal(method, shares, deletion, insertion, float(1 / speed), float(1 - 1 / speed))
+    return Removal(method, shares, deletion, insertion, float(0.5 - 1 / speed))
 
 
 def faithfulness():

@@ -216,7 +216,7 @@ def test_the_caption_speaks_of_distances_where_there_are_some(opened):
 def test_methods_that_are_no_better_than_chance_are_named(opened, worse, said):
     explanation = text_case()
     removal = explanation.faithfulness.removals[0]
-    chance = replace(removal, method="random", deletion_area=0.5)
-    removals = (chance, *(replace(removal, method=name, deletion_area=0.6) for name in worse))
+    chance = replace(removal, method="random", area=-0.1)
+    removals = (chance, *(replace(removal, method=name, area=-0.05) for name in worse))
     page = opened(replace(explanation, faithfulness=replace(explanation.faithfulness, removals=removals)))
     assert said in page.inner_text(".verdict li >> nth=-1")

@@ -242,9 +242,8 @@ def lines_of(explanation: "Explanation") -> list[str]:
         return [*lines, "  whether the explanation can be believed was not computed"]
     agreement = ", ".join(f"{name} {_known(value)}" for name, value in found.agreement.items())
     lines.append(f"  agreement with occlusion in {explanation.explained} (1 is the same order): {agreement or 'none'}")
-    for what, better in (("deletion", "small"), ("insertion", "large")):
-        areas = ", ".join(f"{each.method} {_known(getattr(each, f'{what}_area'))}" for each in found.removals)
-        lines.append(f"  area under {what} ({better} is faithful): {areas or 'none'}")
+    areas = ", ".join(f"{each.method} {_known(each.area)}" for each in found.removals)
+    lines.append(f"  area between the most and the least important removed first (0 is chance): {areas or 'none'}")
     return [*lines, *(f"  {note}" for note in explanation.notes)]
 
 

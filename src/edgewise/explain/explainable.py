@@ -103,6 +103,11 @@ class Explainable(ABC):
         return None
 
     @property
+    def scale(self) -> float:
+        """What a change of the explained number is measured in: 1 for a probability, the spread of a target."""
+        return 1.0
+
+    @property
     def points(self) -> int:
         """Points of an integral of gradients."""
         return 32

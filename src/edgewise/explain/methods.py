@@ -260,5 +260,6 @@ def _evaluate_faithfulness(item: Explainable, attributions: Sequence[Attribution
         steps = max(STEPS[1], min(steps, item.budget // (2 * (len(attributions) + 1))))
     removable = [replace(each, values=each.values[units]) for each in attributions]
     return faithfulness(
-        lambda removed: item.predict([units[some] for some in removed]), removable, len(units), steps=steps
-    )
+        lambda removed: item.predict([units[some] for some in removed]), removable, len(units), steps=steps,
+        scale=item.scale,
+    )  # fmt: skip

@@ -77,6 +77,12 @@ class Explained:
     predictions: Sequence[TargetPrediction] = ()
     """The prediction of each target."""
 
+    @property
+    def scale(self) -> float:
+        """1 for a probability; the standard deviation of the target over the training rows."""
+        scale = self.trained.target_scale
+        return 1.0 if self.label is not None or scale is None else scale.std[self.column]
+
     @classmethod
     def of(
         cls,

@@ -77,6 +77,10 @@ class GraphItem(Explainable):
         )
 
     @property
+    def scale(self) -> float:
+        return self.explained.scale
+
+    @property
     def num_units(self) -> int:
         """Nodes of the graph."""
         return len(self.batch.features)

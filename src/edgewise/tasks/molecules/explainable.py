@@ -208,6 +208,10 @@ class MoleculeItem(Explainable):
         )
 
     @property
+    def scale(self) -> float:
+        return self.explained.scale
+
+    @property
     def num_units(self) -> int:
         """Atoms of all molecules."""
         return self.row.num_atoms

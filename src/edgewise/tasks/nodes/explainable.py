@@ -279,6 +279,10 @@ class EnsembleItem(SubgraphItem):
         self.names, self.title, self.notes = names, title, notes
         self.target, self.predictions, self.member_notes = explained.name, explained.predictions, explained.member_notes
 
+    @property
+    def scale(self) -> float:
+        return self.explained.scale
+
     def members(self) -> list[Callable[[NodeBatch], Tensor]]:
         """The number of each member."""
         return [partial(self._of_member, member) for member in self.trained.members]

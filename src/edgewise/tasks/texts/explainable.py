@@ -54,6 +54,10 @@ class TextItem(TokenExplainable):
         self.number = Explained.of(trained, self._recorded, target, label)
         self.predictions, self.explained = self.number.predictions, self.number.name
 
+    @property
+    def scale(self) -> float:
+        return self.number.scale
+
     def _recorded(self, place: int, member: Any) -> Tensor:
         layers, readout = self.traces[place]
         return member(self.batch, layers, readout_trace=readout)

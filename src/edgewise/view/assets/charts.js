@@ -257,14 +257,14 @@ function faithfulnessView(view) {
 }
 
 function faithfulnessTable(removals, agreement, colors) {
-  const head = element("tr", {}, ...["method", "deletion", "insertion", "agreement"].map((name) => element("th", { scope: "col" }, name)));
-  const rows = removals.map(({ method, deletion_area, insertion_area }) => {
+  const head = element("tr", {}, ...["method", "area", "agreement"].map((name) => element("th", { scope: "col" }, name)));
+  const rows = removals.map(({ method, area }) => {
     const swatch = svgPicture({ width: 14, height: 12, shapes: [{ kind: "line", x1: 1, x2: 13, y1: 6, y2: 6, stroke: colors.get(method), thick: 3 }] });
     swatch.setAttribute("aria-hidden", "true");
-    const cells = [deletion_area, insertion_area, method in agreement ? agreement[method] : null].map((value) => element("td", { class: "number" }, shown(value)));
+    const cells = [area, method in agreement ? agreement[method] : null].map((value) => element("td", { class: "number" }, shown(value)));
     return element("tr", { "data-method": method }, element("td", {}, swatch, ` ${method}`), ...cells);
   });
-  const note = element("p", { class: "note" }, "Area under the curves: small for deletion and large for insertion is faithful; random is what chance does. Agreement is the rank correlation with occlusion.");
+  const note = element("p", { class: "note" }, "Area: how much farther the prediction moves when the most important units are removed first than when the least important are, in probability or in standard deviations of the training targets. 0 is chance, large is faithful; random is one order drawn by chance. Agreement is the rank correlation with occlusion.");
   return element("div", {}, note, element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))));
 }
 
@@ -279,8 +279,7 @@ function faithfulnessSentences({ faithfulness: { removals, agreement } }) {
       const means = value >= AGREES ? "it orders the units much as what really changes the prediction" : value >= HALFWAY ? "it shows in part what changes the prediction" : "it does not show what changes the prediction";
       return `${method} agrees with occlusion by ${shown(value)}: ${means}.`;
     });
-  const chance = removals.find(({ method }) => method === "random");
-  const worse = removals.filter((one) => chance && one !== chance && one.deletion_area !== null && chance.deletion_area !== null && one.deletion_area >= chance.deletion_area);
+  const worse = removals.filter(({ method, area }) => method !== "random" && area !== null && area <= 0);
   if (worse.length) {
     const names = worse.map(({ method }) => method);
     const last = names.pop();
