@@ -170,15 +170,23 @@ def weights_of(normalize: Normalize, scores: Tensor, rows: Rows) -> Tensor:
     """The weights of some scores.
 
     Raises:
-        ShapeError: the normalizer returned another shape, which would be broadcast.
+        ShapeError: the normalizer returned another shape, which would be broadcast. It may add batch axes, which a
+            temperature of its own has.
     """
     weights = normalize(scores, rows)
-    if weights.shape != scores.shape:
+    if weights.shape != scores.shape and not _has_more_batch_axes(weights.shape, scores.shape):
         raise ShapeError(
             f"normalize: the weights have shape {tuple(weights.shape)}, but the scores {tuple(scores.shape)}; a "
             "normalizer returns a weight for each score."
         )
     return weights
+
+
+def _has_more_batch_axes(weights: torch.Size, scores: torch.Size) -> bool:
+    """Whether the one shape is the other with batch axes that are new, or larger than 1 where they were 1."""
+    if len(weights) < len(scores):
+        return False
+    return all(size in (1, other) for size, other in zip(reversed(scores), reversed(weights), strict=False))
 
 
 def softmax_of(scores: Tensor, rows: Rows) -> Tensor:

@@ -103,7 +103,10 @@ def check_value(field: "dataclasses.Field[Any]", value: Any) -> None:
     is_odd = field.metadata.get("even") and value % 2
     if not is_odd and all(BOUNDS[name][1](value, bound) for name, bound in bounds.items()):
         return
-    words = ["finite" if bound == math.inf else f"{BOUNDS[name][0]} {bound:g}" for name, bound in bounds.items()]
+    words = [
+        "finite" if bound == math.inf else f"{BOUNDS[name][0]} {bound if isinstance(bound, int) else f'{bound:g}'}"
+        for name, bound in bounds.items()
+    ]
     if field.metadata.get("even"):
         words.append("even")
     raise SettingError(f"{flag_of(field)} is {value}; expected {' and '.join(words)}.")

@@ -227,7 +227,7 @@ def graph_targets(folder: Path) -> list[Target]:
     files.add("arrays.npz", arrays, read_graph_file, check_arrays, change=arrays_changed)
     written = (
         b'<?xml version="1.0"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="w" for="edge" '
-        b'attr.name="w" attr.type="double"/><graph edgedefault="directed"><node id="a"/><node id="b"/>'
+        b'attr.name="weight" attr.type="double"/><graph edgedefault="directed"><node id="a"/><node id="b"/>'
         b'<edge source="a" target="b"><data key="w">0.5</data></edge></graph></graphml>'
     )
     files.add("graph.graphml", written, read_graphml, lambda *_: None)

@@ -310,7 +310,7 @@ def graphs(name: str, edges: str, of_graph: bool = False) -> Any:
 def links() -> tuple[Any, dict[str, Any]]:
     """Pairs of nodes in Python."""
     predictor = load("LinkPredictor")
-    return predictor, {"predict_proba": predictor.predict_proba([[0, 4], [1, 2], [7, 0]])}
+    return predictor, {"predict_proba": predictor.predict_proba([["n0", "n4"], ["n1", "n2"], ["n7", "n0"]])}
 
 
 def forecast() -> tuple[Any, dict[str, Any]]:

@@ -99,7 +99,8 @@ def test_attributes_by_name():
     found = from_networkx(graph, edge_attributes=["one", "both"], node_attributes=["place"], dtype=torch.float64)
     assert found.edge_features.tolist() == [[1, 1, 2], [0.5, 3, 4]]
     assert found.node_features.tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert from_networkx(graph).edge_features is None
+    with pytest.warns(UserWarning, match="are not read"):
+        assert from_networkx(graph).edge_features is None
 
 
 def test_what_networkx_cannot_say_is_refused():

@@ -155,7 +155,7 @@ def test_a_trace_holds_the_weights_of_every_layer_and_of_the_readout():
         ({"model_dim": 10, "num_heads": 4}, "--model-dim (10) must be a multiple of --num-heads (4)."),
         ({"normalize": "mean", "temperature": 2.0}, "--temperature goes with --normalize softmax, not mean."),
         ({"temperature": -1.0}, "--temperature is -1.0; expected at least 0."),
-        ({"num_layers": 0}, "--num-layers is 0; expected at least 1."),
+        ({"num_layers": 0}, "--num-layers is 0; expected at least 1 and at most 1000."),
         ({"head_dropout": 0.9}, "--head-dropout is 0.9; expected at least 0 and at most 0.5."),
     ],
 )

@@ -223,7 +223,7 @@ def test_dropout_is_for_training_only():
         ({"local_window": 3}, "--local-window goes with --local-attention"),
         ({"local_attention": "monotonic", "local_window": 0}, "--local-window is 0"),
         ({"num_layers": 0}, "--num-layers is 0"),
-        ({"model_dim": 7}, "--model-dim is 7; expected at least 1 and even"),
+        ({"model_dim": 7}, "--model-dim is 7; expected at least 1 and at most 1048576 and even"),
         ({"context": 0}, "--context is 0"),
         ({"dropout": 1.0}, "--dropout is 1.0"),
     ],

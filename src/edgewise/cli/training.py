@@ -14,6 +14,7 @@ from edgewise.tasks.registry import inferred, names, settings_of, tasks_with
 if TYPE_CHECKING:
     from edgewise.engine.workers import Workers
     from edgewise.tasks.run import Run
+    from edgewise.tasks.task import Task
     from edgewise.train.distributed import Group
     from edgewise.train.folder import RunFolder
 
@@ -127,7 +128,7 @@ def train(
     if group.share(resume and folder.is_finished):
         with group.together():
             if group.leads:
-                check_resumed(folder, name, settings)
+                chosen = check_resumed(folder, named, settings) or chosen
         if not group.leads:
             return 0
         print(f"{folder.path} is finished; there is nothing to resume.")
@@ -168,21 +169,27 @@ def train(
     return 0
 
 
-def check_resumed(folder: "RunFolder", name: str, settings: dict[str, Any]) -> None:
-    """Raise RunFolderError where the finished run in a folder is of another task, or of other settings or data."""
+def check_resumed(folder: "RunFolder", named: str | None, settings: dict[str, Any]) -> "Task | None":
+    """The task of the finished run in a folder; None where it has no configuration.
+
+    Raises:
+        RunFolderError: It is of another task than the named one, or of other settings or data.
+    """
     from edgewise.errors import RunFolderError
     from edgewise.tasks.config import check_finished
     from edgewise.tasks.registry import task_of
 
     if not folder.is_started:  # a converted checkpoint has no configuration to compare with
-        return
-    kind = task_of(folder).settings_type
-    if kind is not settings_of(name):
+        return None
+    found = task_of(folder)
+    kind = found.settings_type
+    if named is not None and kind is not settings_of(named):
         raise RunFolderError(
-            f"{folder.path} is a run of another task, an {kind.FORMAT}, but now the task is {name}; "
+            f"{folder.path} is a run of another task, an {kind.FORMAT}, but now the task is {named}; "
             "choose another folder with -o, or start again with --overwrite."
         )
     check_finished(folder, kind, settings)
+    return found
 
 
 def has_folds(job: Any) -> bool:

@@ -38,7 +38,7 @@ class EdgeEstimator(
         task = {} if job is None else {"task_type": job.columns.task_type}
         is_bare = rows.features is None
         features = NodeFeatures.of(np.zeros((rows.graph.num_nodes, 0))) if is_bare else rows.arrays()["features"]
-        return edges_from_arrays(features, rows.edges, **options, **task)
+        return edges_from_arrays(features, rows.edges, **options, **task, names=rows.names)
 
     @old_names
     def explain(

@@ -1,6 +1,7 @@
 """Graphs as estimators take them: whatever holds one becomes a `Graph` here, and its nodes are rows."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -131,6 +132,24 @@ class GraphNodes:
         senders, receivers = graph.edges.senders.cpu().numpy(), graph.edges.receivers.cpu().numpy()
         return EdgeList(senders, receivers, features, types=_edge_names(graph))
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What the nodes are called; None where they are numbered.
+
+        Raises:
+            DataError: Two names are written alike, such as 1 and "1".
+        """
+        names = self.graph.names
+        return None if names is None else written_names(names)
+
+    def number_of(self, node: Any) -> int:
+        """The place of a node: by its name in a graph with names, else by its number.
+
+        Raises:
+            DataError: No node is called so.
+        """
+        return node_number(node, self.names, self.graph.num_nodes)
+
     def taken(self, values: Any) -> Any:
         """The values of the rows, out of those of all nodes or edges."""
         return values if self.rows is None or not isinstance(values, np.ndarray) else values[self.rows]
@@ -155,7 +174,7 @@ class GraphNodes:
         assert features is not None
         if not np.isfinite(features.values if table is None else table).all():
             raise DataError("X holds NaN or an infinite number; fill it in, or leave the node out of the graph.")
-        return {"features": features, "edges": self.edges, "types": named, "blank": blank}
+        return {"features": features, "edges": self.edges, "types": named, "blank": blank, "names": self.names}
 
 
 class GraphEdges(GraphNodes):
@@ -166,6 +185,40 @@ class GraphEdges(GraphNodes):
     """
 
     unit = "edges"
+
+
+def written_names(names: Sequence[Any]) -> tuple[str, ...]:
+    """The names of nodes as text.
+
+    Raises:
+        DataError: Two are written alike.
+    """
+    written = tuple(map(str, names))
+    if len(set(written)) < len(written):
+        (name, _), *_ = Counter(written).most_common(1)
+        raise DataError(f"two nodes are both called {name} as text; give names that differ.")
+    return written
+
+
+def node_number(node: Any, names: Sequence[str] | None, num_nodes: int) -> int:
+    """The place of a node among all of a graph.
+
+    Args:
+        node: Its name, or its number where nodes have no names.
+        names: What the nodes are called as text; None where they are numbered.
+        num_nodes: How many there are.
+
+    Raises:
+        DataError: There is no such node.
+    """
+    if names is not None:
+        if (name := str(node)) in names:
+            return names.index(name)
+        listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        raise DataError(f"no node is called {node!r}; the nodes of this graph are called {listed}.")
+    if isinstance(node, bool | np.bool_) or not isinstance(node, int | np.integer) or not 0 <= node < num_nodes:
+        raise DataError(f"node {node!r} does not exist; they are 0 to {num_nodes - 1}.")
+    return int(node)
 
 
 def is_graph(held: Any) -> bool:

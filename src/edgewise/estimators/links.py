@@ -8,9 +8,10 @@ import torch
 from edgewise.data.graphs.links import Links, LinkSplits, named_splits, random_splits
 from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures
-from edgewise.errors import DataError
+from edgewise.data.tables.cell import refuse_single_text
+from edgewise.errors import DataError, SettingError
 from edgewise.estimators.estimator import Estimator
-from edgewise.estimators.graph_input import is_graph, plain_nodes, warn_of_ignored_edges
+from edgewise.estimators.graph_input import is_graph, node_number, plain_nodes, warn_of_ignored_edges
 from edgewise.estimators.params import old_names
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
@@ -92,7 +93,7 @@ class LinkPredictor(
         links.
 
         Args:
-            data: (pair, 2) nodes, counted from 0.
+            data: (pair, 2) nodes, by their names in a graph with names, else counted from 0.
             old: Another graph along whose edges messages go: a graph, or features, edges and features of edges. By
                 default that of the training, with all its links.
             options: The same by name: `X`, `edges` and `edge_features`.
@@ -101,7 +102,7 @@ class LinkPredictor(
             DataError: Pairs have another shape, or name no node or one node twice.
         """
         trained, graph = self.trained, self._graph("predict", old, options)
-        senders, receivers = pairs_of(data, len(graph or trained.graph))
+        senders, receivers = pairs_of(data, graph or trained.graph)
         found = trained.predict(senders, receivers, graph, self._device)
         return np.stack([1 - found, found], axis=1)
 
@@ -133,8 +134,8 @@ class LinkPredictor(
         target: str | None = None,
         label: Any = None,
         hops: int | None = None,
-        sender: int | None = None,
-        receiver: int | None = None,
+        sender: Any = None,
+        receiver: Any = None,
         methods: Choice = None,
         **options: Any,
     ) -> Explanation:
@@ -143,31 +144,37 @@ class LinkPredictor(
         Where the graph has the link, no message goes along it, as in training; `predict_proba` leaves it in.
 
         Args:
-            item: The pair, (sender, receiver), counted from 0; or the sender, with the receiver behind it.
+            item: The pair, (sender, receiver), as in `predict_proba`; or the sender, with the receiver behind it.
             old: Another graph, as in `predict_proba`.
             target: What is explained; there is one target.
             label: The class whose probability is explained; the predicted one by default.
             hops: How far away nodes are shown; by default as far as the model looks.
-            sender, receiver: The pair by names.
+            sender, receiver: The pair, each by itself.
             options: As in `predict_proba`.
             methods: Names of methods; see `edgewise.explain.methods`.
 
         Raises:
             DataError: There is no such node, or it is one twice.
-            SettingError: `hops` is below 1.
+            SettingError: `hops` is below 1, or a node of the pair is missing.
         """
         if np.ndim(item) == 0 and item is not None:
             sender = item
         elif item is not None:
+            if len(item) != 2:
+                raise SettingError(f"explain: item has {plural(len(item), 'node')}; expected (sender, receiver).")
             sender, receiver = item
-        if receiver is None:
+        if receiver is None and old:
             receiver, *old = old  # type: ignore[assignment]
-        assert sender is not None and receiver is not None
+        if sender is None or receiver is None:
+            missing = "sender" if sender is None else "receiver"
+            raise SettingError(f"explain: {missing} is missing; give the pair, (sender, receiver).")
         graph = self._graph("explain", old, options)
+        named = graph or self.trained.graph
+        sender, receiver = (node_number(node, names_of(named), len(named)) for node in (sender, receiver))
         return explain_link(
             self.trained,
-            int(sender),
-            int(receiver),
+            sender,
+            receiver,
             graph=graph,
             hops=hops,
             target=target,
@@ -193,6 +200,11 @@ class LinkPredictor(
         return None
 
 
+def names_of(graph: LinkGraph) -> tuple[str, ...] | None:
+    """What the nodes of a graph are called; None where they are numbered."""
+    return None if graph.names == graph.counted_names else graph.names
+
+
 def graph_of(held: Any, edges: Any, edge_features: Any, is_directed: bool) -> LinkGraph:
     """A graph from arrays; as many nodes as there are features, else as the edges know or name.
 
@@ -202,18 +214,29 @@ def graph_of(held: Any, edges: Any, edge_features: Any, is_directed: bool) -> Li
     nodes = plain_nodes("LinkPredictor", held, edges, edge_features)
     count, listed = nodes.graph.num_nodes, nodes.edges
     features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays()["features"]
-    return LinkGraph(
-        "the graph", tuple(map(str, range(count))), features, listed if is_directed else listed.both_ways(count)
-    )
+    names = nodes.names or tuple(map(str, range(count)))
+    return LinkGraph("the graph", names, features, listed if is_directed else listed.both_ways(count))
 
 
-def pairs_of(pairs: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Senders and receivers of pairs of nodes.
+def pairs_of(pairs: Any, graph: LinkGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Senders and receivers of pairs of nodes, by their names in a graph with names, else by their numbers.
 
     Raises:
         DataError: They have another shape than (pair, 2), or name no node or one node twice.
     """
+    refuse_single_text("pairs", pairs)
+    num_nodes, names = len(graph), names_of(graph)
     table = pairs.cpu().numpy() if isinstance(pairs, torch.Tensor) else np.asarray(pairs)
+    if names is not None:
+        if table.ndim != 2 or table.shape[1] != 2:
+            raise DataError(f"pairs is {table.shape}; expected (pair, 2) names of nodes.")
+        place = {name: number for number, name in enumerate(names)}
+        unknown = [(row, node) for row, pair in enumerate(table.tolist()) for node in pair if str(node) not in place]
+        for row, node in unknown[:1]:
+            node_number(node, names, num_nodes)  # which says what nodes are called
+            raise DataError(f"pair {row} is {table[row].tolist()}, but no node is called {node!r}.")
+        table = np.array([[place[str(node)] for node in pair] for pair in table.tolist()], dtype=np.int64)
+        table = table.reshape(-1, 2)
     if table.ndim != 2 or table.shape[1] != 2 or not np.issubdtype(table.dtype, np.integer):
         raise DataError(f"pairs is {table.dtype} {table.shape}; expected whole numbers (pair, 2).")
     senders, receivers = table.T.astype(np.int64)

@@ -68,7 +68,7 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"dat
         *old: Any,
         target: str | None = None,
         label: Any = None,
-        node: int | None = None,
+        node: Any = None,
         hops: int | None = None,
         methods: Choice = None,
         **options: Any,
@@ -80,7 +80,7 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"dat
             old: The target and the label.
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
-            node: The number of the node.
+            node: The number of the node, or its name in a graph with names.
             hops: How far away nodes are shown; by default as far as the model looks.
             options: The parts of a graph, as in `predict`.
             methods: Names of methods; see `edgewise.explain.methods`.

@@ -46,19 +46,21 @@ class OneGraph(
         rows = self.rows_of(data, options)
         return list(rows.taken(np.asarray(super().status_of(rows), dtype=object)))
 
-    def row_of(self, item: Any, row: int | None, name: str, options: Mapping[str, Any]) -> tuple[GraphNodes, int]:
+    def row_of(self, item: Any, row: Any, name: str, options: Mapping[str, Any]) -> tuple[GraphNodes, int]:
         """The graph of an item, and the number of the row that is explained.
 
         Args:
             item: one row; or a graph, with `row`.
-            row: its number.
+            row: its number; a node of a graph with names by its name.
             name: what the argument is called.
             options: the parts of a graph.
         """
         rows = self.rows_of(item, options)
         if row is None and (rows.rows is None or len(rows) != 1):
             raise SettingError(f"explain: {name} is missing; say which row is explained: {name}=0.")
-        return rows, int(rows.rows[0]) if row is None else row  # type: ignore[index]
+        if row is None:
+            return rows, int(rows.rows[0])  # type: ignore[index]
+        return rows, rows.number_of(row) if rows.unit == "nodes" else row
 
     def _fit(self, data: Any, cells: Any, task_type: str, **options: Any) -> Any:
         rows = self.rows_of(data, {name: options.pop(name) for name in GRAPH_OPTIONS if name in options})

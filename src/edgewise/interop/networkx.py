@@ -1,6 +1,8 @@
 """Graphs to and from networkx."""
 
 import json
+import re
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -36,6 +38,8 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("networkx", "graphs") from error
 
 PARTS = ("train", "val", "test")
+NUMBERED = f"({NODE}|{PLACE}|{EDGE})_[0-9]+"
+"""What the columns of features are called where there are several."""
 FORM = "edgewise"
 """The attribute of a graph in which `to_networkx` stores what numbers of Python lack: widths, dtypes, types."""
 Rows = Sequence[tuple[str, Mapping[str, Any]]]
@@ -124,6 +128,8 @@ def from_networkx(
     node_types = _types(nodes, node_type, form.get("node_types"), types_of)
     edge_types = _types(rows, edge_type, form.get("edge_types"), partial(relations_of, node_types, edges))
     known = form.get("graph_features")
+    if not form and node_attributes is None and edge_attributes is None:
+        _warn_of_unread(nodes, rows, {NODE, PLACE, EDGE, TYPE, node_type, edge_type})
     return Graph(
         _read(nodes, NODE, node_attributes, node_types, form, dtype),
         edges,
@@ -178,6 +184,19 @@ def _read(
         there = dict.fromkeys(key for _, own in rows for key in own)
         attributes = own_names("from_networkx", prefix, there, f"{'edge' if prefix == EDGE else 'node'}_attributes")
     return numbers_of("from_networkx", rows, attributes, dtype) if attributes else None
+
+
+def _warn_of_unread(nodes: Rows, edges: Rows, read: set[str | None]) -> None:
+    """Warn of attributes that become no part of the graph, each once."""
+    for what, rows in (("node", nodes), ("edge", edges)):
+        names = dict.fromkeys(str(name) for _, attributes in rows for name in attributes)
+        unread = [name for name in names if name not in read and re.fullmatch(NUMBERED, name) is None]
+        if unread:
+            warnings.warn(
+                f"from_networkx: the {what} attributes {', '.join(unread)} are not read; name those that are features "
+                f"by {what}_attributes={unread}.",
+                stacklevel=4,
+            )
 
 
 def _table(rows: Rows, prefix: str, noted: Sequence[Any], dtype: torch.dtype | None) -> torch.Tensor:

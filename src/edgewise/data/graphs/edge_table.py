@@ -120,6 +120,7 @@ def edges_from_arrays(
     groups: Values | None = None,
     *,
     task_type: str = "regression",
+    names: Sequence[str] | None = None,
 ) -> EdgeTable:
     """The edges of a graph from arrays, with the checks of a file.
 
@@ -130,6 +131,7 @@ def edges_from_arrays(
         weights: `(edge,)` numbers, zero or more.
         groups: `(edge,)` labels.
         task_type: as in `Columns`.
+        names: what the nodes are called; their numbers where None.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
@@ -140,8 +142,8 @@ def edges_from_arrays(
     columns = Columns(node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, **others)
     has_targets = targets is not None
     found = judged(cells, columns, Problems(), None, strict=True, need_targets=has_targets, may_lack_targets=True)
-    names = tuple(map(str, range(features.shape[0])))
-    return _table(found, names, features, edges, np.arange(len(edges)), {})
+    called = tuple(map(str, range(features.shape[0]) if names is None else names))
+    return _table(found, called, features, edges, np.arange(len(edges)), {})
 
 
 def _table(

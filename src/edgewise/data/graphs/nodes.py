@@ -146,6 +146,7 @@ def nodes_from_arrays(
     types: RowLabels | None = None,
     blank: Bool[np.ndarray, " node feature"] | None = None,
     known: TypeNames | None = None,
+    names: Sequence[str] | None = None,
 ) -> NodeTable:
     """A graph from arrays, with the checks of a file; its edges are taken as they are.
 
@@ -158,6 +159,7 @@ def nodes_from_arrays(
         task_type, known: as in `Columns` and `Reading`.
         types: of the nodes; those of edges stand in `edges`.
         blank: where the node's type does not have a feature.
+        names: what the nodes are called; their numbers where None.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
@@ -177,7 +179,8 @@ def nodes_from_arrays(
     found = None
     if types is not None or edges.types is not None or known is not None:
         found = NodeTypes.of(types, len(numbers), "the graph", known).of_array("X", blank, features.shape[1])
-    graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems(), found)
+    called = tuple(map(str, numbers if names is None else names))
+    graph = _Graph(cells, columns, called, features, edges, Problems(), found)
     return _interpret(graph, True, Reading(strict=True, need_targets=targets is not None))
 
 
