@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from edgewise import DataError, Trace, UnsupportedError
+from edgewise.data.texts.table import texts_from_arrays
+from edgewise.data.texts.tags import chunks_of
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.interop.attentions import attentions
 from edgewise.interop.bert import checkpoint_of, model_of, settings_of
@@ -307,3 +309,34 @@ def test_a_model_of_ours_is_read_by_their_library(tmp_path):
         torch.testing.assert_close(trained.model(TextBatch(given["input_ids"])), expected, rtol=1e-4, atol=1e-5)
     again = from_checkpoint(tmp_path / "theirs")
     assert again.tokenizer.kind == "words"
+
+
+def test_vectors_of_texts_and_chunks_of_sentences_have_the_tokens_around_them(theirs, tmp_path):
+    theirs.save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join([*PIECES, *(f"w{place}" for place in range(50 - len(PIECES)))]))
+    trained, read = from_checkpoint(tmp_path), transformers.BertTokenizerFast(str(tmp_path / "vocab.txt"))
+    texts = ["the cats sat", "unable"]
+    vectors = trained.fingerprint(texts_from_arrays(texts))
+    for text, vector in zip(texts, vectors):
+        given = read(text, return_tensors="pt")
+        with torch.no_grad():
+            expected = theirs.bert(**given).last_hidden_state[0].mean(0)
+        torch.testing.assert_close(torch.from_numpy(vector), expected, atol=1e-5, rtol=1e-5)
+
+    words = ["the", "cats", "unable", "sat"]
+    (chunk,) = chunks_of(words, trained.tokenizer, 24)
+    given = read(words, is_split_into_words=True)
+    assert chunk.numbers.tolist() == given["input_ids"]
+    assert chunk.firsts.tolist() == [given.word_ids().index(word) for word in range(4)]
+    assert (chunk.starts == chunk.stops).nonzero()[0].tolist() == [0, len(chunk.numbers) - 1]
+    for piece in chunks_of(words * 5, trained.tokenizer, 10):
+        assert len(piece.numbers) <= 10
+        assert [piece.numbers[0], piece.numbers[-1]] == [read.cls_token_id, read.sep_token_id]
+
+    # A text that is longer than the model reads at once is read in pieces, each with the tokens around it.
+    ids = read("the cat " * 30, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        pieces = [torch.tensor([[2, *ids[start : start + 22], 3]]) for start in range(0, len(ids), 22)]
+        expected = torch.cat([theirs.bert(piece).last_hidden_state[0] for piece in pieces]).mean(0)
+    (vector,) = trained.fingerprint(texts_from_arrays(["the cat " * 30]))
+    torch.testing.assert_close(torch.from_numpy(vector), expected, atol=1e-5, rtol=1e-5)

@@ -1,6 +1,7 @@
 """The base of estimators over rows of a table, a classifier and a regressor of them."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -72,8 +73,10 @@ class TableEstimator(Estimator):
 
     def predictions(self, data: Any, coverage: float | None = None, **options: Any) -> list[Prediction]:
         """The prediction of each target."""
-        trained = self.trained
-        found: list[Prediction] = trained.predict(self._table(data, **options), coverage=coverage, device=self._device)
+        trained, table = self.trained, self._table(data, **options)
+        if (count := getattr(self.task, "tally", None)) is not None:
+            warn_of("predict", count(trained, table).notes(trained.max_tokens))
+        found: list[Prediction] = trained.predict(table, coverage=coverage, device=self._device)
         return found
 
     def status_of(self, data: Any, **options: Any) -> Sequence[str]:
@@ -184,6 +187,7 @@ class TableEstimator(Estimator):
             splits = replace(splits, calibration=job.calibration or kind)
         self._check_job(job, table)
         prepared = self.task.prepared(job, table, splits)
+        warn_of("fit", self.task.warnings(prepared))
         fit(self.task, prepared)
         self.trained_, self.metrics_ = prepared.fitted, {}
         self._name_classes()
@@ -305,6 +309,12 @@ class TableRegressor(RegressorMixin, TableEstimator):
         options = self._named("score", old, {**options, "sample_weight": sample_weight})
         weight = options.pop("sample_weight", None)
         return r2(self._targets(data, y), self.predict(data, **options), self.status_of(data, **options), weight)
+
+
+def warn_of(method: str, notes: Sequence[str]) -> None:
+    """Warn of what the command line says in the same place, each once."""
+    for note in notes:
+        warnings.warn(f"{method}: {note.removeprefix('warning: ')}.", stacklevel=4)
 
 
 def _check_weights(weights: np.ndarray, num_rows: int) -> None:

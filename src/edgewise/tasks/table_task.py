@@ -292,9 +292,13 @@ class TableTask(Task):
             lines.append(f"  the report shows {MAX_ROWS:,} of the test rows, evenly chosen")
         if prepared.settings.baselines and len(splits.train) > MAX_FITTED:
             lines.append(f"  baselines are fitted to {MAX_FITTED:,} of the training rows, evenly chosen")
-        constant = constant_targets(prepared.data.columns.target_columns, prepared.data.targets[splits.train])
-        notes = (*prepared.data.notes, *constant, *self.notes(prepared), *prepared.decisions)
+        notes = (*prepared.data.notes, *self.warnings(prepared), *self.notes(prepared), *prepared.decisions)
         return [*lines, *(f"  {note}" for note in notes)]
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """What speaks against the model before it is trained, a line each; Python warns of it, too."""
+        data, train = prepared.data, prepared.splits.train
+        return constant_targets(data.columns.target_columns, data.targets[train])
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")

@@ -314,7 +314,8 @@ def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
     """A sentence in chunks of at most `context` tokens, cut before words.
 
     The words are joined by spaces and encoded together; the first token that overlaps a word stands for it. Of a word
-    that is longer than `context` the model reads that many tokens.
+    that is longer than `context` the model reads that many tokens. Tokens that stand around a text, BERT's [CLS] and
+    [SEP], stand around each chunk, and count.
     """
     tokens = tokenizer.encode(" ".join(words))
     lengths = np.array([len(word) for word in words], dtype=np.int64)
@@ -327,10 +328,14 @@ def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
     places = np.flatnonzero(has_token)
     firsts = firsts[places]
     found = []
-    for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), context):
+    before, after = int(tokenizer.begin is not None), tokenizer.num_around - int(tokenizer.begin is not None)
+    for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), max(1, context - tokenizer.num_around)):
         inside = (firsts >= begin) & (firsts < stop)
-        sides = [side[begin:stop] for side in (tokens.numbers, tokens.starts, tokens.stops)]
-        found.append(Chunk(sides[0], firsts[inside] - begin, places[inside], *sides[1:]))
+        # What stands for no text begins where it ends.
+        ends = tokens.starts[[begin] * before], tokens.stops[[stop - 1] * after]
+        sides = [np.concatenate([ends[0], side[begin:stop], ends[1]]) for side in (tokens.starts, tokens.stops)]
+        numbers = tokenizer.around(tokens.numbers[begin:stop])
+        found.append(Chunk(numbers, firsts[inside] - begin + before, places[inside], *sides))
     return found
 
 

@@ -205,6 +205,17 @@ class Tokenizer:
         numbers = np.concatenate([np.zeros(0, np.int64), *(self.encode(text).numbers for text in texts)])
         return ALL_UNKNOWN if len(numbers) and (numbers == self.unknown).all() else OK
 
+    @property
+    def num_around(self) -> int:
+        """Tokens that stand around each text: a beginning and an end where the vocabulary has a beginning (BERT)."""
+        return 0 if self.begin is None else 1 + (self.end is not None)
+
+    def around(self, numbers: np.ndarray) -> Int64[np.ndarray, " token"]:
+        """The tokens of a text with those that stand around it."""
+        if self.begin is None:
+            return numbers
+        return np.concatenate([[self.begin], numbers, [] if self.end is None else [self.end]]).astype(np.int64)
+
     def row_of(self, texts: Sequence[str], context: int) -> "RowTokens":
         """The first `context` tokens of some texts, each with its end, where the vocabulary has one."""
         found = [self.encode(text) for text in texts]

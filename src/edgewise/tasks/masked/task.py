@@ -69,7 +69,9 @@ class FittedMasked(FittedText):
     def fingerprint(self, table: TextTable, device: str = "cpu") -> np.ndarray:
         """(row, model_dim): the mean of the last vectors of all tokens of a row, those of several columns together.
 
-        A text that is longer than the model reads at once is read in pieces. NaN where a row has no token.
+        A text that is longer than the model reads at once is read in pieces. Where the vocabulary has tokens that stand
+        around a text, BERT's [CLS] and [SEP], they are read around each piece and count in the mean. NaN where a row
+        has no token.
 
         Raises:
             DataError: no row can be read.
@@ -78,7 +80,13 @@ class FittedMasked(FittedText):
         if not len(rows):
             raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
         read = zip(rows, table.contents(rows), strict=True)
-        texts = [(row, self.tokenizer.encode(text).numbers) for row, own in read for text in own]
+        length = max(1, self.model.settings.context - self.tokenizer.num_around)
+        texts = [
+            (row, self.tokenizer.around(numbers[start : start + length]))
+            for row, own in read
+            for numbers in (self.tokenizer.encode(text).numbers for text in own)
+            for start in range(0, len(numbers), length)
+        ]
         pieces = Chunks.of([numbers for _, numbers in texts], self.model.settings.context)
         row_of_token = np.repeat([row for row, _ in texts], [len(numbers) for _, numbers in texts])
         sums = torch.zeros(table.num_rows, self.model.settings.model_dim, dtype=torch.float64)

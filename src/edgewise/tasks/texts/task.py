@@ -193,15 +193,20 @@ class TextsTask(TableTask):
         return text_contents(table.row_unit, rows, keys, texts)
 
     def notes(self, prepared: Prepared) -> list[str]:
-        """The vocabulary, and how many texts are longer than the model reads."""
+        """The vocabulary."""
         fitted, settings = prepared.fitted, prepared.settings
         source = "the training rows" if settings.pretrained is None else settings.pretrained
         found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
         if fitted.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
             found.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
-        known = ("\n".join(texts) for texts in prepared.data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
-        found += script_note(known, fitted.tokenizer.kind)
-        cut = cut_note(fitted.num_cut(prepared.data), f"--context {settings.model.context}")
+        return found
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Scripts that have no words between spaces, and how many texts are longer than the model reads."""
+        fitted, data = prepared.fitted, prepared.data
+        sample = ("\n".join(texts) for texts in data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
+        cut = cut_note(fitted.num_cut(data), f"--context {prepared.settings.model.context}")
+        found = [*super().warnings(prepared), *script_note(sample, fitted.tokenizer.kind)]
         return [*found, cut] if cut else found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
