@@ -210,7 +210,7 @@ def test_a_score_of_graphs_looks_at_what_the_model_looks_at():
 def test_links_have_a_score():
     predictor = LinkPredictor()
     predictor.trained_ = link_model("gcn")
-    pairs, weights = [[0, 1], [2, 5], [3, 7]], [1.0, 2.0, 5.0]
+    pairs, weights = [["n0", "n1"], ["n2", "n5"], ["n3", "n7"]], [1.0, 2.0, 5.0]
     found = predictor.predict(pairs)
     known = found.copy()
     known[1] = not known[1]

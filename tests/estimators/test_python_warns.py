@@ -31,3 +31,13 @@ def test_nothing_is_said_where_nothing_is_wrong():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TextClassifier(**SMALL).fit(TEXTS, LABELS).predict(TEXTS)
+
+
+def test_the_scores_of_the_validation_rows_are_kept():
+    fitted = TextClassifier(**SMALL, validation_size=0.25).fit(TEXTS, LABELS)
+    scores = fitted.metrics_["validation"]["target"]
+    assert scores["num_rows"] == 4
+    assert 0 <= scores["accuracy"] <= 1
+    assert fitted.metrics_["parameters"] > 0
+    numbers = TextRegressor(**SMALL).fit(TEXTS, np.arange(16.0)).metrics_["validation"]["target"]
+    assert numbers["rmse"] > 0

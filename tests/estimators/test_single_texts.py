@@ -55,8 +55,8 @@ def test_one_text_is_not_predicted_letter_by_letter():
     with pytest.raises(DataError, match="X is one text"):
         fitted.score("great", np.array([1] * 5))
     with pytest.raises(DataError, match="y is one text"):
-        fitted.score(["great"], "1")
-    assert len(fitted.predict(["great"])) == 1
+        fitted.score(["good"], "1")
+    assert len(fitted.predict(["good"])) == 1
 
 
 def test_names_of_nodes_are_several():

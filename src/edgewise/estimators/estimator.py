@@ -69,7 +69,8 @@ class Estimator(BaseEstimator):
     feature_names_in_: np.ndarray
     """(column): the names of the columns, where `fit` got a DataFrame whose columns have names."""
     metrics_: dict[str, Any]
-    """Its scores; there after `fit` or `load`, empty where the folder has none."""
+    """Its scores on the validation rows, and where the model was trained on files on all splits; there after `fit` or
+    `load`, empty where the folder has none."""
 
     def __init_subclass__(
         cls,

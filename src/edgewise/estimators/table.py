@@ -189,7 +189,7 @@ class TableEstimator(Estimator):
         prepared = self.task.prepared(job, table, splits)
         warn_of("fit", self.task.warnings(prepared))
         fit(self.task, prepared)
-        self.trained_, self.metrics_ = prepared.fitted, {}
+        self.trained_, self.metrics_ = prepared.fitted, self.task.validation_metrics(prepared)
         self._name_classes()
         return self
 

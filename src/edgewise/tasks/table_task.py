@@ -216,6 +216,17 @@ class TableTask(Task):
             metrics["seconds"]["baselines"] = round(found.seconds, 2)
         return metrics
 
+    def validation_metrics(self, prepared: Prepared) -> dict[str, Any]:
+        """The scores of the validation rows alone, as in `evaluate`, and the size of a model."""
+        fitted, table = prepared.fitted, prepared.data
+        rows = self.scored(prepared, prepared.splits.val)
+        if "validation" in prepared.found:
+            rows, outputs = prepared.found["validation"]
+        else:
+            outputs = outputs_of(fitted.predict_rows(table, rows))
+        scores = table_of_scores(table.targets[rows], outputs, table.columns.target_columns, fitted.task_type)
+        return {"validation": scores if len(rows) else {}, "parameters": num_parameters(fitted)}
+
     def start_background(self, prepared: Prepared) -> None:
         spare = available_cores() - prepared.settings.train.threads
         if self.trees_beside and prepared.settings.baselines and spare > 0:
