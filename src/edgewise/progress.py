@@ -9,6 +9,7 @@ Without a monitor, as in a library, a stage is a counter that nobody reads.
 """
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ class Monitor(Protocol):
 
 
 _MONITOR: ContextVar[Monitor | None] = ContextVar("edgewise.progress", default=None)
+_REMARKS: ContextVar[list[str] | None] = ContextVar("edgewise.remarks", default=None)
 
 
 @contextlib.contextmanager
@@ -106,6 +108,28 @@ def note(line: str) -> None:
     """Shows a line about the data on the monitor, where there is one: readers print nothing themselves."""
     if (monitor := _MONITOR.get()) is not None:
         monitor.note(line)
+
+
+@contextlib.contextmanager
+def collected_remarks() -> Iterator[list[str]]:
+    """The remarks of readers inside, each once, for a summary that shows them."""
+    remarks: list[str] = []
+    token = _REMARKS.set(remarks)
+    try:
+        yield remarks
+    finally:
+        _REMARKS.reset(token)
+
+
+def remark(line: str) -> None:
+    """What a reader finds suspicious: a line of the summary that collects it, else of the monitor, else a warning."""
+    if (remarks := _REMARKS.get()) is not None:
+        if line not in remarks:
+            remarks.append(line)
+    elif (monitor := _MONITOR.get()) is not None:
+        monitor.note(line)
+    else:
+        warnings.warn(line.removeprefix("warning: "), stacklevel=3)
 
 
 def duration(seconds: float) -> str:

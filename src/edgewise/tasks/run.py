@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from edgewise.errors import SettingError
-from edgewise.progress import counted, stage
+from edgewise.progress import collected_remarks, counted, stage
 from edgewise.tasks.config import begin
 from edgewise.tasks.report.leakage import leakage
 from edgewise.tasks.task import Prepared, Task
@@ -71,8 +71,9 @@ class Run:
                 if group.leads:
                     claim.enter_context(folder.claimed(overwrite=overwrite, resume=resume))
                 check_logger(settings.train.logger)
-                with stage(f"reading {', '.join(map(str, settings.data))}"):
+                with stage(f"reading {', '.join(map(str, settings.data))}"), collected_remarks() as remarks:
                     prepared = task.prepare(settings)
+                prepared = replace(prepared, decisions=(*prepared.decisions, *remarks))
                 if not group.is_alone and (remedy := task.whole_graph(prepared)) is not None:
                     raise SettingError(
                         f"{group.size} processes have nothing to share out: models of {task.noun} compute the whole "

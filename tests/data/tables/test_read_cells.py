@@ -17,6 +17,7 @@ from edgewise.data.tables.read import cells_from_arrays, check_columns_exist, jo
 from edgewise.errors import DataError, SettingError
 
 CSV = "smiles,y\nCCO,1.50\nC,\n"
+_QUOTES = " Where quotes belong to the text, add --quoting none."
 
 
 def written(tmp_path, content: str | bytes, name: str = "data.csv") -> str:
@@ -136,8 +137,8 @@ def test_a_blank_line_between_the_rows_of_one_column_is_an_empty_cell(tmp_path):
             "data.csv, line 2: 2 cells, but the header has 1 column; a cell that holds ',' must stand in double "
             "quotes.",
         ),
-        ('smiles,y\nC,1\n"N,2\n', "data.csv, line 3: not a CSV file (unexpected end of data)."),
-        ('smiles,y\n"C"x,1\n', "data.csv, line 2: not a CSV file (',' expected after '\"')."),
+        ('smiles,y\nC,1\n"N,2\n', "data.csv, line 3: not a CSV file (unexpected end of data)." + _QUOTES),
+        ('smiles,y\n"C"x,1\n', "data.csv, line 2: not a CSV file (',' expected after '\"')." + _QUOTES),
         (
             "smiles,y,smiles,y,smiles\nC,1,C,2,C\n",
             "data.csv, line 1: two columns have one name: 'smiles' is column 1, 3 and 5; 'y' is column 2 and 4. "
@@ -154,7 +155,7 @@ def test_a_row_beyond_the_limit_says_where(tmp_path):
     assert read_cells(written(tmp_path, content)).frame["smiles"].str.len().tolist() == [1, 200_000, 1]
     expected = (
         'data.csv, line 3: the row that begins here has more than 100,000 bytes. Is a quote (") in it never closed? '
-        "If the row is meant to be so long, raise --max-row-bytes."
+        "Where quotes belong to the text, add --quoting none. If the row is meant to be so long, raise --max-row-bytes."
     )
     with read_limits(max_row_bytes=100_000):
         assert refused(tmp_path, content) == expected

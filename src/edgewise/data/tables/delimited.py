@@ -13,6 +13,7 @@ import numpy as np
 
 from edgewise.data.tables.decode import TextFile
 from edgewise.data.tables.options import TableFormat, current_limits
+from edgewise.data.tables.quotes import SuspectQuotes
 from edgewise.data.tables.scan import LineCursor, scan
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.plural import plural
@@ -45,6 +46,7 @@ class DelimitedFile:
     """
 
     def __init__(self, name: str, suffix: str, form: TableFormat):
+        self.form = form
         self.file = TextFile(name, "CSV", "a table", form)
         self.delimiter = form.delimiter or _DELIMITERS[suffix.removesuffix(".gz")]
         self.layout = scan(self.file, self.delimiter, current_limits())
@@ -70,12 +72,17 @@ class DelimitedFile:
         """All rows at once, which is faster than `parts`."""
         table, lines = self._columns() or joined_parts(list(self._rows()))
         num_rows = _num_filled(table)
+        quotes = SuspectQuotes(self.file.name, self.delimiter)
+        self._look_at_quotes(quotes, (table, lines))
+        quotes.say()
         return table.slice(0, num_rows), lines[:num_rows]
 
     def parts(self) -> Iterator[Part]:
         """The same rows some at a time."""
         waiting: list[Part] = []
+        quotes = SuspectQuotes(self.file.name, self.delimiter)
         for table, lines in self._parts():
+            self._look_at_quotes(quotes, (table, lines))
             # Blank lines behind the last row of a single column are no rows; a blank line before it is an empty cell.
             if not (num_rows := _num_filled(table)):
                 waiting.append((table, lines))
@@ -83,6 +90,12 @@ class DelimitedFile:
             yield from waiting
             yield table.slice(0, num_rows), lines[:num_rows]
             waiting = [(table.slice(num_rows), lines[num_rows:])]
+        quotes.say()
+
+    def _look_at_quotes(self, quotes: SuspectQuotes, part: Part) -> None:
+        """Cells without line breaks, which most files have alone, are not looked at."""
+        if self.form.has_quotes and (self.layout.has_breaks or not self.layout.is_regular):
+            quotes.look_at(*part)
 
     def _columns(self) -> Part | None:
         """All rows by pyarrow; None where it finds a row of another length, which Python's `csv` explains."""
@@ -131,7 +144,10 @@ class DelimitedFile:
                 WholeBreaks(content) if found.has_breaks else content,
                 arrow_csv.ReadOptions(column_names=names, block_size=block),
                 arrow_csv.ParseOptions(
-                    delimiter=self.delimiter, newlines_in_values=found.has_breaks, ignore_empty_lines=len(names) > 1
+                    delimiter=self.delimiter,
+                    quote_char='"' if self.form.has_quotes else False,
+                    newlines_in_values=found.has_breaks,
+                    ignore_empty_lines=len(names) > 1,
                 ),
                 # The pass before has found out that all is UTF-8.
                 arrow_csv.ConvertOptions(
@@ -158,7 +174,7 @@ class DelimitedFile:
     def _csv_rows(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
         """Each row with the line on which it begins."""
         with io.TextIOWrapper(self.file.binary(), encoding="utf-8-sig", newline="") as text:  # type: ignore[type-var]
-            yield _numbered(self.file.name, text, self.delimiter)
+            yield _numbered(self.file.name, text, self.delimiter, self.form)
 
 
 class WholeBreaks(io.RawIOBase):
@@ -216,9 +232,9 @@ def _num_filled(table: "pa.Table") -> int:
     return len(is_full) - int(is_full[::-1].argmax()) if is_full.any() else 0
 
 
-def _numbered(name: str, text: Any, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _numbered(name: str, text: Any, delimiter: str, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
     limits, line = current_limits(), 1
-    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    reader = csv.reader(text, delimiter=delimiter, quoting=form.csv_quoting, strict=True)
     while True:
         # The limit is one of the whole process: it is raised for no longer than a row.
         before = csv.field_size_limit(limits.max_row_bytes)
@@ -227,7 +243,8 @@ def _numbered(name: str, text: Any, delimiter: str) -> Iterator[tuple[int, list[
         except csv.Error as error:
             if "field limit" in str(error):
                 raise limits.row_error(name, line) from error
-            raise DataError(f"{name}, line {line}: not a CSV file ({error}).") from error
+            advice = " Where quotes belong to the text, add --quoting none." if form.has_quotes else ""
+            raise DataError(f"{name}, line {line}: not a CSV file ({error}).{advice}") from error
         finally:
             csv.field_size_limit(before)
         if cells is None:

@@ -1,13 +1,14 @@
 """How tables are written, and how large they may be; free of numpy and pandas, so that it can stand in settings."""
 
 import codecs
+import csv
 import zipfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -32,6 +33,9 @@ class TableFormat(Settings):
     delimiter: str | None = setting(None, metavar="SIGN", aliases=("sep",))
     """What separates the cells of a text table, one character; a comma in .csv and a tab in .tsv by default. `tab` and
     `\\t` are the tab."""
+    quoting: str = setting("minimal", choices=("minimal", "none"))
+    """What a double quote means in a text table: `minimal`, it may enclose a cell, which then may hold delimiters and
+    line breaks; `none`, it is a character like any other."""
     decimal: str = setting(".", metavar="SIGN")
     """What separates the fraction of a number, `.` or `,`."""
     encoding: str = setting("utf-8")
@@ -61,6 +65,16 @@ class TableFormat(Settings):
                 f"--encoding is {self.encoding!r}, which Python does not know; expected a name such as utf-8, cp1252, "
                 "latin-1 or utf-16."
             ) from error
+
+    @property
+    def has_quotes(self) -> bool:
+        """Whether double quotes may enclose cells."""
+        return self.quoting != "none"
+
+    @property
+    def csv_quoting(self) -> Literal[0, 3]:
+        """The same for Python's `csv`."""
+        return csv.QUOTE_MINIMAL if self.has_quotes else csv.QUOTE_NONE
 
     @property
     def is_utf8(self) -> bool:
@@ -104,7 +118,8 @@ class ReadLimits(Settings):
         """The error for a row that is too long."""
         return DataError(
             f"{name}, line {line}: the row that begins here has more than {self.max_row_bytes:,} bytes. Is a quote "
-            f'(") in it never closed? If the row is meant to be so long, raise {spelled("max_row_bytes")}.'
+            '(") in it never closed? Where quotes belong to the text, add --quoting none. If the row is meant to be '
+            f"so long, raise {spelled('max_row_bytes')}."
         )
 
 

@@ -7,13 +7,13 @@ judge of all other files.
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgewise.data.tables.decode import TextFile
-from edgewise.data.tables.options import ReadLimits
+from edgewise.data.tables.options import ReadLimits, TableFormat
 
 _WINDOW = 2**16
 """Bytes in which a line of a plain table ends."""
@@ -36,6 +36,8 @@ class Layout:
     """Whether a cell holds a line break."""
     has_text: bool = False
     """Whether anything but blanks stands in the file."""
+    form: TableFormat = field(default_factory=TableFormat)
+    """Whether quotes enclose cells."""
     longest_row: int = 0
     """Bytes of it, at most."""
     lines: list[np.ndarray | range] = field(default_factory=list)
@@ -78,11 +80,12 @@ def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
     Raises:
         DataError: it is no text in UTF-8, holds a zero byte, or a row or the header is larger than the limits.
     """
-    found, rest, line, waiting = Layout(), b"", 1, list[bytes]()
+    found, rest, line, waiting = Layout(form=file.form), b"", 1, list[bytes]()
+    special = [b'"', b"\r"] if file.form.has_quotes else [b"\r"]
     found.start = file.mark
     for chunk in file.chunks():
         found.has_text |= not chunk.isspace()
-        if found.header and found.is_regular and not waiting and (num_lines := _num_plain_lines(rest, chunk)):
+        if found.header and found.is_regular and not waiting and (num_lines := _num_plain_lines(rest, chunk, special)):
             found.longest_row = max(found.longest_row, 2 * _WINDOW)
             found.lines.append(range(line, line + num_lines))
             rest, line = chunk[chunk.rfind(b"\n") + 1 :], line + num_lines
@@ -151,14 +154,15 @@ def _skip_lines(name: str, piece: bytes, line: int, limits: ReadLimits) -> tuple
     return used, piece.count(b"\n", 0, used)
 
 
-def _num_plain_lines(rest: bytes, chunk: bytes) -> int:
+def _num_plain_lines(rest: bytes, chunk: bytes, special: Sequence[bytes]) -> int:
     """How many rows end in a chunk where each is a line without quotes, none blank or long; 0 where one is not so.
 
     Args:
         rest: the beginning of the first row.
         chunk: what follows it.
+        special: what may make a row of more or less than a line.
     """
-    if any(sign in part for part in (rest, chunk) for sign in (b'"', b"\r")):
+    if any(sign in part for part in (rest, chunk) for sign in special):
         return 0
     if len(rest) > _WINDOW or (not rest and chunk.startswith(b"\n")):
         return 0
@@ -188,7 +192,7 @@ def _row_ends(
     piece: bytes, signs: np.ndarray, ends: np.ndarray, is_last: bool, found: Layout, delimiter: str
 ) -> np.ndarray:
     """The line breaks that stand in no quotes; all of them where quotes stand in other places than around cells."""
-    if b'"' not in piece:
+    if not found.form.has_quotes or b'"' not in piece:
         return ends
     quotes = np.flatnonzero(signs == _QUOTE)
     edges = np.array([ord(delimiter), _NEWLINE, _RETURN, _QUOTE], dtype=np.uint8)
@@ -213,7 +217,8 @@ def _are_ends(signs: np.ndarray, starts: np.ndarray, row_ends: np.ndarray) -> np
 
 def _read_header(name: str, row: bytes, line: int, found: Layout, delimiter: str, limits: ReadLimits) -> None:
     try:
-        found.header = next(csv.reader(io.StringIO(row.decode(), newline=""), delimiter=delimiter, strict=True))
+        text, quoting = io.StringIO(row.decode(), newline=""), found.form.csv_quoting
+        found.header = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
     except csv.Error:
         found.is_regular = False
     found.header_line = line

@@ -131,9 +131,10 @@ def header_of(path: str) -> list[str]:
     if is_parquet(path):
         return list(ParquetTable(path).header)
     with io.TextIOWrapper(TextFile(path, "CSV", "a table").binary(), encoding="utf-8-sig", newline="") as lines:  # type: ignore[type-var]
-        delimiter = current_format().delimiter or (TAB if ".tsv" in path.lower() else ",")
+        form = current_format()
+        delimiter = form.delimiter or (TAB if ".tsv" in path.lower() else ",")
         try:
-            found = next(csv.reader(lines, delimiter=delimiter), [])
+            found = next(csv.reader(lines, delimiter=delimiter, quoting=form.csv_quoting), [])
         except (csv.Error, UnicodeDecodeError) as error:
             raise DataError(f"{path}, line 1: not a CSV file ({error}).") from error
     check_header(path, found, 1)
