@@ -181,11 +181,12 @@ def test_what_is_no_workbook(tmp_path, monkeypatch):
         read_cells(path)
 
 
-def test_inchi_becomes_canonical_smiles(tmp_path):
+def test_inchi_is_read_and_its_cells_stay(tmp_path):
     path = written(tmp_path, f'structure,y\n"{ETHANOL}",1\nOCC,2\n"InChI=1S/nonsense",3\n')
     table = read_table(path, Columns(smiles_columns=("structure",), target_columns=("y",)))
     assert table.graph_of_row[:, 0].tolist() == [0, 0, -1]
-    assert table.frame["structure"].tolist()[:2] == ["CCO", "OCC"]
+    assert table.frame["structure"].tolist() == [ETHANOL, "OCC", "InChI=1S/nonsense"]
+    assert [table.store.smiles[0], len(table.store)] == ["CCO", 1]
     (rejection,) = table.rejected
     assert (rejection.line, rejection.column) == (4, "structure")
     assert rejection.reason == "'InChI=1S/nonsense' is not an InChI that RDKit can read"

@@ -86,8 +86,7 @@ def read_table(
 
     Args:
         paths: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet, with the same columns.
-        columns: the role of each column. A cell of a SMILES column that begins with `InChI=` is read as an InChI; the
-            table holds its canonical SMILES.
+        columns: the role of each column. A cell of a SMILES column that begins with `InChI=` is read as an InChI.
         strict: stop at the first row that cannot be used.
         need_targets: False reads rows to predict: targets, weights, splits and groups may be absent or unreadable.
         classes: names of the classes that a trained model knows; by default those that occur.
@@ -175,8 +174,9 @@ def _interpret(
 ) -> MoleculeTable:
     """The cells as molecules and numbers; a row is usable when every cell it needs can be read."""
     problems = Problems()
-    cells = _inchi_as_smiles(cells, columns.smiles_columns, problems, limits)
-    store, graph_of_row = _read_molecules(cells, columns.smiles_columns, problems, with_descriptors, limits)
+    # The table keeps the cells as they stand in the file, for what is written of its rows.
+    smiles = _inchi_as_smiles(cells, columns.smiles_columns, problems, limits)
+    store, graph_of_row = _read_molecules(smiles, columns.smiles_columns, problems, with_descriptors, limits)
     conditions = [read_numbers(cells.frame[column], column, problems) for column in columns.descriptors_columns]
     fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
     return MoleculeTable(
