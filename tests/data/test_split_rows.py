@@ -56,7 +56,7 @@ def test_every_usable_row_is_in_exactly_one_part(kind, sizes, seed):
 @given(seed=st.integers(0, 1000))
 def test_groups_and_scaffolds_stay_whole(seed):
     by_scaffold = split_rows(TABLE, kind="scaffold", seed=seed)
-    keys = [{murcko_scaffold(SMILES[row]) for row in part} for part in parts(by_scaffold)]
+    keys = [{murcko_scaffold(SMILES[row]) or SMILES[row] for row in part} for part in parts(by_scaffold)]
     assert not (keys[0] & keys[1] or keys[0] & keys[2] or keys[1] & keys[2])
     by_group = split_rows(TABLE, kind="group", seed=seed, sizes=(0.6, 0.2, 0.2))
     keys = [{row % 12 for row in part} for part in parts(by_group)]
@@ -74,11 +74,27 @@ def test_random_parts_have_their_sizes_and_depend_on_the_seed():
 
 
 def test_large_scaffolds_train():
+    smiles = [*SMILES[:40], *("C" * n + "C1CCCCCC1" for n in range(20))]
+    table = table_from_arrays(smiles, np.arange(60.0), with_descriptors=False)
     for seed in range(5):
-        splits = split_rows(TABLE, kind="scaffold", seed=seed)
-        # The 20 rows without a ring are the largest group.
+        splits = split_rows(table, kind="scaffold", seed=seed)
+        # The 20 rows of the last ring are the largest group.
         assert set(range(40, 60)) <= set(splits.train.tolist())
         assert sizes_of(splits) == [48, 8, 4]
+
+
+def test_molecules_without_a_ring_are_no_scaffold():
+    """Half of FreeSolv has no ring: as one scaffold it was one fold of 320 rows beside folds of 57."""
+    chains = ["C" * n + end for n in range(1, 11) for end in ("O", "N", "Cl")]
+    smiles = [*chains, *chains, *SMILES[:20]]
+    table = table_from_arrays(smiles, np.arange(80.0), with_descriptors=False)
+    splits = [split_folds(table, kind="scaffold", num_folds=5, fold=fold) for fold in range(5)]
+    assert [len(each.test) for each in splits] == [16] * 5
+    for each in splits:
+        # Rows of one molecule stay together, however it is written.
+        assert not {smiles[row] for row in each.test} & {smiles[row] for row in each.learned}
+    pairs = table_from_arrays([("CC", "[Cl-]"), ("CCC", "[Cl-]"), ("CC", "[Cl-]"), ("C1CC1", "[Cl-]")], np.arange(4.0))
+    assert pairs.scaffolds(np.arange(4)) == ["CC [Cl-]", "CCC [Cl-]", "CC [Cl-]", "C1CC1 "]
 
 
 def test_scaffolds_of_pairs_count_together():
@@ -173,7 +189,7 @@ def test_sizes_are_shares(sizes, shown):
 
 
 def test_what_a_kind_needs():
-    bare = table_from_arrays(["C", "CC"], [1.0, 2.0], with_descriptors=False)
+    bare = table_from_arrays(["C1CC1", "CC1CC1"], [1.0, 2.0], with_descriptors=False)
     with pytest.raises(SettingError, match="split is 'group', but group_column is not given: name the column"):
         split_rows(bare, kind="group")
     with pytest.raises(SettingError, match="split is 'column', but splits_column is not given: name the column"):

@@ -73,7 +73,8 @@ def split_rows(
 
     Args:
         table: the rows.
-        kind: `random` rows; `scaffold`: whole Murcko scaffolds (of all components together), large ones to train;
+        kind: `random` rows; `scaffold`: whole Murcko scaffolds (of all components together), large ones to train,
+            a molecule without a ring being a scaffold of its own;
             `group`: whole groups of the group column; `column`: by the splits column; `file`: first file
             trains, last one tests, one between them validates.
         sizes: shares of train, val and test, that sum to 1 and may be zero; or of train and test alone, val then

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from edgewise.data.tables.decode import check_files_differ
 from edgewise.errors import SettingError
 from edgewise.progress import collected_remarks, counted, stage
 from edgewise.tasks.config import begin
@@ -71,6 +72,7 @@ class Run:
                 if group.leads:
                     claim.enter_context(folder.claimed(overwrite=overwrite, resume=resume))
                 check_logger(settings.train.logger)
+                check_files_differ(settings.data)
                 with stage(f"reading {', '.join(map(str, settings.data))}"), collected_remarks() as remarks:
                     prepared = task.prepare(settings)
                 prepared = replace(prepared, decisions=(*prepared.decisions, *remarks))

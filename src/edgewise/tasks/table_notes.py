@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgewise.data.split import Splits, groups_of
+from edgewise.data.tables.rows import Table
 from edgewise.plural import plural
 from edgewise.tasks.task import Prepared
 from edgewise.train.conformal import FEW_GROUPS
@@ -60,6 +61,34 @@ def calibration_notes(prepared: Prepared) -> list[str]:
 def remedy(splits: Splits) -> str:
     """How to get intervals that are calibrated on more groups, where that is possible."""
     return "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
+
+
+def labels_without_training_rows(table: Table, splits: Splits) -> list[str]:
+    """A warning for each target with labels that rows of the other splits have, and no training row.
+
+    Args:
+        table: the rows, their targets places in its classes.
+        splits: which of them train.
+    """
+    warnings = []
+    for place, name in enumerate(table.columns.target_columns):
+        if not (classes := table.classes.get(name)):
+            continue
+        counts = [
+            np.bincount(values[~np.isnan(values)].astype(np.int64), minlength=len(classes))
+            for values in (table.targets[rows, place] for rows in (splits.train, splits.val, splits.test))
+        ]
+        missing = np.flatnonzero((counts[0] == 0) & (counts[1] + counts[2] > 0)).tolist()
+        if missing:
+            shown = ", ".join(repr(classes[label]) for label in missing[:5]) + (", …" if len(missing) > 5 else "")
+            where = f"{plural(int(counts[2][missing].sum()), 'test row')}"
+            if in_val := int(counts[1][missing].sum()):
+                where = f"{plural(in_val, 'validation row')} and {where}"
+            warnings.append(
+                f"warning: {shown} of {name!r} {'stands' if len(missing) == 1 else 'stand'} in {where} and in no "
+                "training row: no model can learn to predict it"
+            )
+    return warnings
 
 
 def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:

@@ -21,7 +21,7 @@ from edgewise.tasks.chunks import predict_rows
 from edgewise.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
-from edgewise.tasks.table_notes import constant_targets, described
+from edgewise.tasks.table_notes import constant_targets, described, labels_without_training_rows
 from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
 from edgewise.tasks.trained import FittedTable, prediction_columns, show
 from edgewise.train.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
@@ -308,8 +308,9 @@ class TableTask(Task):
 
     def warnings(self, prepared: Prepared) -> list[str]:
         """What speaks against the model before it is trained, a line each; Python warns of it, too."""
-        data, train = prepared.data, prepared.splits.train
-        return constant_targets(data.columns.target_columns, data.targets[train])
+        data, splits = prepared.data, prepared.splits
+        constant = constant_targets(data.columns.target_columns, data.targets[splits.train])
+        return [*constant, *labels_without_training_rows(data, splits)]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")

@@ -65,11 +65,20 @@ class MoleculeTable(Table):
         return np.split(found.reshape(-1), np.cumsum([len(own) for own in rows[:-1]]))
 
     def scaffolds(self, rows: np.ndarray) -> list[str]:
-        """The Murcko scaffolds of the molecules of each row."""
-        columns = [self.store.scaffolds(graphs) for graphs in self.graph_of_row[rows].T]
+        """The Murcko scaffolds of the molecules of each row; where none of them has a ring, the molecules themselves.
+
+        Molecules without a ring have nothing in common for that: as one scaffold they would be half of some tables.
+        """
+        graph_of_row, canonical = self.graph_of_row[rows], self.store.canonical
+        columns = [self.store.scaffolds(graphs) for graphs in graph_of_row.T]
         # Rows of one scaffold share the text.
         joined: dict[tuple[str, ...], str] = {}
-        return [joined.setdefault(each, " ".join(each)) for each in zip(*columns, strict=True)]
+        found = [joined.setdefault(each, " ".join(each)) for each in zip(*columns, strict=True)]
+        whole: dict[tuple[int, ...], str] = {}
+        for place in [place for place, scaffold in enumerate(found) if not scaffold.strip()]:
+            graphs = tuple(graph_of_row[place].tolist())
+            found[place] = whole.setdefault(graphs, " ".join(canonical[graph] for graph in graphs))
+        return found
 
 
 def read_table(

@@ -3,7 +3,7 @@
 import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from typing import cast
@@ -37,6 +37,22 @@ def check_file(name: str, expected: str) -> Path:
     if not file.exists():
         raise DataError(f"{name}: no such file.")
     return file
+
+
+def check_files_differ(names: Sequence[str]) -> None:
+    """Raise a DataError where two names of the data are those of one file, whatever way it is written.
+
+    Rows of it would be counted twice, or train a model and judge it.
+    """
+    files = [name for name in map(str, names) if Path(name).exists()]
+    for place, name in enumerate(files):
+        for other in files[:place]:
+            if Path(name).samefile(other):
+                also = "" if name == other else f", as {other} and as {name}"
+                raise DataError(
+                    f"{name} is given twice as data{also}: the same rows would be read again, as other rows than "
+                    "those before. Give each file once; where one file is all there is, --split divides its rows."
+                )
 
 
 class TextFile:
