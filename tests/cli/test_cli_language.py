@@ -125,3 +125,31 @@ def test_the_next_token_is_explained(book, edgewise, tmp_path):
         code, out, err = edgewise("explain", run, *words, "-o", tmp_path / "no.html")
         assert (code, out) == (2, "")
         assert message in err
+
+
+def test_another_text_validates(book, edgewise, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("the dog sat on the cat. " * 10)
+    run = tmp_path / "run"
+    words = ["train", book, *SMALL, "--validation-data", other]
+    code, out, err = edgewise(*words, "-o", run)
+    assert code == 0, err
+    assert "1,530 training and 240 validation tokens" in out and f"validation: {other}" in out
+    assert json.loads((run / "metrics.json").read_text())["tokens"]["validation"] == 240
+    (run / "metrics.json").unlink()
+    (run / "model.json").unlink()
+    assert edgewise("train", "--resume", "-o", run)[0] == 0
+    (run / "metrics.json").unlink()
+    other.write_text("the dog sat on the mat. " * 10)
+    assert "other content" in edgewise("train", "--resume", "-o", run)[2]
+    assert "is given twice as data" in edgewise(*words[:-1], book, "-o", tmp_path / "b")[2]
+    err = edgewise(*words, "--split-sizes", 0.5, 0.5, "-o", tmp_path / "c")[2]
+    assert "--validation-data names another; leave one out" in err
+
+
+def test_a_table_as_one_text_is_said(edgewise, tmp_path):
+    table = tmp_path / "texts.csv"
+    table.write_text("text,label\n" + "good film,1\nbad film,0\n" * 20)
+    code, out, err = edgewise("train", "language", table, *SMALL, "-o", tmp_path / "run")
+    assert code == 0, err
+    assert f"warning: {table} is read as one text, with its first line and its separators" in out

@@ -27,7 +27,7 @@ FIELDS = {"random_state": "seed", "attention_score": "score"}
 """Parameters that are called otherwise than their setting: scikit-learn has its own word, or a method has that name."""
 OF_FILES = {
     *("data", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
-    *("metrics", "strict", "baselines", "time_column", "gaps"),
+    *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data"),
     *(each.name for kind in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat) for each in fields(kind)),
 }
 """Settings of a run over files, which an estimator over arrays does not need."""

@@ -25,6 +25,8 @@ RECIPE = TrainSettings(
 """How a language model is trained by default; its matrices are too small for many threads."""
 FINE_TUNING_RATE = 5e-5
 """The learning rate of a model that is trained further, as in Hugging Face's Trainer."""
+SPLIT_SIZES = (0.9, 0.1)
+"""Fractions of a text for training and validation."""
 STEPS_AN_EPOCH = 1000
 """Steps between two validations, about."""
 
@@ -40,7 +42,7 @@ class LanguageRunSettings(RunSettings):
     ESTIMATORS = ("LanguageModel",)
     FOREIGN: ClassVar = {
         **dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
-        **dict.fromkeys(("delimiter", "decimal", "sheet"), "a text has no columns"),
+        **dict.fromkeys(("delimiter", "decimal", "quoting", "sheet"), "a text has no columns"),
     }
     PRESETS = tuple(CONFIGURATIONS)
 
@@ -56,8 +58,10 @@ class LanguageRunSettings(RunSettings):
     """How a text is split into tokens."""
     vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))
     """Tokens of the vocabulary, at most, of words and bpe."""
-    split_sizes: tuple[float, ...] = setting((0.9, 0.1), metavar="FRACTION")
+    split_sizes: tuple[float, ...] = setting(SPLIT_SIZES, metavar="FRACTION")
     """Fractions of the text, in its order, for training and validation."""
+    validation_data: str | None = setting(None, metavar="FILE")
+    """Another text for validation; then all of the first is for training."""
     steps: int = setting(2000, at_least=1, aliases=("max-iters", "max-steps"))
     """Training steps; ignored where epochs is given."""
     pretrained: str | None = setting(None, metavar="RUN")
@@ -67,6 +71,12 @@ class LanguageRunSettings(RunSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_split_sizes(self.split_sizes, 2)
+        if self.validation_data is not None and self.split_sizes != SPLIT_SIZES:
+            raise SettingError("--split-sizes divides one text, but --validation-data names another; leave one out.")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return super().files if self.validation_data is None else (*super().files, self.validation_data)
 
     def schedule(self, num_tokens: int) -> tuple[int, int]:
         """How many epochs, and how many steps in each; the validation text is scored at the end of each epoch.

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from edgewise.data.tables.decode import check_files_differ
+from edgewise.data.tables.options import TABLES
 from edgewise.data.texts.tokenizer import Tokenizer, Tokens, read_text
 from edgewise.errors import DataError, SettingError
 from edgewise.layers.ring import places
@@ -17,6 +19,7 @@ from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.text_settings import SamplingSettings, TransformerSettings
 from edgewise.plural import plural
+from edgewise.progress import remark
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.language.settings import LanguageRunSettings
 from edgewise.tasks.scores import command, same
@@ -171,7 +174,15 @@ class LanguageTask(Task):
     labels: ClassVar = {"pairs": "pairs of tokens"}
 
     def prepare(self, settings: LanguageRunSettings) -> Prepared:
-        return self.prepared(settings, "".join(read_text(path) for path in settings.data))
+        check_files_differ(settings.files)
+        for path in settings.files:
+            if path.lower().endswith(TABLES):
+                remark(
+                    f"warning: {path} is read as one text, with its first line and its separators; the texts of a "
+                    "column are learned by edgewise train masked --text-columns"
+                )
+        validation = None if settings.validation_data is None else read_text(settings.validation_data)
+        return self.prepared(settings, "".join(read_text(path) for path in settings.data), validation)
 
     def prepared(self, settings: LanguageRunSettings, text: str, validation: str | None = None) -> Prepared:
         """The same of a text, and perhaps another for validation; the vocabulary is that of its training part.
@@ -253,6 +264,11 @@ class LanguageTask(Task):
             f"{', '.join(prepared.settings.data)}: {plural(len(prepared.data), 'character')}; "
             f"{counts['training']:,} training and {plural(counts['validation'], 'validation token')} out of a "
             f"vocabulary of {len(prepared.fitted.tokenizer):,}"
+            + (
+                ""
+                if prepared.settings.validation_data is None
+                else f"; validation: {prepared.settings.validation_data}"
+            )
         ]
         if not counts["validation"]:
             lines.append("  no validation text: the model is not evaluated")
@@ -261,7 +277,7 @@ class LanguageTask(Task):
             num_unknown = sum(int((numbers == unknown).sum()) for numbers in splits.values())
             note = coverage_note(num_unknown, sum(counts.values()))
             lines += [f"  {note}"] if note else []
-        return lines
+        return [*lines, *(f"  {decision}" for decision in prepared.decisions)]
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
         return f"validation text: {plural(metrics['tokens']['validation'], 'token')}"

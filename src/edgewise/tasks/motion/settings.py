@@ -33,7 +33,9 @@ HORIZON = 10
 class DynamicsRunSettings(RunSettings):
     """The settings of a run over trajectories."""
 
-    FOREIGN = dict.fromkeys(("delimiter", "decimal", "encoding", "sheet"), "trajectories are read from .npz files")
+    FOREIGN = dict.fromkeys(
+        ("delimiter", "decimal", "quoting", "encoding", "sheet"), "trajectories are read from .npz files"
+    )
     FORMAT = "edgewise dynamics model"
     SUMMARY = "later positions of moving bodies, or their accelerations"
     EXAMPLE = "motion motion.npz"
