@@ -48,8 +48,8 @@ def test_numbers_of_graphs(learn, rings, edgewise, paste, tmp_path):
     code, out, err = learn(*words, "--ensemble-size", 2, "--split-sizes", 0.5, 0.4, 0.1)
     assert (code, err) == (0, "")
     for line in (
-        "nodes.csv: 40 rows, 40 distinct graphs, 0 rows rejected",
-        "20 training, 16 validation and 4 test rows (split: random)",
+        "nodes.csv: 40 graphs, 40 distinct graphs, 0 graphs rejected",
+        "20 training, 16 validation and 4 test graphs (split: random)",
         "180 nodes, 3 to 6 a graph; 320 edges, both ways, 160 of them added for it; 3 features of a node",
         "y: 4 test rows",
         "random forest",
@@ -109,7 +109,7 @@ def test_a_table_of_graphs_with_parts_and_numbers(learn, rings, edgewise, tmp_pa
     words = ["--graphs", table, "--graph-feature-columns", "heat", "--splits-column", "part", "--feature-columns", "a"]
     code, out, _ = learn(*words, columns=["--graph-column", "g", "--target-columns", "z"])
     assert code == 0
-    assert "20 training, 5 validation and 5 test rows (split: column)" in out
+    assert "20 training, 5 validation and 5 test graphs (split: column)" in out
     assert f"47 nodes belong to graphs that {table} does not name, and are passed over" in out
     few = write_csv(tmp_path / "few.csv", {"g": ["g3", "nowhere", "g1"], "heat": [3, 4, ""]})
     where = (tmp_path / "run", rings[0], "--edges", rings[1])
@@ -153,7 +153,7 @@ def test_merger_trees(learn, edgewise, tmp_path):
     words = ["--directed", "--readout", "root", "--no-baselines", "--edge-columns", "progenitor", "descendant"]
     code, out, err = learn(*words, columns=columns, nodes=halos, edges=mergers)
     assert (code, err) == (0, "")
-    assert "60 rows, 58 distinct graphs, 2 rows rejected" in out
+    assert "60 graphs, 58 distinct graphs, 2 graphs rejected" in out
     assert "2 for column 'tree', the first in line 2: 2 nodes have no edge that leaves ('0', " in out
     num_nodes, num_edges = (sum(tree > 1 for tree in table["tree"]) for table in (nodes, edges))
     assert f"  {num_nodes:,} nodes, " in out, "the two that are rejected are not counted"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgewise.data.molecules.molecule import murcko_scaffold
 from edgewise.data.molecules.table import Columns, read_table, table_from_arrays
-from edgewise.data.split import groups_of, split_folds, split_rows, with_left_out
+from edgewise.data.split import Splits, groups_of, split_folds, split_rows, with_left_out
 from edgewise.errors import DataError, SettingError
 from edgewise.train.conformal import interval_radius
 
@@ -324,3 +324,19 @@ def test_members_leave_out_as_many_groups_whatever_their_size():
     counts = [len(set(groups[rows])) for rows in left_out]
     assert max(counts) - min(counts) <= 1
     assert sum(counts) > 15
+
+
+def test_one_of_anything_is_said_in_the_singular():
+    from types import SimpleNamespace
+
+    from edgewise.tasks.table_notes import described
+
+    for smiles, words in (
+        (["C", "C", "CC", "CCC"], "1 molecule is in"),
+        ([("C", "N"), ("C", "N"), ("C", "C"), ("N", "N")], "1 combination of molecules is in"),
+    ):
+        table = table_from_arrays(smiles, np.arange(4.0), with_descriptors=False)
+        splits = Splits(np.array([0, 2]), np.array([], np.int64), np.array([1, 3]), leakage=1)
+        kind = SimpleNamespace(split_kind="random")
+        prepared = SimpleNamespace(data=table, splits=splits, settings=kind, fitted=SimpleNamespace())
+        assert f"  {words} training and test rows alike" in described(prepared, None)

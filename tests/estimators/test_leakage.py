@@ -53,6 +53,11 @@ def test_molecules_that_are_the_same_and_nearly_so():
         "1 of 2 further test rows that were compared hold molecules nearly the same as training rows (Tanimoto "
         "similarity of Morgan fingerprints of 0.95 or more).",
     ]
+    few = {**found, "test": {"rows": 1821, "same": 2}}
+    assert [each.text for each in cautions_of({"leakage": few})] == [
+        "2 of 1,821 test rows contain molecules that are also in the training set, 0.1%, which moves this score by "
+        "little."
+    ]
     table, examples = of_leakage({"leakage": json.loads(json.dumps(found))})
     assert table.rows == [["test", "3", "1", "1 of 2"]]
     assert examples.rows == [["test", "2", "0", "1"], ["test", "3", "1", "1"]]

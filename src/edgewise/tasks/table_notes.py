@@ -1,5 +1,6 @@
 """The lines that describe a table before the training: its rows, its splits, and what may go wrong with them."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,11 +16,11 @@ from edgewise.train.folder import RunFolder
 
 def described(prepared: Prepared, folder: RunFolder) -> list[str]:
     """What was read and rejected, how it was split, and which rows calibrate the intervals, in a few lines."""
-    table, splits = prepared.data, prepared.splits
+    table, splits, row = prepared.data, prepared.splits, prepared.data.counted_unit
     lines = [
-        f"{table.source}: {plural(table.num_rows, 'row')}, "
+        f"{table.source}: {plural(table.num_rows, row)}, "
         f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, "
-        f"{plural(len(table.rejected), 'row')} rejected"
+        f"{plural(len(table.rejected), row)} rejected"
     ]
     for column, count in Counter(rejection.column for rejection in table.rejected).items():
         first = next(rejection for rejection in table.rejected if rejection.column == column)
@@ -29,10 +30,12 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
         )
     lines.append(
         f"{len(splits.train):,} training, {len(splits.val):,} validation and "
-        f"{plural(len(splits.test), 'test row')} (split: {prepared.settings.split_kind})"
+        f"{plural(len(splits.test), f'test {row}')} (split: {prepared.settings.split_kind})"
     )
     if splits.leakage:
-        lines.append(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
+        one = re.sub(r"s\b", "", table.row_unit, count=1)
+        contents = plural(splits.leakage, f"{one} is", f"{table.row_unit} are")
+        lines.append(f"  {contents} in training and test {row}s alike")
     if not len(splits.val):
         lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
     elif prepared.fitted.task_type == "regression":

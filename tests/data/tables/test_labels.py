@@ -103,3 +103,13 @@ def test_many_cells_are_read_by_their_distinct_texts():
     values = read_labels(cells, "y", ["b"], problems := Problems())
     np.testing.assert_array_equal(values, [np.nan, 0] * 3)
     assert list(problems.first) == [0, 2, 4]
+
+
+def test_versions_are_classes_and_numbers_by_mistake_are_not():
+    cells = ["2.1", "2.10", "3.0", "2.1", "2.10", "3.0"]
+    names = find_classes(cells, "version", "a.csv", two=False)
+    assert names == ["3", "2.1", "2.10"]
+    assert alike(names) == [("2.1", "2.10")]
+    assert read_labels(cells, "version", names, Problems()).tolist() == [1, 2, 0, 1, 2, 0]
+    with pytest.raises(DataError, match=r"0\.25 is a number with a fraction, expected classes"):
+        find_classes([str(row + 0.25) for row in range(9)], "y", "a.csv", two=False)

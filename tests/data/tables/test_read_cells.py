@@ -374,3 +374,16 @@ def test_arrays_that_do_not_fit(arrays, message):
     with pytest.raises(DataError) as caught:
         cells_from_arrays(arrays)
     assert str(caught.value) == message
+
+
+def test_all_columns_that_cannot_be_read_are_named_at_once(tmp_path):
+    from edgewise.data.molecules.table import Columns, read_table
+
+    path = written(tmp_path, "smiles,a,b,c,y\nC,x,1,u,1\nCC,y,2,,3\n")
+    columns = Columns(smiles_columns=("smiles",), target_columns=("y",), descriptors_columns=("a", "b", "c"))
+    with pytest.raises(DataError) as caught:
+        read_table(path, columns, with_descriptors=False)
+    assert str(caught.value).endswith(
+        "none of its 2 rows can be used; line 2, a: 'x' is not a number. No cell of 'c' can be read either: "
+        "'u' is not a number."
+    )

@@ -142,6 +142,11 @@ class GraphTable(Table):
         return "graphs"
 
     @property
+    def counted_unit(self) -> str:
+        """Graphs are counted: the rows of the file are their nodes."""
+        return "graph"
+
+    @property
     def num_nodes(self) -> Int64[np.ndarray, " row"]:
         """Nodes of each graph."""
         return np.diff(self.offsets)

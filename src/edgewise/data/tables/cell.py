@@ -1,6 +1,7 @@
 """Single cells as numbers, and the record of those that cannot be read."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -55,10 +56,20 @@ class Problems:
 
     first: dict[int, tuple[str, str, str]] = field(default_factory=dict)
     """Row (from 0) → column, cell, reason."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many cells of each column cannot be read."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """What is wrong with the first of them."""
 
     def add(self, row: int, column: str, value: str, reason: str) -> None:
-        """Remember a cell unless its row has a problem already."""
+        """Remember a cell, as that of its row unless the row has a problem already."""
         self.first.setdefault(row, (column, value, reason))
+        self.counts[column] += 1
+        self.reasons.setdefault(column, reason)
+
+    def unreadable_columns(self, num_rows: int) -> list[str]:
+        """The columns of which no cell can be read, of a table with so many rows."""
+        return [column for column, count in self.counts.items() if count >= num_rows]
 
 
 def read_number(cell: str) -> tuple[float, str]:

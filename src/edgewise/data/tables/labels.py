@@ -102,9 +102,9 @@ def choose_task(columns: Mapping[str, Texts], source: str) -> tuple[str, str]:
 def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str]:
     """The names of the classes in a column, in the order of their numbers.
 
-    Whole numbers stand in the order of numbers before names, which stand in that of the alphabet. Where most cells are
-    whole numbers, a number with a fraction is no class but a mistake; and so is whatever else stands in a column of
-    two classes that has two whole numbers.
+    Numbers with fractions that come again, such as versions, are names. Whole numbers stand in the order of numbers
+    before names, which stand in that of the alphabet. Where most cells are whole numbers, a number with a fraction is
+    no class but a mistake; and so is whatever else stands in a column of two classes that has two whole numbers.
 
     Raises:
         DataError: the column is empty, has one class, more than two where two are expected, or numbers with
@@ -118,7 +118,7 @@ def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str
     names = set(counts)
     if 2 * sum(counts[label] for label in whole) > counts.total():
         names = set(whole) if two and len(whole) == 2 else names - set(fractions)
-    elif fractions:
+    elif fractions and 2 * len(fractions) > sum(counts[label] for label in fractions):
         raise DataError(
             f"{file}, column {column!r}: {min(fractions)} is a number with a fraction, expected classes; "
             "use the task type regression."
@@ -218,7 +218,9 @@ def _folded(label: str) -> str:
     text = "".join(sign for sign in unicodedata.normalize("NFKC", label) if unicodedata.category(sign) != "Cf")
     text = " ".join(text.casefold().split())
     number = _ANY_WHOLE_NUMBER.fullmatch(text)
-    return text if number is None else f"{number[1].replace('+', '')}{number[2]}"
+    if number is None:
+        return text.rstrip("0") if _is_fraction(text) and "e" not in text else text
+    return f"{number[1].replace('+', '')}{number[2]}"
 
 
 def _listed(labels: Sequence[str]) -> str:

@@ -86,6 +86,11 @@ class Table:
         return self.unit
 
     @property
+    def counted_unit(self) -> str:
+        """What is counted where rows are, in the singular: graphs, of which each may have many rows."""
+        return "row"
+
+    @property
     def num_distinct(self) -> int:
         """How many different ones there are."""
         (keys,) = self.keys(np.flatnonzero(self.usable))
@@ -207,7 +212,9 @@ def judged(
         _stop(cells, problems, notes)
     if need_targets and len(problems.first) == len(cells.frame):
         column, _, reason = problems.first[0]
-        first = ". ".join([f"line {cells.lines[0]}, {column}: {reason}", *notes])
+        others = [name for name in problems.unreadable_columns(len(cells.frame)) if name != column]
+        also = [f"No cell of {name!r} can be read either: {problems.reasons[name]}" for name in others]
+        first = ". ".join([f"line {cells.lines[0]}, {column}: {reason}", *also, *notes])
         raise DataError(f"{cells.source}: none of its {plural(len(cells.frame), 'row')} can be used; {first}.")
     release(cells.mapped)
     status = [OK] * len(cells.frame)

@@ -258,6 +258,10 @@ def rejected_rows(folder: RunFolder) -> list[list[str]]:
     return [row for row in list(csv.reader(io.StringIO(path.read_text("utf-8"))))[1:] if len(row) == 5]
 
 
+GRAVE_LEAKAGE = 0.05
+"""The share of known rows from which on they may decide a score."""
+
+
 def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
     """What of the split makes the scores look better than they are."""
 
@@ -265,13 +269,12 @@ def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
     for split in ("test", "validation"):
         scores = leaks.get(split) or {}
         unit, rows = leaks.get("unit", "rows"), scores.get("rows", 0)
-        if scores.get("same"):
-            found.append(
-                Caution(
-                    f"Data leakage: {scores['same']:,} of {rows:,} {split} rows contain {unit} that are also in "
-                    "the training set, so this score measures interpolation."
-                )
-            )
+        if same := scores.get("same"):
+            known = f"{same:,} of {rows:,} {split} rows contain {unit} that are also in the training set"
+            if same >= GRAVE_LEAKAGE * rows:
+                found.append(Caution(f"Data leakage: {known}, so this score measures interpolation."))
+            else:
+                found.append(Caution(f"{known}, {same / rows:.1%}, which moves this score by little."))
         if scores.get("near"):
             found.append(
                 Caution(
