@@ -9,6 +9,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Self, get_args
 
+from edgewise.data.columns import AUTO
 from edgewise.data.tables.options import TableFormat, array_names
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.models.graph_layers import LAYERS, Task, with_recipe
@@ -378,6 +379,8 @@ def check_finished(folder: RunFolder, kind: type[RunSettings], given: Mapping[st
         kind: The settings of the task.
         given: What was typed or stands in a configuration file, by its name in Python.
     """
+    # What is typed as `auto` is what the run has made of it.
+    given = {name: value for name, value in given.items() if value != AUTO}
     defaults, stored = as_config(defaults_of(kind)), renamed(plain(folder.read_config()), owners_of(kind))
     before, now = {**defaults, **as_config(stored)}, as_config(dict(given))
     require_same(folder, before, {name: now[name] for name in now if name in before})

@@ -1,7 +1,8 @@
 """The settings of a run over a table, whatever its rows hold."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from edgewise.choices import Calibration
 from edgewise.data.columns import AUTO, Columns
@@ -17,6 +18,8 @@ SPLITS = ("random", "scaffold", "group", "column", "file")
 @dataclass(frozen=True)
 class TableRunSettings(RunSettings):
     """Settings of a run over a table; subclasses add what the rows hold and the model."""
+
+    USUAL: ClassVar[Mapping[str, Any]] = {"task_type": AUTO}
 
     data: tuple[str, ...]
     """The table; two tables (training, test) or three (training, validation, test)."""
@@ -85,6 +88,6 @@ class TableRunSettings(RunSettings):
 class GraphTableRunSettings(TableRunSettings):
     """Settings of a run over tables of graphs: what the names of nodes and the targets are follows from the tables."""
 
-    USUAL: ClassVar = {"node_column": AUTO, "task_type": AUTO}
+    USUAL = {"node_column": AUTO, "task_type": AUTO}  # noqa: RUF012
 
     graph: GraphSource

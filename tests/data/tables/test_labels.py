@@ -1,11 +1,24 @@
 """Class labels: which task they ask for, and that different ones stay different."""
 
+import os
+
 import numpy as np
 import pytest
 
 from edgewise.data.tables.cell import Problems
-from edgewise.data.tables.labels import alike, choose_task, class_hint, find_classes, label_notes, read_labels
+from edgewise.data.tables.labels import (
+    alike,
+    choose_task,
+    class_hint,
+    find_classes,
+    label_notes,
+    read_labels,
+    target_notes,
+)
+from edgewise.data.tables.read import read_cells
 from edgewise.errors import DataError
+
+DATA = os.environ.get("EDGEWISE_DATA")
 
 
 def classes(cells: list[str], two: bool = False) -> tuple[list[str], list[float], dict]:
@@ -65,23 +78,90 @@ def test_a_class_of_minus_one_is_kept_and_named():
 
 
 @pytest.mark.parametrize(
-    ("columns", "task", "why"),
+    ("columns", "task"),
     [
-        ({"y": ["3", "0", "7"]}, "regression", "'y' holds 3 different whole numbers ('0', '3', '7')"),
-        ({"y": ["0.5", "1"]}, "regression", "'y' holds numbers with fractions"),
-        ({"y": ["1", "-1", "1", ""]}, "classification", "'y' holds 2 different values ('-1', '1')"),
-        ({"y": ["a", "b", "c"]}, "multiclass", "'y' holds 3 different labels ('a', 'b', 'c')"),
-        ({"y": ["9" * 400, "8" * 400]}, "classification", "'y' holds 2 different labels ("),
-        ({"y": ["0", "1"], "z": ["0", "5", "9"]}, "regression", "'z' holds 3 different whole numbers"),
-        ({"y": ["0", "1"], "z": ["a", "b", "c"]}, "multiclass", "'z' holds 3 different labels"),
+        ({"y": ["3", "0", "7"]}, "regression"),
+        ({"y": ["0.5", "1"]}, "regression"),
+        ({"y": ["1", "-1", "1", ""]}, "classification"),
+        ({"y": ["a", "b", "c"]}, "multiclass"),
+        ({"y": ["9" * 400, "8" * 400]}, "classification"),
+        ({"y": ["0", "1"], "z": ["0", "5", "9"]}, "regression"),
+        ({"y": ["0", "1"], "z": ["a", "b", "c"]}, "multiclass"),
+        ({"y": [str(row % 3) for row in range(150)]}, "multiclass"),
+        ({"y": [str(row % 3) for row in range(149)]}, "regression"),
+        ({"y": [str(row % 20) for row in range(1000)]}, "multiclass"),
+        ({"y": [str(row % 21) for row in range(2100)]}, "regression"),
+        ({"y": [str(row % 3) for row in range(300)], "z": ["0.5"] * 300}, "regression"),
+        ({"y": [str(row % 3) for row in range(300)], "z": ["0", "1"] * 150}, "multiclass"),
+        ({}, "regression"),
     ],
 )
-def test_the_task_and_why(columns, task, why):
-    chosen, reason = choose_task(columns, "data.csv")
-    assert chosen == task
-    assert reason.startswith(f"task: {task}, because {why}")
-    if "whole numbers" in why:
-        assert reason.endswith("; for classes: --task-type multiclass")
+def test_the_task_that_targets_call_for(columns, task):
+    assert choose_task(columns, "data.csv") == task
+
+
+def test_whole_numbers_that_are_labels_by_their_type_are_classes():
+    columns = {"y": [str(row % 30) for row in range(60)]}
+    assert choose_task(columns, "graph.npz", {"y"}) == "multiclass"
+    assert choose_task({"y": columns["y"][:59]}, "graph.npz", {"y"}) == "regression"
+    assert choose_task({"y": ["0.5", *columns["y"]]}, "graph.npz", {"y"}) == "regression"
+
+
+def test_what_is_learned_is_said():
+    numbers = np.array([[0, 1.5], [1, np.nan], [0, -3.25]])
+    assert target_notes(numbers[:, :1], ["active"], {"active": ["0", "1"]}) == [
+        "active: classes 0 (2), 1 (1); for numbers: --task-type regression"
+    ]
+    assert target_notes(numbers[:, :1], ["mood"], {"mood": ["bad", "good"]}) == ["mood: classes bad (2), good (1)"]
+    assert target_notes(numbers, ["count", "logS"], {}) == [
+        "count: a number, 0 to 1; for classes: --task-type multiclass",
+        "logS: a number, -3.25 to 1.5",
+    ]
+    many = target_notes(np.arange(7.0).repeat(2)[:, None], ["y"], {"y": list("abcdefg")})
+    assert many == ["y: classes a (2), b (2), c (2), d (2), e (2) and 2 more"]
+    assert target_notes(np.zeros((2, 7)), list("abcdefg"), {})[-1] == "and 2 more targets"
+
+
+TARGETS = {
+    "moleculenet/bace.csv": {"bace1_inhibitor": "classification", "pIC50": "regression"},
+    "moleculenet/bbbp.csv": {"bbb_permeable": "classification"},
+    "moleculenet/esol.csv": {"log_solubility_log10_mol_per_L": "regression"},
+    "moleculenet/freesolv.csv": {"hydration_free_energy_kcal_per_mol": "regression"},
+    "moleculenet/lipophilicity.csv": {"logD_pH7_4": "regression"},
+    "molecules_more/aqsoldb.csv": {"log_solubility_log10_mol_per_L": "regression"},
+    "molecules_more/malaria.csv": {"log_ec50": "regression"},
+    "molecules_more/clintox.csv": {"FDA_APPROVED": "classification", "CT_TOX": "classification"},
+    "molecules_more/sider.csv": {f"SIDER{number}": "classification" for number in range(1, 28)},
+    "molecules_more/tox21.csv": {"NR-AR": "classification", "SR-p53": "classification"},
+    "co2_ionic_liquids/co2_ionic_liquids.csv": {"x_co2_mole_fraction": "regression"},
+    "co2_ionic_liquids/il_group_counts.csv": {"[CH2]": "regression", "[CH3]": "regression", "[OH]": "regression"},
+    "rt_polarity/rt_polarity.csv": {"label": "classification"},
+    "sst2/train.csv": {"label": "classification"},
+}
+
+
+@pytest.mark.skipif(DATA is None, reason="EDGEWISE_DATA names no folder of data sets")
+@pytest.mark.parametrize("file", TARGETS)
+def test_the_rule_on_tables_of_real_data(file):
+    cells = read_cells(f"{DATA}/{file}")
+    for name, task in TARGETS[file].items():
+        assert choose_task({name: cells.frame[name]}, file, cells.label_columns) == task, name
+
+
+@pytest.mark.skipif(DATA is None, reason="EDGEWISE_DATA names no folder of data sets")
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("planetoid/cora.npz", "planetoid/citeseer.npz", "planetoid/pubmed_graph_labels_only.npz"),
+        "facebook_pages/facebook_pages.npz",
+    ],
+)
+def test_the_rule_on_graphs_of_real_data(file):
+    with np.load(f"{DATA}/{file}") as arrays:
+        y = arrays["y"]
+    assert np.issubdtype(y.dtype, np.integer)
+    for labels in ((), ("y",)):
+        assert choose_task({"y": [str(label) for label in y.tolist()]}, file, labels) == "multiclass"
 
 
 def test_numbers_and_words_are_not_learned_together():

@@ -78,7 +78,9 @@ def read_graph_file(path: str, *, with_types: bool = False) -> GraphFile:
         columns["split"] = _splits(name, arrays, num_nodes)
     columns = columns or {"node": np.arange(num_nodes)}
     cells, _ = cells_from_arrays(columns)
-    cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines)
+    is_label = "y" in arrays and np.issubdtype(arrays["y"].dtype, np.integer)
+    labels = frozenset({"y"} if is_label else ())
+    cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines, label_columns=labels)
     target, split = (column if column in columns else None for column in ("y", "split"))
     edges = _edges(name, arrays, num_nodes)
     if edge_types is not None and len(edge_types.names) != len(edges):

@@ -4,7 +4,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float64
@@ -16,6 +16,8 @@ from edgewise.plural import plural
 Classes = dict[str, list[str]]
 LARGEST = 2**53
 """Beyond it float64 merges whole numbers, so that a label of more digits is taken as text."""
+MAX_CLASSES, MIN_CLASS_ROWS = 20, 50
+"""Whole numbers are classes where so few are different, and each has so many rows on average: a count has not."""
 MAX_SHOWN = 5
 """Labels that a message lists."""
 
@@ -51,42 +53,39 @@ def is_numeric(counts: Mapping[str, int]) -> bool:
     return 2 * sum(count for label, count in counts.items() if not read_number(label)[1]) > sum(counts.values())
 
 
-def choose_task(columns: Mapping[str, Texts], source: str) -> tuple[str, str]:
-    """The task that columns of targets call for where none is named, and the reason in a sentence.
+def choose_task(columns: Mapping[str, Texts], source: str, labels: Collection[str] = ()) -> str:
+    """The task that columns of targets call for where none is named.
 
-    Text and two different values are classes. Numbers with a fraction, and whole numbers with more than two different
-    values, are numbers: a count looks like a class number, and read as a count it loses nothing.
+        text, and two different values                     classes
+        whole numbers that are labels by their type        classes, where there are two rows of each on average
+        other whole numbers                                classes, where at most `MAX_CLASSES` of them are different
+                                                           and each has `MIN_CLASS_ROWS` rows on average
+        all else                                           numbers
+
+    Several targets are numbers where one of them is, as long as the others can be.
 
     Args:
         columns: The cells of each target.
         source: What an error calls the table.
+        labels: Columns that are labels by their type.
 
     Raises:
         DataError: Some targets are numbers and others text.
     """
-    tasks, reasons, may_be_numbers = {}, {}, True
+    tasks, may_be_numbers = {}, True
     for name, cells in columns.items():
         if _are_fractions(cells):
-            tasks[name], reasons[name] = "regression", "holds numbers with fractions"
+            tasks[name] = "regression"
             continue
         counts = counts_of(cells)
         numeric = is_numeric(counts)
         # A mistyped cell among numbers must not change the task: it is rejected later.
         counted = [label for label in counts if not numeric or not read_number(label)[1]]
         counts = counts if len(counted) < 2 else Counter({label: counts[label] for label in counted})
-        shown = _listed(sorted(counts, key=_order))
-        if numeric and any(map(_is_fraction, counts)):
-            tasks[name], reasons[name] = "regression", "holds numbers with fractions"
-        elif numeric and len(counts) > 2:
-            tasks[name] = "regression"
-            reasons[name] = (
-                f"holds {len(counts)} different whole numbers ({shown}); for classes: --task-type multiclass"
-            )
-        else:
-            tasks[name] = "classification" if len(counts) < 3 else "multiclass"
-            reasons[name] = f"holds {len(counts)} different {'values' if numeric else 'labels'} ({shown})"
-            reasons[name] += "; for numbers: --task-type regression" if numeric else ""
-            may_be_numbers &= numeric
+        is_number = numeric and any(map(_is_fraction, counts))
+        is_number |= numeric and len(counts) > 2 and not _are_classes(counts, name in labels)
+        tasks[name] = "regression" if is_number else "classification" if len(counts) < 3 else "multiclass"
+        may_be_numbers &= is_number or numeric
     found = set(tasks.values())
     if "regression" in found and not may_be_numbers:
         listed = ", ".join(f"{name} ({task})" for name, task in tasks.items())
@@ -94,9 +93,43 @@ def choose_task(columns: Mapping[str, Texts], source: str) -> tuple[str, str]:
             f"{source}: some targets are numbers, others classes: {listed}; train them apart, or name the task of all "
             "with --task-type."
         )
-    task = next((each for each in ("regression", "multiclass", "classification") if each in found), "regression")
-    first = next((name for name, each in tasks.items() if each == task), None)
-    return task, "" if first is None else f"task: {task}, because {first!r} {reasons[first]}"
+    return next((each for each in ("regression", "multiclass", "classification") if each in found), "regression")
+
+
+def _are_classes(counts: Counter[str], is_label: bool) -> bool:
+    """Whether whole numbers with more than two different values are classes."""
+    rows = counts.total()
+    if is_label:
+        return rows >= 2 * len(counts)
+    return len(counts) <= MAX_CLASSES and rows >= MIN_CLASS_ROWS * len(counts)
+
+
+def target_notes(
+    targets: Float64[np.ndarray, " row target"], names: Sequence[str], classes: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """What is learned, a line a target: the classes and how many rows each has, or the range of the numbers.
+
+    Args:
+        targets: Numbers, or the places of classes; NaN where missing.
+        names: Of the targets.
+        classes: The classes of each target; none where the targets are numbers.
+    """
+    notes = []
+    for column, name in zip(targets.T[:MAX_SHOWN], names):
+        known = column[~np.isnan(column)]
+        if name not in classes:
+            is_whole_number = len(known) > 0 and not (known % 1).any()
+            remedy = "; for classes: --task-type multiclass" if is_whole_number else ""
+            notes.append(f"{name}: a number, {known.min():.3g} to {known.max():.3g}{remedy}" if len(known) else name)
+            continue
+        counts = np.bincount(known.astype(np.int64), minlength=len(classes[name]))
+        listed = [f"{label} ({count:,})" for label, count in zip(classes[name], counts.tolist())]
+        more = f" and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""
+        remedy = "; for numbers: --task-type regression" if all(map(is_whole, classes[name])) else ""
+        notes.append(f"{name}: classes {', '.join(listed[:MAX_SHOWN])}{more}{remedy}")
+    if len(names) > MAX_SHOWN:
+        notes.append(f"and {len(names) - MAX_SHOWN} more targets")
+    return notes
 
 
 def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str]:

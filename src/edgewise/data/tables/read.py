@@ -44,6 +44,8 @@ class Cells:
     """How many rows of the file stand before the first of these, where they are a chunk of it."""
     mapped: tuple[np.ndarray, ...] = ()
     """The mapped files that hold the cells; none where they are in memory."""
+    label_columns: frozenset[str] = frozenset()
+    """Columns of labels by their type, such as the whole numbers `y` of a graph file; of others the cells decide."""
 
     def texts(self, column: str) -> list[str]:
         """The cells of a column as a list, which is faster than to walk through the frame."""

@@ -10,7 +10,15 @@ from jaxtyping import Bool, Float64, Int64
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.tables.cell import OK, Problems, Rejection, encoded, read_numbers, refuse_single_text
-from edgewise.data.tables.labels import Classes, choose_task, class_hint, find_classes, label_notes, read_labels
+from edgewise.data.tables.labels import (
+    Classes,
+    choose_task,
+    class_hint,
+    find_classes,
+    label_notes,
+    read_labels,
+    target_notes,
+)
 from edgewise.data.tables.mapped import is_large, mapped_cells, mapped_note
 from edgewise.data.tables.read import (
     Cells,
@@ -195,11 +203,11 @@ def judged(
     notes: list[str] = []
     if columns.task_type == AUTO:
         cells_of = {name: cells.frame[name] for name in columns.target_columns if name in cells.frame}
-        task_type, reason = choose_task(cells_of, cells.source)
-        columns = replace(columns, task_type=task_type)
-        notes += [reason] if reason else []
+        columns = replace(columns, task_type=choose_task(cells_of, cells.source, cells.label_columns))
     targets, classes, found = _read_targets(cells, columns, classes, target_problems)
-    notes += found if need_targets else []
+    if need_targets:
+        learned = {} if columns.task_type == "regression" else classes
+        notes += [*target_notes(targets, columns.target_columns, learned), *found]
     weights = np.ones(len(cells.frame))
     if columns.weight_column is not None and columns.weight_column in cells.frame:
         weight_cells = cells.frame[columns.weight_column]

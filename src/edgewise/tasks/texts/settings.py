@@ -1,10 +1,9 @@
 """The settings of a run over a table of texts."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.data.columns import AUTO
 from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import Sign
@@ -41,7 +40,6 @@ class TextRunSettings(TableRunSettings):
         ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns"), ""
     )
     PRESETS = READERS
-    USUAL: ClassVar = {"task_type": AUTO}
 
     train: TrainSettings = RECIPE
     """The recipe."""
