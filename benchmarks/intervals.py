@@ -49,6 +49,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
         "smiles_columns": ["cation_smiles", "anion_smiles"],
         "descriptors_columns": ["temperature_K", "pressure_bar"],
         "target_columns": ["x_co2_mole_fraction"],
+        "bounds": [0.0, 1.0],
         "splits_column": "part",
     },
     "lipo": {"smiles_columns": ["smiles"], "target_columns": ["logD_pH7_4"], "split": "scaffold"},

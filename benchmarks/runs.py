@@ -94,7 +94,8 @@ def co2(folder: Path, asked: argparse.Namespace) -> Commands:
     columns += ["--splits-column", NAME, *(["--epochs", "3"] if asked.steps else [])]
     theirs = [asked.chemprop or "", "train", "--data-path", str(table), *columns, "--task-type", "regression"]
     theirs += ["--accelerator", "cpu", "--output-dir", str(folder / "theirs")]
-    return with_chemprop(asked, [*EDGEWISE, "train", str(table), *columns, "-o", str(folder / "ours")], theirs)
+    ours = [*EDGEWISE, "train", str(table), *columns, "--bounds", "0", "1", "-o", str(folder / "ours")]
+    return with_chemprop(asked, ours, theirs)
 
 
 def shakespeare(folder: Path, asked: argparse.Namespace) -> Commands:

@@ -87,7 +87,7 @@ SCREENS = {
         (
             *("--smiles-columns", "cation_smiles", "anion_smiles"),
             *("--descriptors-columns", "temperature_K", "pressure_bar"),
-            *("--target-columns", "x_co2_mole_fraction"),
+            *("--target-columns", "x_co2_mole_fraction", "--bounds", "0", "1"),
             *("--split", "random", "--split-sizes", "0.72", "0.08", "0.2"),
         ),
         (

@@ -15,7 +15,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 ionic="--smiles-columns cation_smiles anion_smiles --descriptors-columns temperature_K pressure_bar"
-ionic="$ionic --target-columns x_co2_mole_fraction"
+ionic="$ionic --target-columns x_co2_mole_fraction --bounds 0 1"
 mkdir -p runs logs
 
 # train NAME DATA FLAGS: the run goes to runs/NAME, what it prints and how long it took to logs/NAME.log

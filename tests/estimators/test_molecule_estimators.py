@@ -54,13 +54,22 @@ def test_intervals_surround_the_prediction_and_widen(regressor):
 
 def test_fractions_stay_fractions():
     fractions = np.clip((LENGTHS - 4) / 8, 0, 1)
-    trained = MoleculeRegressor(**SMALL | {"learning_rate": 1.0}, validation_size=0.25).fit(SMILES, fractions)
+    wild = SMALL | {"learning_rate": 1.0, "validation_size": 0.25}
+    trained = MoleculeRegressor(**wild, bounds=(0, 1)).fit(SMILES, fractions)
     low, high = trained.predict_interval(SMILES)
     for found in (trained.predict(SMILES), low, high):
         assert ((found >= 0) & (found <= 1)).all()
     assert (low < high).any()
-    beyond = MoleculeRegressor(**SMALL | {"learning_rate": 1.0}).fit(SMILES, LENGTHS / 100 - 0.05)
-    assert beyond.trained_.sizes.low is None
+    free = MoleculeRegressor(**wild).fit(SMILES, fractions)
+    assert free.trained_.sizes.low is None and free.trained_.value_bounds is None
+    wide = MoleculeRegressor(**wild, bounds=(-3, 8)).fit(SMILES, LENGTHS - 4)
+    for found in (wide.predict(SMILES), *wide.predict_interval(SMILES)):
+        assert ((found >= -3) & (found <= 8)).all()
+    with pytest.raises(DataError, match=r"line \d+, column 'target': .* lies beyond --bounds 0 1"):
+        MoleculeRegressor(**wild, bounds=(0, 1)).fit(SMILES, LENGTHS)
+    for bounds in ((0,), (1, 0), (0, 1, 2), (0, float("inf"))):
+        with pytest.raises(SettingError, match="expected two numbers, the lower one first: --bounds 0 1"):
+            MoleculeRegressor(**wild, bounds=bounds).fit(SMILES, fractions)
 
 
 def test_rows_that_cannot_be_read(regressor):

@@ -392,7 +392,9 @@ KINDS: dict[str, Frozen] = {
         "anion --descriptors-columns temperature pressure --target-columns share y --score additive --normalize "
         f"entmax15 --combine weights --no-molecule-descriptors {PART}"
     ),
-    "molecules_fractions": molecule(f"--target-columns share --model sage --no-molecule-descriptors {PART}"),
+    "molecules_fractions": molecule(
+        f"--target-columns share --bounds 0 1 --model sage --no-molecule-descriptors {PART}"
+    ),
     "molecules_transformer": molecule("--target-columns y --model mat --no-molecule-descriptors"),
     "molecules_saved": Frozen(molecules, saved_molecules),
     "texts_classification": Frozen(

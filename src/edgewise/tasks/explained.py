@@ -167,4 +167,4 @@ class Explained:
         scale = trained.target_scale
         assert scale is not None
         values = scores[:, self.column] * scale.std[self.column] + scale.mean[self.column]
-        return values.clamp(0, 1) if trained.are_fractions else values
+        return values if trained.value_bounds is None else values.clamp(*trained.value_bounds)

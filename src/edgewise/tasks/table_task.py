@@ -362,6 +362,8 @@ def check_task_type(settings: Any) -> None:
     task_type = settings.columns.task_type
     if settings.class_weight is not None and task_type == "regression":
         raise SettingError("--class-weight goes with classes, but the targets are numbers; leave it out.")
+    if getattr(settings, "bounds", ()) and task_type != "regression":
+        raise SettingError("--bounds goes with numbers, but the targets are classes; leave it out.")
     if settings.calibration is not None and task_type != "regression":
         raise SettingError("--calibration goes with numbers, but the targets are classes, which have no intervals.")
     for name in settings.metrics:

@@ -103,9 +103,9 @@ class FittedTable(Fitted):
         return found
 
     @property
-    def are_fractions(self) -> bool:
-        """Whether every target lies between 0 and 1, and every prediction must."""
-        return False
+    def value_bounds(self) -> tuple[float, float] | None:
+        """The lowest and the highest number that a target can have; None where predictions may lie anywhere."""
+        return None
 
     @property
     def target_scale(self) -> TargetScaler | None:
@@ -200,8 +200,8 @@ class FittedTable(Fitted):
             return torch.cat([part.softmax(dim=1) for part in output.split(list(self.num_classes), dim=1)], dim=1)
         assert self.target_scale is not None
         values = torch.from_numpy(self.target_scale.inverse(output.numpy()))
-        # Fractions: rounding may not carry them out of 0 to 1.
-        return values.clamp(0, 1) if self.are_fractions else values
+        # Rounding may not carry them beyond their bounds.
+        return values if self.value_bounds is None else values.clamp(*self.value_bounds)
 
     def variants(self, output: torch.Tensor) -> torch.Tensor:
         """(row, variant, output): as `finish`, for each of the members inside a model."""
@@ -346,9 +346,8 @@ class FittedTable(Fitted):
             std = sigma * (math.sqrt((known**2).mean()) if len(known) else math.nan)
         half = sigma * self.radius(column, coverage)
         low, high = mean - half, mean + half
-        if self.are_fractions:
-            # Fractions: what lies outside 0 to 1 cannot be.
-            low, high = low.clip(0, 1), high.clip(0, 1)
+        if self.value_bounds is not None:
+            low, high = low.clip(*self.value_bounds), high.clip(*self.value_bounds)
         return mean, std, low, high
 
     def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:

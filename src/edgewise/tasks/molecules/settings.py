@@ -1,8 +1,10 @@
 """The settings of a run over a table of molecules."""
 
+import math
 from dataclasses import dataclass, field
 
 from edgewise.data.molecules.limits import MoleculeLimits
+from edgewise.errors import SettingError
 from edgewise.models.graph_settings import PropertySettings
 from edgewise.settings import setting
 from edgewise.tasks.config import Sign
@@ -26,6 +28,9 @@ class PropertyRunSettings(TableRunSettings):
     """The model."""
     molecule_descriptors: bool = setting(True)
     """Whether RDKit's descriptors of the whole molecule join the learned vectors, and the forest's features."""
+    bounds: tuple[float, ...] = setting((), metavar="BOUND")
+    """The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
+    intervals stay between them. Without them predictions may lie anywhere."""
     forest: bool = setting(True)
     """Whether a random forest over descriptors, counts of substructures and conditions predicts classes beside the
     network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another.
@@ -37,6 +42,12 @@ class PropertyRunSettings(TableRunSettings):
     rows of more. It learns from the validation rows, too, when these have weighed it and calibrated the intervals."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bounds and (len(self.bounds) != 2 or not -math.inf < self.bounds[0] < self.bounds[1] < math.inf):
+            listed = " ".join(f"{bound:g}" for bound in self.bounds)
+            raise SettingError(f"--bounds is {listed}; expected two numbers, the lower one first: --bounds 0 1.")
 
 
 SETTINGS = PropertyRunSettings

@@ -13,10 +13,11 @@ from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits, evenly
 from edgewise.data.tables.read import Cells, TableChunks
 from edgewise.engine.workers import Workers
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 from edgewise.files import copied_rows
 from edgewise.memory import available_memory
 from edgewise.models.graph_settings import MANY_MOLECULES, PropertySizes
+from edgewise.plural import plural
 from edgewise.tasks.chunks import Tally, predictions, read_rows
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.molecules.trained import (
@@ -153,8 +154,10 @@ class MoleculesTask(TableTask):
             num_outputs=num_outputs(table),
             typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
         )
-        if (ends := bounds(table.targets[rows], scales.target)) is not None:
-            sizes = replace(sizes, low=ends[0], high=ends[1])
+        if settings.bounds and scales.target is not None:
+            learned = np.sort(np.concatenate([splits.train, splits.val]))
+            low, high = scaled_bounds(settings.bounds, table, learned, scales.target)
+            sizes = replace(sizes, low=low, high=high)
         known = distinct_rows(table, rows)
         return FittedProperty(
             **target_fields(table, settings.coverage),
@@ -165,6 +168,7 @@ class MoleculesTask(TableTask):
             num_known=len(known) if len(known) > MAX_KNOWN else None,
             descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
             limits=settings.limits,
+            bounds=settings.bounds,
         )
 
     def features(self, prepared: Prepared) -> Features:
@@ -194,6 +198,9 @@ class MoleculesTask(TableTask):
         conformers = prepared.data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
         named = {"conditions, scaled": conditions, "conformers": conformers}
         notes = [f"{name}: {note}" for name, note in named.items() if note]
+        targets, settings = prepared.data.targets[prepared.splits.train], prepared.settings
+        if prepared.fitted.task_type == "regression" and not settings.bounds and could_be_fractions(targets):
+            notes.append("all training targets lie between 0 and 1; if all must, --bounds 0 1 keeps predictions there")
         chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
         if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
             notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
@@ -240,12 +247,37 @@ class MoleculesTask(TableTask):
         return Tally(conformers={key: (each.how, text) for key, each, text in found if each.how != "relaxed"})
 
 
-def bounds(targets: np.ndarray, scaler: TargetScaler | None) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """0 and 1 in model units where every known target is a fraction, so that every prediction is one too."""
-    if scaler is None or not ((targets >= 0) & (targets <= 1) | np.isnan(targets)).all():
-        return None
-    ends = scaler.transform(np.stack([np.zeros(targets.shape[1]), np.ones(targets.shape[1])]))
+def scaled_bounds(
+    bounds: tuple[float, ...], table: MoleculeTable, rows: np.ndarray, scaler: TargetScaler
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The bounds of the targets in model units.
+
+    Args:
+        bounds: The lowest and the highest number that a target can have.
+        table: The data.
+        rows: Those that a model learns from.
+        scaler: Of the targets.
+
+    Raises:
+        DataError: A target lies beyond them; the message names its line.
+    """
+    targets = table.targets[rows]
+    beyond = np.argwhere((targets < bounds[0]) | (targets > bounds[1]))
+    for place, column in beyond[:1].tolist():
+        row, name = rows[place], table.columns.target_columns[column]
+        file = table.files[table.file_of_row[row]]
+        raise DataError(
+            f"{file}, line {table.lines[row]}, column {name!r}: {targets[place, column]:.6g} lies beyond --bounds "
+            f"{bounds[0]:g} {bounds[1]:g}; {plural(len(beyond), 'target does', 'targets do')}."
+        )
+    ends = scaler.transform(np.array(bounds, dtype=np.float64)[:, None].repeat(targets.shape[1], axis=1))
     return tuple(ends[0].tolist()), tuple(ends[1].tolist())
+
+
+def could_be_fractions(targets: np.ndarray) -> bool:
+    """Whether all known targets lie between 0 and 1, and some between them."""
+    known = targets[~np.isnan(targets)]
+    return bool(len(known) and known.min() >= 0 and known.max() <= 1 and ((known > 0) & (known < 1)).any())
 
 
 def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:

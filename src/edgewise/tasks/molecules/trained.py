@@ -128,11 +128,16 @@ class FittedProperty(FittedTable):
     """The largest molecule, and the longest time for one: those of the training, unless changed."""
     num_known: int | None = None
     """How many distinct training rows there were; None where `known_rows` has all of them."""
+    bounds: tuple[float, ...] = ()
+    """The lowest and the highest number that a target can have; none where predictions may lie anywhere."""
 
     @property
-    def are_fractions(self) -> bool:
-        """Whether every target lies between 0 and 1, and every prediction must."""
-        return self.sizes.low is not None
+    def value_bounds(self) -> tuple[float, float] | None:
+        if self.sizes.low is None:
+            return None
+        # Earlier runs kept fractions between 0 and 1, and nothing else.
+        low, high = self.bounds or (0.0, 1.0)
+        return low, high
 
     @property
     def target_scale(self) -> TargetScaler | None:
