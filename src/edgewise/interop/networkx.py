@@ -187,9 +187,11 @@ def _read(
 
 
 def _warn_of_unread(nodes: Rows, edges: Rows, read: set[str | None]) -> None:
-    """Warn of attributes that become no part of the graph, each once."""
+    """Warn of attributes with numbers, which could be features, that become no part of the graph, each once."""
     for what, rows in (("node", nodes), ("edge", edges)):
-        names = dict.fromkeys(str(name) for _, attributes in rows for name in attributes)
+        names = dict.fromkeys(
+            str(name) for _, attributes in rows for name, value in attributes.items() if _is_numeric(value)
+        )
         unread = [name for name in names if name not in read and re.fullmatch(NUMBERED, name) is None]
         if unread:
             warnings.warn(
@@ -197,6 +199,12 @@ def _warn_of_unread(nodes: Rows, edges: Rows, read: set[str | None]) -> None:
                 f"by {what}_attributes={unread}.",
                 stacklevel=4,
             )
+
+
+def _is_numeric(value: Any) -> bool:
+    """Whether an attribute is a number or a list of numbers."""
+    array = np.asarray(value)
+    return array.ndim < 2 and array.dtype.kind in "biuf"
 
 
 def _table(rows: Rows, prefix: str, noted: Sequence[Any], dtype: torch.dtype | None) -> torch.Tensor:

@@ -94,6 +94,9 @@ def test_a_class_of_minus_one_is_kept_and_named():
         ({"y": [str(row % 3) for row in range(300)], "z": ["0.5"] * 300}, "regression"),
         ({"y": [str(row % 3) for row in range(300)], "z": ["0", "1"] * 150}, "multiclass"),
         ({}, "regression"),
+        ({"y": ["1", "1", ""]}, "regression"),
+        ({"y": ["0", "0"], "z": ["0", "1"]}, "classification"),
+        ({"y": ["a", "a"]}, "classification"),
     ],
 )
 def test_the_task_that_targets_call_for(columns, task):

@@ -62,7 +62,8 @@ def choose_task(columns: Mapping[str, Texts], source: str, labels: Collection[st
                                                            and each has `MIN_CLASS_ROWS` rows on average
         all else                                           numbers
 
-    Several targets are numbers where one of them is, as long as the others can be.
+    A number that is the same in all rows says nothing. Several targets are numbers where one of them is, as long as the
+    others can be.
 
     Args:
         columns: The cells of each target.
@@ -82,6 +83,8 @@ def choose_task(columns: Mapping[str, Texts], source: str, labels: Collection[st
         # A mistyped cell among numbers must not change the task: it is rejected later.
         counted = [label for label in counts if not numeric or not read_number(label)[1]]
         counts = counts if len(counted) < 2 else Counter({label: counts[label] for label in counted})
+        if numeric and len(counts) < 2:  # one number alone is as good for either
+            continue
         is_number = numeric and any(map(_is_fraction, counts))
         is_number |= numeric and len(counts) > 2 and not _are_classes(counts, name in labels)
         tasks[name] = "regression" if is_number else "classification" if len(counts) < 3 else "multiclass"

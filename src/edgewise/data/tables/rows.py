@@ -205,9 +205,7 @@ def judged(
         cells_of = {name: cells.frame[name] for name in columns.target_columns if name in cells.frame}
         columns = replace(columns, task_type=choose_task(cells_of, cells.source, cells.label_columns))
     targets, classes, found = _read_targets(cells, columns, classes, target_problems)
-    if need_targets:
-        learned = {} if columns.task_type == "regression" else classes
-        notes += [*target_notes(targets, columns.target_columns, learned), *found]
+    notes += found if need_targets else []
     weights = np.ones(len(cells.frame))
     if columns.weight_column is not None and columns.weight_column in cells.frame:
         weight_cells = cells.frame[columns.weight_column]
@@ -224,6 +222,11 @@ def judged(
         also = [f"No cell of {name!r} can be read either: {problems.reasons[name]}" for name in others]
         first = ". ".join([f"line {cells.lines[0]}, {column}: {reason}", *also, *notes])
         raise DataError(f"{cells.source}: none of its {plural(len(cells.frame), 'row')} can be used; {first}.")
+    if need_targets:
+        notes = [
+            *target_notes(targets, columns.target_columns, {} if columns.task_type == "regression" else classes),
+            *notes,
+        ]
     release(cells.mapped)
     status = [OK] * len(cells.frame)
     for row, (column, _, reason) in problems.first.items():

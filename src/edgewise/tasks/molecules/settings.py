@@ -45,8 +45,9 @@ class PropertyRunSettings(TableRunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.bounds and (len(self.bounds) != 2 or not -math.inf < self.bounds[0] < self.bounds[1] < math.inf):
-            listed = " ".join(f"{bound:g}" for bound in self.bounds)
+        are_two = len(self.bounds) == 2 and all(type(bound) in (int, float) for bound in self.bounds)
+        if self.bounds and not (are_two and -math.inf < self.bounds[0] < self.bounds[1] < math.inf):
+            listed = " ".join(map(str, self.bounds))
             raise SettingError(f"--bounds is {listed}; expected two numbers, the lower one first: --bounds 0 1.")
 
 
