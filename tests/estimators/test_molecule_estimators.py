@@ -62,9 +62,9 @@ def test_fractions_stay_fractions():
     assert (low < high).any()
     free = MoleculeRegressor(**wild).fit(SMILES, fractions)
     assert free.trained_.sizes.low is None and free.trained_.value_bounds is None
-    wide = MoleculeRegressor(**wild, bounds=(-3, 11)).fit(SMILES, LENGTHS - 4)
+    wide = MoleculeRegressor(**wild, bounds=(-3, 12)).fit(SMILES, LENGTHS - 4)
     for found in (wide.predict(SMILES), *wide.predict_interval(SMILES)):
-        assert ((found >= -3) & (found <= 11)).all()
+        assert ((found >= -3) & (found <= 12)).all()
     with pytest.raises(DataError, match=r"line \d+, column 'target': .* lies beyond --bounds 0 1"):
         MoleculeRegressor(**wild, bounds=(0, 1)).fit(SMILES, LENGTHS)
     for bounds in ((0,), (1, 0), (0, 1, 2), (0, float("inf"))):

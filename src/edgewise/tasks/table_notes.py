@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from edgewise.plural import plural
 from edgewise.tasks.task import Prepared
 from edgewise.train.conformal import FEW_GROUPS
 from edgewise.train.folder import RunFolder
+
+RARE_SHARE = 0.2
+"""A class is rare with fewer rows than this part of those that it would have if all classes had as many."""
 
 
 def described(prepared: Prepared, folder: RunFolder) -> list[str]:
@@ -92,6 +95,38 @@ def labels_without_training_rows(table: Table, splits: Splits) -> list[str]:
                 "training row: no model can learn to predict it"
             )
     return warnings
+
+
+def rare_classes(
+    names: Sequence[str], targets: np.ndarray, classes: Mapping[str, Sequence[object]], class_weight: str | None
+) -> list[str]:
+    """A warning for each target with a class of so few training rows that it may never be predicted, or where weights
+    of classes change what probabilities mean.
+
+    Args:
+        names: of the targets.
+        targets: (row, target), of the training rows; NaN where missing.
+        classes: of each target; none where targets are numbers.
+        class_weight: how classes are weighted in the loss.
+    """
+    found = []
+    for name, values in zip(names, targets.T):
+        known = values[~np.isnan(values)]
+        if name not in classes or not len(known):
+            continue
+        counts = np.bincount(known.astype(np.int64), minlength=len(classes[name]))
+        share = counts.min() / len(known)
+        if not 0 < share < RARE_SHARE / len(counts):
+            continue
+        rare = f"{share:.1%} of the training rows are of class {classes[name][int(counts.argmin())]!s} of {name!r}"
+        remedy = "which may never be the most probable: judge the model by its probabilities, or weight the classes by "
+        remedy += "--class-weight balanced"
+        if class_weight is not None:
+            remedy = (
+                f"so that with --class-weight {class_weight} its probabilities are far larger than its share of rows"
+            )
+        found.append(f"warning: only {rare}, {remedy}")
+    return found
 
 
 def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:

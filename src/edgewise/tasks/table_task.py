@@ -21,7 +21,7 @@ from edgewise.tasks.chunks import predict_rows
 from edgewise.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
-from edgewise.tasks.table_notes import constant_targets, described, labels_without_training_rows
+from edgewise.tasks.table_notes import constant_targets, described, labels_without_training_rows, rare_classes
 from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
 from edgewise.tasks.trained import FittedTable, prediction_columns, show
 from edgewise.train.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
@@ -309,8 +309,11 @@ class TableTask(Task):
     def warnings(self, prepared: Prepared) -> list[str]:
         """What speaks against the model before it is trained, a line each; Python warns of it, too."""
         data, splits = prepared.data, prepared.splits
-        constant = constant_targets(data.columns.target_columns, data.targets[splits.train])
-        return [*constant, *labels_without_training_rows(data, splits)]
+        names, learned = data.columns.target_columns, data.targets[splits.train]
+        constant = constant_targets(names, learned)
+        classes = {} if data.columns.task_type == "regression" else data.classes
+        rare = rare_classes(names, learned, classes, prepared.settings.class_weight)
+        return [*constant, *rare, *labels_without_training_rows(data, splits)]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")
