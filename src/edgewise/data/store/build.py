@@ -178,7 +178,10 @@ class Build:
         manifest = {name: self.state[name] for name in ("format", "version", "words", "tables", "config", "seconds")}
         for found in stages.values():
             manifest |= {name: value for name, value in found.items() if name != "files"}
-        manifest["files"] = {name: each for found in stages.values() for name, each in found.get("files", {}).items()}
+        files = {name: each for found in stages.values() for name, each in found.get("files", {}).items()}
+        manifest["files"] = {
+            name: {**each, "written": (self.folder / each["name"]).stat().st_mtime_ns} for name, each in files.items()
+        }
         write_manifest(self.folder, manifest)
         for path in (*(self._path(name) for name in RECORDS), self.folder / STATE):
             path.unlink(missing_ok=True)

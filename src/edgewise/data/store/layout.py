@@ -39,6 +39,8 @@ class StoreFile:
     """Of the array."""
     sha256: str
     """The checksum of its bytes."""
+    written: int | None = None
+    """When it was last changed, in nanoseconds, as the file system had it when the store was finished."""
 
     @property
     def size(self) -> int:
@@ -48,6 +50,9 @@ class StoreFile:
 
 class GraphStore:
     """A graph in a folder, every array of which is mapped into memory when it is first read.
+
+    A file that was changed or copied since the store was finished is compared with its checksum then: what the kernels
+    read of it is not checked again.
 
     Args:
         folder: a finished store.
@@ -76,9 +81,16 @@ class GraphStore:
         return self.manifest[name]
 
     def array(self, name: str) -> np.ndarray:
-        """An array, mapped."""
+        """An array, mapped.
+
+        Raises:
+            DataError: its file is not what was written.
+        """
         if name not in self._arrays:
-            self._arrays[name] = mapped(self.folder / self.files[name].name, self.files[name])
+            file = self.files[name]
+            if (self.folder / file.name).stat().st_mtime_ns != file.written:
+                check_content(self.folder, file)
+            self._arrays[name] = mapped(self.folder / file.name, file)
         return self._arrays[name]
 
     def has(self, name: str) -> bool:
@@ -212,6 +224,15 @@ def check_size(folder: Path, file: StoreFile) -> None:
         )
 
 
+def check_content(folder: Path, file: StoreFile) -> None:
+    """Raise DataError where the content of a file is not what was written."""
+    if digest_of(folder / file.name) != file.sha256:
+        raise DataError(
+            f"{folder / file.name} is damaged: its checksum is not the one that was written; bring it back, or make "
+            f"the store again: edgewise prepare --overwrite. edgewise verify {folder} looks at all files."
+        )
+
+
 def verify(folder: str | Path) -> GraphStore:
     """Reads every file of a store and compares its checksum.
 
@@ -220,11 +241,7 @@ def verify(folder: str | Path) -> GraphStore:
     """
     store = GraphStore(folder)
     for file in counted(list(store.files.values()), "verifying"):
-        if digest_of(store.folder / file.name) != file.sha256:
-            raise DataError(
-                f"{store.folder / file.name} is damaged: its checksum is not the one that was written; bring it back, "
-                "or make the store again: edgewise prepare --overwrite."
-            )
+        check_content(store.folder, file)
     return store
 
 
