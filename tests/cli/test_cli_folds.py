@@ -194,3 +194,24 @@ def test_texts_of_unknown_words_are_noticed(edgewise, tmp_path):
     assert "warning: 2 of 4 tokens (50%) are out of vocabulary" in err
     _, _, err = edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "b.csv")
     assert "out of vocabulary" not in err
+
+
+def test_weights_that_are_all_zero_are_refused_before_the_training(edgewise, tmp_path):
+    smiles = molecules()
+    zero = write_csv(
+        tmp_path / "zero.csv", {"smiles": smiles, "y": [len(text) + 0.5 for text in smiles], "w": [0] * len(smiles)}
+    )
+    code, _, err = edgewise("train", "molecules", zero, *QUICK, "--weight-column", "w", "-o", tmp_path / "zero")
+    assert code == 2
+    assert "column 'w': the weight of every training row is zero" in err
+    assert not (tmp_path / "zero").exists()
+
+
+def test_the_summary_says_the_model_and_the_best_epoch(edgewise, data, tmp_path):
+    words = ["train", "molecules", data, *QUICK, "--ignore-columns", "g", "--model", "gcn", "-o", tmp_path / "said"]
+    code, out, _ = edgewise(*words)
+    assert code == 0
+    assert "\nmodel: gcn\n" in out
+    metrics = json.loads((tmp_path / "said/metrics.json").read_text())
+    assert (metrics["epochs"], metrics["best_epochs"]) == ([1], [1])
+    assert "\n1 epoch; the validation loss was lowest in epoch 1\n" in out

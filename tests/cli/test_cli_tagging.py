@@ -3,6 +3,8 @@
 import gzip
 import json
 import random
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -245,6 +247,7 @@ def test_bad_words(files, run, edgewise, tmp_path):
     (tmp_path / "some.conll").write_text("a O\n\nb X\nc\n")
     (tmp_path / "done.jsonl").write_text('{"tokens": ["a"], "tags_pred": ["O"]}\n')
     (tmp_path / "space.jsonl").write_text('{"tokens": ["New York"]}\n')
+    copies = [shutil.copy(file, tmp_path / f"copy_{Path(file).name}") for file in files]
     training = [
         ([], "no data file was given"),
         ([tmp_path / "none.conll"], "no such file"),
@@ -257,7 +260,7 @@ def test_bad_words(files, run, edgewise, tmp_path):
         ([*files, "--model", "gat"], "to read texts expected one of transformer, lstm"),
         ([*files, "--model", "lstm", "--position", "alibi"], "--position belongs to transformers"),
         ([*files, "--tokens", "bpe", "--vocabulary-size", 5], "at least 258"),
-        ([*files, *files], "4 files were given"),
+        ([*files, *copies], "4 files were given"),
     ]
     for words, message in training:
         code, out, err = edgewise("train", *words, *TAGGING, "-o", tmp_path / "b")

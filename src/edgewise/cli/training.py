@@ -200,9 +200,12 @@ def has_folds(job: Any) -> bool:
 def describe(run: "Run") -> None:
     """Prints what was read, and where the training computes."""
     from edgewise.progress import stage
+    from edgewise.tasks.task import model_name
 
     with stage("looking at the data"):
         lines = run.task.describe(run.prepared, run.folder)
+    if name := model_name(run.prepared.settings):
+        lines.append(f"model: {name}")
     lines.append(where(run.prepared.settings.train))
     if not run.group.is_alone:
         lines[-1] += f" in each of {run.group.size} processes ({run.group.strategy})"

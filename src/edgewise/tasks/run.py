@@ -149,7 +149,8 @@ def fit(
     if log is not None:
         log.close()
     if group.leads:
-        task.calibrate(prepared)
+        with stage("calibrating on the validation rows"):
+            task.calibrate(prepared)
     return results
 
 

@@ -100,4 +100,6 @@ def training_line(metrics: Mapping[str, Any]) -> str:
     """How large the model is, and how long it was trained."""
     unit = "step" if "steps" in metrics else "epoch"
     count = plural(metrics[f"{unit}s"], unit)
-    return f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
+    found = f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
+    best = metrics.get("best_epoch", 0)
+    return f"{found}; the validation loss was lowest in epoch {best}" if best > 0 and unit == "epoch" else found

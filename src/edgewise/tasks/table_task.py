@@ -1,7 +1,7 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,7 +22,7 @@ from edgewise.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
 from edgewise.tasks.table_notes import constant_targets, described, labels_without_training_rows, rare_classes
-from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
+from edgewise.tasks.task import PredictRequest, Prepared, Task, best_epoch_of, num_parameters
 from edgewise.tasks.trained import FittedTable, prediction_columns, show
 from edgewise.train.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
 from edgewise.train.conformal import COVERAGES, check_coverage, coverage_of, learn_difficulty
@@ -111,6 +111,12 @@ class TableTask(Task):
         """The same of a table that is read and split."""
         settings = replace(settings, columns=table.columns)
         rows = rows_of(splits)
+        if len(splits.train) and not table.weights[splits.train].any():
+            column = table.columns.weight_column or "the weights"
+            raise DataError(
+                f"{table.source}: column {column!r}: the weight of every training row is zero; there is nothing to "
+                "learn from."
+            )
         if table.columns.task_type == "regression":
             splits = with_left_out(table, splits, self.ensemble_size(settings), settings.train.seed)
             settings = replace(settings, calibration=splits.calibration)
@@ -207,6 +213,8 @@ class TableTask(Task):
             if name == "test" and task_type == "regression":
                 metrics["coverage"] = self.coverage(prepared, rows, predictions)
         metrics["parameters"] = num_parameters(fitted)
+        metrics["epochs"] = [len(result.history) for result in results]
+        metrics["best_epochs"] = [found.get("best_epoch") for found in map(best_epoch_of, results)]
         spent = sum(record["seconds"] for result in results for record in result.history)
         metrics["seconds"] = {"model": round(spent, 2)}
         if prepared.settings.baselines:
@@ -333,7 +341,7 @@ class TableTask(Task):
             if covered is not None:
                 promised = metrics["coverage"]["promised"]
                 found.append(f"{covered:.1%} of these values lie within their interval ({promised:.0%} were promised)")
-        return found
+        return [*found, *epochs_line(metrics)]
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
         return judged_targets(folder)
@@ -346,6 +354,18 @@ class TableTask(Task):
             check_coverage(request["coverage"])
         found = predict_rows(trained, table, request)
         return found.content(request.data, suffix), found.tally.summary
+
+
+def epochs_line(metrics: Mapping[str, Any]) -> list[str]:
+    """How many epochs each model was trained for, and which was the best; nothing for runs that did not keep it."""
+    if not metrics.get("epochs"):
+        return []
+    counts = [plural(count, "epoch") for count in metrics["epochs"]]
+    best = [epoch for epoch in metrics["best_epochs"] if epoch is not None]
+    line = ", ".join(dict.fromkeys(counts))
+    if best:
+        line += f"; the validation loss was lowest in epoch {', '.join(map(str, best))}"
+    return [line]
 
 
 def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list[np.ndarray]:

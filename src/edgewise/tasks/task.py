@@ -311,10 +311,27 @@ class Task(ABC):
 def training_metrics(prepared: Prepared, result: "FitResult") -> dict[str, Any]:
     """The epochs of a training, the size of its model and its time, for metrics.json."""
     return {
+        **best_epoch_of(result),
         "epochs": len(result.history),
         "parameters": num_parameters(prepared.fitted),
         "training_seconds": round(sum(record["seconds"] for record in result.history), 2),
     }
+
+
+def best_epoch_of(result: "FitResult") -> dict[str, int]:
+    """The epoch with the lowest validation loss, counted from 1; nothing where none was validated."""
+    return {} if result.best_epoch < 0 else {"best_epoch": result.best_epoch + 1}
+
+
+def model_name(settings: Any) -> str:
+    """What the model of a run is called among the choices of `--model`; nothing where a task has no choice."""
+    for group in (getattr(settings, "text", None), getattr(settings, "reader", None)):
+        if group is not None:
+            return str(group.encoder)
+    model = getattr(settings, "model", None)
+    if model is None:
+        return ""
+    return getattr(model, "model", None) or getattr(model, "cell", None) or "transformer"
 
 
 def num_parameters(fitted: Fitted) -> int:

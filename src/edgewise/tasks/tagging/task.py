@@ -192,7 +192,6 @@ class TaggingTask(Task):
             "rows": {split: len(rows) for split, rows in splits.items()} | {"rejected": len(sentences.rejected)},
             "tokens": {"vocabulary": len(fitted.tokenizer)},
             "tags": list(fitted.tags),
-            "best_epoch": results[0].best_epoch,
             **training_metrics(prepared, results[0]),
             "baselines": {"usual_tags": {}},
         }

@@ -221,7 +221,6 @@ class TranslationTask(Task):
         metrics: dict[str, Any] = {
             "rows": {**counts, "rejected": len(prepared.rejected)},
             "tokens": {"vocabulary": len(fitted.tokenizer)},
-            "best_epoch": results[0].best_epoch,
             **training_metrics(prepared, results[0]),
         }
         for split, name in (("val", "validation"), ("test", "test")):
