@@ -103,3 +103,15 @@ def training_line(metrics: Mapping[str, Any]) -> str:
     found = f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
     best = metrics.get("best_epoch", 0)
     return f"{found}; the validation loss was lowest in epoch {best}" if best > 0 and unit == "epoch" else found
+
+
+def epochs_line(metrics: Mapping[str, Any]) -> list[str]:
+    """How many epochs each model was trained for, and which was the best; nothing for runs that did not keep it."""
+    if not metrics.get("epochs"):
+        return []
+    counts = [plural(count, "epoch") for count in metrics["epochs"]]
+    best = [epoch for epoch in metrics["best_epochs"] if epoch is not None]
+    line = ", ".join(dict.fromkeys(counts))
+    if best:
+        line += f"; the validation loss was lowest in epoch {', '.join(map(str, best))}"
+    return [line]

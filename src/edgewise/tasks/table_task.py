@@ -1,7 +1,7 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +20,7 @@ from edgewise.records import Prediction
 from edgewise.tasks.chunks import predict_rows
 from edgewise.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.tasks.report.leakage import SplitContents
-from edgewise.tasks.scores import ScoreTable, same, score_table
+from edgewise.tasks.scores import ScoreTable, epochs_line, same, score_table
 from edgewise.tasks.table_notes import constant_targets, described, labels_without_training_rows, rare_classes
 from edgewise.tasks.task import PredictRequest, Prepared, Task, best_epoch_of, num_parameters
 from edgewise.tasks.trained import FittedTable, prediction_columns, show
@@ -354,18 +354,6 @@ class TableTask(Task):
             check_coverage(request["coverage"])
         found = predict_rows(trained, table, request)
         return found.content(request.data, suffix), found.tally.summary
-
-
-def epochs_line(metrics: Mapping[str, Any]) -> list[str]:
-    """How many epochs each model was trained for, and which was the best; nothing for runs that did not keep it."""
-    if not metrics.get("epochs"):
-        return []
-    counts = [plural(count, "epoch") for count in metrics["epochs"]]
-    best = [epoch for epoch in metrics["best_epochs"] if epoch is not None]
-    line = ", ".join(dict.fromkeys(counts))
-    if best:
-        line += f"; the validation loss was lowest in epoch {', '.join(map(str, best))}"
-    return [line]
 
 
 def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list[np.ndarray]:
