@@ -13,6 +13,7 @@ from edgewise.view.figure import COLORS, color_of, png, svg, with_unit
 from edgewise.view.force import draw_force
 from edgewise.view.orbits import MAX_PANELS, Orbits, draw_apart, draw_orbits, inner_reach, last_turn, smooth
 from edgewise.view.page import Picture, Table, page
+from edgewise.view.picture import LETTER_HEIGHT, LETTER_WIDTH, label_places
 
 TIMES = np.linspace(0, 2, 9)
 
@@ -218,3 +219,22 @@ def test_a_page_says_what_it_is_told_and_no_picture_means_another():
     assert len(reader.ids) == len(set(reader.ids))
     assert reader.meant and set(reader.meant) <= set(reader.ids)
     assert "<?xml" not in written and written.count("http-equiv") == 1
+
+
+def test_names_of_nodes_do_not_overlap():
+    random = np.random.default_rng(0)
+    places = random.uniform(-1, 1, (40, 2)) * 0.4
+    names = {number: f"node {number} of many" for number in range(40)}
+    found = label_places(places, names, list(places))
+    boxes = []
+    for number, (x, y) in found.items():
+        half = LETTER_WIDTH * len(names[number]) / 2
+        boxes.append((x - half, y - LETTER_HEIGHT / 2, x + half, y + LETTER_HEIGHT / 2))
+        assert np.hypot(x - places[number, 0], y - places[number, 1]) <= half + 0.1
+    for place, one in enumerate(boxes):
+        for other in boxes[:place]:
+            assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+        for x, y in places:
+            assert not (one[0] < x < one[2] and one[1] < y < one[3])
+    assert 5 < len(found) < 40
+    assert label_places(np.array([[0.0, 0.0], [0.9, 0.9]]), {0: "a", 1: "b"}) == {0: (0.0, 0.075), 1: (0.9, 0.975)}

@@ -1,6 +1,7 @@
 """One picture of an explanation, as a file: words shaded, atoms colored, the neighborhood of a node."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -33,6 +34,12 @@ MAX_PREDICTIONS = 4
 """Predictions that have room in a line above the picture."""
 MAX_LABEL = 48
 """Characters of a prediction that fit in the line above; a translation stands below it in full."""
+MAX_NAMED = 40
+"""Nodes that are named, as far as there is room."""
+LETTER_WIDTH, LETTER_HEIGHT = 0.023, 0.05
+"""Of a name, in the units of a drawn graph, one of which is 2.9 inches."""
+NODE_RADIUS = 0.025
+"""In the same units."""
 MAX_NODES = 150
 """Of a large graph, the nodes nearest to its center, or with the largest values, are drawn."""
 
@@ -259,12 +266,42 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
             *places[number], marker="o", markersize=13 if is_center else 8, markerfacecolor=shades[number],
             markeredgecolor=INK, markeredgewidth=1.4 if is_center else 0.5, zorder=3,
         )  # fmt: skip
-        if is_center or len(shown) <= 40:
-            name = writable(explanation.units[number].name[:22])
-            x, y = places[number]
-            axes.text(x, y + 0.05, name, fontsize=8, color=INK, ha="center", va="bottom", zorder=4, parse_math=False)
+    paleness = shades[:, :3].sum(1)
+    named = centers + sorted((each for each in shown if each not in centers), key=lambda each: paleness[each])
+    names = {number: writable(explanation.units[number].name[:22]) for number in named[:MAX_NAMED]}
+    for number, (x, y) in label_places(places, names, [places[each] for each in shown]).items():
+        axes.text(x, y, names[number], fontsize=8, color=INK, ha="center", va="center", zorder=4, parse_math=False)
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.12, 1.16), aspect="equal")
     return 0.8 * WIDTH
+
+
+def label_places(
+    places: np.ndarray, names: Mapping[int, str], nodes: Sequence[np.ndarray] = ()
+) -> dict[int, tuple[float, float]]:
+    """Where the middle of each name stands: above its node, else below or beside it, over no other name and no node.
+
+    Args:
+        places: `(node, 2)`, of all nodes, in the units of the axes.
+        names: of the nodes that may have one, the most important first; where there is no room, a later one has none.
+        nodes: the places of those that are drawn.
+    """
+    boxes = [(x - NODE_RADIUS, y - NODE_RADIUS, x + NODE_RADIUS, y + NODE_RADIUS) for x, y in nodes]
+    found: dict[int, tuple[float, float]] = {}
+    for number, name in names.items():
+        half, (x, y) = LETTER_WIDTH * len(name) / 2, places[number]
+        for right, up in ((0, 0.075), (0, -0.075), (half + 0.05, 0), (-half - 0.05, 0)):
+            left, low = x + right - half, y + up - LETTER_HEIGHT / 2
+            box = left, low, left + 2 * half, low + LETTER_HEIGHT
+            if not any(_overlap(box, other) for other in boxes):
+                boxes.append(box)
+                found[number] = x + right, y + up
+                break
+    return found
+
+
+def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    """Whether two boxes (left, bottom, right, top) have points in common."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _shown_nodes(explanation: Explanation, hops: np.ndarray, shades: np.ndarray) -> set[int]:
