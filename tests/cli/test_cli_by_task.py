@@ -195,3 +195,39 @@ def test_a_misspelled_task_or_flag_is_called_one(edgewise, tmp_path, monkeypatch
     assert "there is no --nothing-like-it." in err
     code, _, err = edgewise("train", "a.csv", "--smiles_columns", "s")
     assert (code, "Did you mean --smiles-columns?" in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        ("train language a.txt --num-folds 5", ["--num-folds applies to edges, graphs, molecules, nodes and texts only."]),
+        ("train molecules a.csv --top 3 --epoch 3", ["--top belongs to edgewise explain.",
+                                                     "there is no --epoch. Did you mean --epochs?"]),
+        ("train nodes a.csv --smiles-columns s --horizon 3",
+         ["--smiles-columns applies to molecules only.", "--horizon applies to forecast and motion only."]),
+        # What is missing is said after what is misspelled: -o is required here.
+        ("predict run a.csv --outptu b.csv --num-folds 5", ["there is no --outptu. Did you mean --output?",
+                                                            "--num-folds belongs to edgewise train."]),
+        ("explain run --epochs=3 --foo", ["--epochs belongs to edgewise train.", "there is no --foo."]),
+        ("--epochs 3", ["--epochs belongs to edgewise train."]),
+        ("train a.csv --smiles-columns s --readout mean --horizon 3",
+         ["the task is molecules: --readout applies to graphs and texts only. --horizon applies to forecast and motion only."]),
+    ],
+)  # fmt: skip
+def test_a_flag_of_another_task_or_verb_is_called_that(edgewise, words, messages):
+    code, out, err = edgewise(*words.split())
+    assert (code, out) == (2, "")
+    assert all(message in err for message in messages), err
+    assert err.count("Did you mean") == sum("Did you mean" in message for message in messages)
+    assert "required" not in err
+
+
+def test_all_unknown_settings_of_a_file_are_named(edgewise, tmp_path):
+    (tmp_path / "run.toml").write_text('data = ["a.csv"]\nsmiles-columns = ["s"]\nepoch = 3\nhead-dims = 3\n')
+    _, _, err = edgewise("train", "molecules", "--config-path", tmp_path / "run.toml")
+    assert "unknown setting 'epoch'. Did you mean --epochs?" in err and "Did you mean --head-dim?" in err
+
+
+def test_a_negative_number_with_an_exponent_is_a_value(edgewise):
+    _, _, err = edgewise("train", "molecules", "a.csv", "--smiles-columns", "s", "--bounds", "-1e3", "-2.5E-4")
+    assert "a.csv" in err and "--bounds" not in err, err

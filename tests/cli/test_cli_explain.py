@@ -102,6 +102,18 @@ def test_without_an_input_test_rows_are_explained(trained, edgewise, tmp_path):
     assert found["sources"]["smiles"] == first[1]
 
 
+def test_a_note_on_several_explanations_is_printed_once(salts, edgewise, tmp_path):
+    columns = {"cation": ["C", "CC", "CCO"], "anion": ["N", "CN", "O"], "temperature": [1, 2, 3], "pressure": [1] * 3}
+    table = write_csv(tmp_path / "new.csv", columns)
+    code, out, _ = edgewise("explain", salts, table, "-o", tmp_path / "rows.html")
+    assert (code, out.count("An atom is removed with its bonds")) == (0, 1)
+    assert "\nall 3 explanations: An atom is removed with its bonds" in out
+    assert out.count("The similarity to the nearest training row is") >= 2  # each of its own explanation
+    code, out, _ = edgewise("explain", salts, "CCO", "CCN", "--values", "temperature=2", "pressure=1", "--overwrite",
+                            "-o", tmp_path / "rows.html")  # fmt: skip
+    assert (code, "\n  An atom is removed with its bonds" in out) == (0, True)
+
+
 def test_of_a_long_table_the_first_rows_are_explained(trained, edgewise, tmp_path, monkeypatch):
     monkeypatch.setattr("edgewise.cli.explain.USUAL_ROWS", 2)
     table = write_csv(tmp_path / "long.csv", {"smiles": molecules()})

@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from edgewise.progress import counted
 from edgewise.tasks.scores import number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from edgewise.explanation import Explanation, TargetPrediction
     from edgewise.tasks.explainer import Explainer
@@ -99,8 +100,12 @@ def run(arguments: argparse.Namespace) -> int:
     write(content_of(explanations, suffix, Path(arguments.folder).name), arguments.output, suffix)
     # What is written to the screen is for programs; notes on it go beside it.
     stream = sys.stderr if arguments.output == "-" else sys.stdout
+    shared = shared_notes(explanations)
     for explanation in explanations:
-        print("\n".join(lines_of(explanation)), file=stream)
+        print("\n".join(lines_of(explanation, leave_out=shared)), file=stream)
+    for note, count in shared.items():
+        all_or_some = "all" if count == len(explanations) else f"{count:,} of"
+        print(f"{all_or_some} {len(explanations):,} explanations: {note}", file=stream)
     if arguments.output != "-":
         many = "explanation" if len(explanations) == 1 else "explanations"
         print(f"{len(explanations)} {many}: {arguments.output}")
@@ -232,19 +237,28 @@ def content_of(explanations: "Sequence[Explanation]", suffix: str, name: str) ->
     return explanation_svg(explanations[0]) if suffix == ".svg" else explanation_png(explanations[0])
 
 
-def lines_of(explanation: "Explanation") -> list[str]:
-    """The predictions, and whether the attributions can be believed."""
+def shared_notes(explanations: "Sequence[Explanation]") -> dict[str, int]:
+    """Notes that stand in several explanations, and in how many."""
+    counts = Counter(note for explanation in explanations for note in dict.fromkeys(explanation.notes))
+    return {note: count for note, count in counts.items() if count > 1}
+
+
+def lines_of(explanation: "Explanation", leave_out: "Collection[str]" = ()) -> list[str]:
+    """The predictions, whether the attributions can be believed, and the notes but those to leave out."""
     title = " ".join(explanation.title.split())
     shown, more = explanation.predictions[:MAX_PREDICTIONS], len(explanation.predictions) - MAX_PREDICTIONS
     lines = [f"{title}: {'; '.join(map(prediction_words, shown))}{f'; and {more:,} more' if more > 0 else ''}"]
     found = explanation.faithfulness
     if found is None:
-        return [*lines, "  whether the explanation can be believed was not computed"]
-    agreement = ", ".join(f"{name} {_known(value)}" for name, value in found.agreement.items())
-    lines.append(f"  agreement with occlusion in {explanation.explained} (1 is the same order): {agreement or 'none'}")
-    areas = ", ".join(f"{each.method} {_known(each.area)}" for each in found.removals)
-    lines.append(f"  area between the most and the least important removed first (0 is chance): {areas or 'none'}")
-    return [*lines, *(f"  {note}" for note in explanation.notes)]
+        lines.append("  whether the explanation can be believed was not computed")
+    else:
+        agreement = ", ".join(f"{name} {_known(value)}" for name, value in found.agreement.items())
+        lines.append(
+            f"  agreement with occlusion in {explanation.explained} (1 is the same order): {agreement or 'none'}"
+        )
+        areas = ", ".join(f"{each.method} {_known(each.area)}" for each in found.removals)
+        lines.append(f"  area between the most and the least important removed first (0 is chance): {areas or 'none'}")
+    return [*lines, *(f"  {note}" for note in explanation.notes if note not in leave_out)]
 
 
 def prediction_words(prediction: "TargetPrediction") -> str:

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import difflib
 import math
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -14,28 +15,48 @@ from edgewise.errors import SettingError
 from edgewise.settings import choices_of, flag_of, helps, is_optional, kinds_of, spelled
 
 METAVARS = {int: "N", float: "X", str: "NAME"}
+NEGATIVE = r"-\.?\d"
+"""How a negative number begins, which is a value and not a flag."""
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, and which proposes the closest flag for an unknown one."""
 
     explain_unknown: Callable[[str], str] = staticmethod(lambda flag: "")
-    """What is known about a flag that this parser does not have."""
+    """What else has a flag that this parser does not have; empty where nothing has."""
 
     def __init__(self, **details: Any):
         super().__init__(**{"formatter_class": formatter, "allow_abbrev": False, **details})
+        # Before Python 3.14 -1e-3 is a flag.
+        self._negative_number_matcher = re.compile(NEGATIVE)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The flags and their values; exits with 2 where one is not known."""
-        found, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            flags = dict.fromkeys(each.split("=")[0] for each in unknown if each.startswith("-"))
-            known = [self.explain_unknown(flag) or self.no_such(flag) for flag in flags or unknown[:1]]
-            self.error(" ".join(known))
+        """The flags and their values; exits with 2 where some are not known, and names them all."""
+        words = sys.argv[1:] if args is None else list(args)
+        # Before what is missing: a flag that is misspelled is often the one that is required.
+        self.check_known(self.unknown_flags(words))
+        found, unknown = self.parse_known_args(words, namespace)
+        self.check_known(unknown[:1])
         return found
 
+    def unknown_flags(self, words: Sequence[str]) -> list[str]:
+        """The flags among some words that this parser does not have, each once."""
+        before_end = words[: words.index("--")] if "--" in words else words
+        flags = [word.split("=")[0] for word in before_end if word.startswith("-") and " " not in word]
+        known = {*self.spellings, "-"}
+        unknown = [flag for flag in flags if flag not in known and not re.match(NEGATIVE, flag)]
+        # -oFILE is -o FILE.
+        return list(dict.fromkeys(flag for flag in unknown if flag.startswith("--") or flag[:2] not in known))
+
+    def check_known(self, unknown: Sequence[str]) -> None:
+        """Exits with 2 where there are words that are not known."""
+        if unknown:
+            self.error(" ".join(map(self.no_such, unknown)))
+
     def no_such(self, flag: str) -> str:
-        """That there is no such flag, and the closest."""
+        """That there is no such flag, and what has it, or which is the closest."""
+        if flag.replace("_", "-") not in self.spellings and (other := self.explain_unknown(flag)):
+            return other
         return f"there is no {flag}.{did_you_mean(flag, self.spellings)}"
 
     @property

@@ -71,7 +71,19 @@ def parser_of(name: str, words: Sequence[str]) -> Parser:
             add_settings(group, TableFormat, defaults={})
         add_settings(parser.add_argument_group("limits on tables"), ReadLimits)
     parser.set_defaults(run=verb.run if name in INTERACTIVE else watched(verb.run))
+    parser.explain_unknown = lambda flag: of_others(flag, name)  # type: ignore[method-assign]
     return parser
+
+
+def of_others(flag: str, verb: str) -> str:
+    """Which tasks, or else which verbs, have a flag that a verb does not have; empty where none has."""
+    from edgewise.cli.training import elsewhere
+    from edgewise.plural import listed
+
+    if verb == "train" and (tasks := elsewhere(flag)):
+        return tasks
+    others = [f"edgewise {name}" for name in VERBS if name != verb and flag in parser_of(name, ()).spellings]
+    return f"{flag} belongs to {listed(others)}." if others else ""
 
 
 def watched(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -128,6 +140,7 @@ def parsed_and_run(words: Sequence[str]) -> int:
     """Runs the verb that the words name; errors pass through."""
     if not words or words[0].startswith("-"):
         parser = build_parser()
+        parser.explain_unknown = lambda flag: of_others(flag, "")  # type: ignore[method-assign]
         if parser.parse_args(words).version:
             from importlib.metadata import version
 

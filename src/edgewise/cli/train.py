@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewise.cli.flags import Parser, add_engine_flags, add_settings, positive, require_engine, spellings_of
-from edgewise.cli.training import all_flags, elsewhere, run_in_group
+from edgewise.cli.training import all_flags, run_in_group
 from edgewise.errors import SettingError
 from edgewise.settings import spelled
 from edgewise.tasks.registry import names, settings_of
@@ -54,7 +54,6 @@ def parser_of(words: Sequence[str]) -> Parser:
         kind = settings_of(named)
         parser.description = f"Train a model: {kind.SUMMARY}."
         parser.epilog = f"Example: edgewise train {kind.EXAMPLE}"
-        parser.explain_unknown = lambda flag: elsewhere(flag, parser.spellings)  # type: ignore[method-assign]
     else:
         parser.format_help = overview  # type: ignore[method-assign]
     return parser

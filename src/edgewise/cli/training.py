@@ -260,23 +260,14 @@ def all_flags(name: str) -> list[str]:
     ]
 
 
-def elsewhere(flag: str, known: Collection[str]) -> str:
-    """What is known about a flag that a task does not have; empty where no task has it.
-
-    Args:
-        flag: As typed.
-        known: The flags of the task.
-    """
-    if "_" in flag and flag.replace("_", "-") in known:
-        return ""  # it is only misspelled
+def elsewhere(flag: str) -> str:
+    """Which tasks have a flag that a task does not have; empty where no task has it."""
     others = tasks_with(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
-    return f"{flag} applies to {listed(others)} only.{did_you_mean(flag, known)}" if others else ""
+    return f"{flag} applies to {listed(others)} only." if others else ""
 
 
 def check_typed(name: str, typed: Collection[str]) -> None:
-    """Raise SettingError where a flag was typed that the task does not have."""
-
-    own = all_flags(name)
-    for each in typed:
-        if each not in ("data", "task_type", "model", *own) and not settings_of(name).FOREIGN.get(each):
-            raise SettingError(f"the task is {name}: {elsewhere(spelled(each), [spelled(flag) for flag in own])}")
+    """Raise SettingError where flags were typed that the task does not have; all are named."""
+    known = {"data", "task_type", "model", *all_flags(name), *filter(settings_of(name).FOREIGN.get, typed)}
+    if extra := [elsewhere(spelled(each)) for each in typed if each not in known]:
+        raise SettingError(f"the task is {name}: {' '.join(extra)}")

@@ -183,18 +183,16 @@ def split_by_owner(
     kind: type[RunSettings], config: Mapping[str, Any], source: str
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The values of a flat table, split into those of the run itself and those of each group; see `RunSettings.of`."""
-    owners, defaults = owners_of(kind), defaults_of(kind)
+    owners = owners_of(kind)
     values: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in groups_of(kind)}}
     given = renamed(plain(config), owners, note=is_typed(source))
+    check_read(kind, given, source)
     for name, value in given.items():
         if name == "model" and kind.PRESETS:
             values[""][name] = value
             continue
-        if name in kind.FOREIGN or name not in owners:
-            unset = value is None or value is False or value in ([], ()) or value == defaults.get(name)
-            if unset and name in kind.FOREIGN:
-                continue  # a file that holds every setting holds these too
-            raise SettingError(not_read(kind, name, source, value))
+        if name in kind.FOREIGN:
+            continue
         group, field = owners[name]
         values[group][name] = value = typed(source, field, value)
         if name in kind.CHOICES and value not in kind.CHOICES[name]:
@@ -217,6 +215,19 @@ def is_typed(source: str) -> bool:
 def noun(kind: type[RunSettings]) -> str:
     """The task that has these settings, as the command line calls it."""
     return kind.__module__.split(".")[-2]
+
+
+def check_read(kind: type[RunSettings], given: Mapping[str, Any], source: str) -> None:
+    """Raise SettingError that names all settings of a flat table that a task does not read."""
+    owners, defaults = owners_of(kind), defaults_of(kind)
+
+    def is_read(name: str, value: Any) -> bool:
+        if name in kind.FOREIGN:  # a file that holds every setting holds these too, unset
+            return value is None or value is False or value in ([], ()) or value == defaults.get(name)
+        return name in owners or (name == "model" and bool(kind.PRESETS))
+
+    if extra := [name for name, value in given.items() if not is_read(name, value)]:
+        raise SettingError(" ".join(not_read(kind, name, source, given[name]) for name in extra))
 
 
 def not_read(kind: type[RunSettings], name: str, source: str, value: Any) -> str:
