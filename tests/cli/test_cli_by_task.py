@@ -200,7 +200,8 @@ def test_a_misspelled_task_or_flag_is_called_one(edgewise, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
-        ("train language a.txt --num-folds 5", ["--num-folds applies to edges, graphs, molecules, nodes and texts only."]),
+        ("train language a.txt --num-folds 5",
+         ["--num-folds applies to edges, graphs, molecules, nodes and texts only."]),
         ("train molecules a.csv --top 3 --epoch 3", ["--top belongs to edgewise explain.",
                                                      "there is no --epoch. Did you mean --epochs?"]),
         ("train nodes a.csv --smiles-columns s --horizon 3",
@@ -211,7 +212,8 @@ def test_a_misspelled_task_or_flag_is_called_one(edgewise, tmp_path, monkeypatch
         ("explain run --epochs=3 --foo", ["--epochs belongs to edgewise train.", "there is no --foo."]),
         ("--epochs 3", ["--epochs belongs to edgewise train."]),
         ("train a.csv --smiles-columns s --readout mean --horizon 3",
-         ["the task is molecules: --readout applies to graphs and texts only. --horizon applies to forecast and motion only."]),
+         ["the task is molecules: --readout applies to graphs and texts only. "
+          "--horizon applies to forecast and motion only."]),
     ],
 )  # fmt: skip
 def test_a_flag_of_another_task_or_verb_is_called_that(edgewise, words, messages):
