@@ -1,13 +1,16 @@
 """The Molecule Attention Transformer from Python and from the command line: everything a model of molecules does."""
 
+import csv
 import json
 
 import numpy as np
 import pytest
 
 from edgewise.cli.main import main
-from edgewise.errors import SettingError
+from edgewise.data.molecules import bounded
+from edgewise.errors import DataError, SettingError
 from edgewise.estimators.molecules import MoleculeRegressor
+from edgewise.tasks.explainer import Explainer
 from edgewise.trace import Trace
 
 SMALL = {
@@ -90,3 +93,19 @@ def test_the_command_line_says_whose_places_are_guessed(tmp_path, capsys):
         assert main([verb, str(run), str(data), "-o", str(tmp_path / name)]) == 0
         assert note in capsys.readouterr().err
     assert main(["train", "--config-path", str(run / "config.toml"), "--overwrite", "-o", str(run)]) == 0
+
+
+def test_the_status_of_a_row_says_that_its_molecule_is_not_in_space(regressor, tmp_path, monkeypatch, capsys):
+    """As where embedding takes too long, and drawing, too: one such molecule ended the prediction of all rows."""
+    regressor.save(tmp_path / "run")
+    (tmp_path / "new.csv").write_text("smiles\nCCO\nC1CC1CN\nno molecule\n")
+    monkeypatch.setattr(bounded, "_is_embedded_at_once", lambda smiles: smiles != "C1CC1CN")
+    monkeypatch.setattr(bounded, "_in_process", lambda process, function, *others: DataError("too slow"))
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv")]) == 0
+    with open(tmp_path / "out.csv") as file:
+        first, late, bad = (row["status"] for row in csv.DictReader(file))
+    why = "was placed by counting bonds, since drawing takes longer than --molecule-timeout"
+    assert (first, late) == ("ok", f"ok; smiles {why}") and "no molecule" in bad
+    assert "2 of 3 rows predicted; 1 could not be" in capsys.readouterr().err
+    explainer = Explainer.open(tmp_path / "run")
+    assert explainer.statuses([{"smiles": "CCO"}, {"smiles": "C1CC1CN"}]) == [first, late]

@@ -181,7 +181,9 @@ def predict_rows(
     added: dict[str, Any] = prediction_columns(trained, found)
     added |= trained.more_columns(table, rows, similarities)
     added["status"] = trained.statuses(table)
-    doubtful = sum(status != read for status, read in zip(added["status"], table.status, strict=True))
+    # Molecules that are doubtful have a note of their own, by how they were placed.
+    pairs = zip(added["status"], table.status, strict=True) if not tally.conformers else ()
+    doubtful = sum(status != read for status, read in pairs)
     return PredictedChunk(table.frame, added, tally + Tally(table.num_rows, len(rows), doubtful))
 
 

@@ -3,14 +3,14 @@
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections import OrderedDict
 
 import numpy as np
 import pytest
 
 from edgewise.data.molecules import bounded
 from edgewise.data.molecules.bounded import featurize
-from edgewise.data.molecules.conformer import conformer
+from edgewise.data.molecules.conformer import APART, BOND_LENGTH, conformer, conformer_note
 from edgewise.data.molecules.descriptor import AVAILABLE, GLOBAL_FEATURE_NAMES, descriptors
 from edgewise.data.molecules.feature import molecule_arrays
 from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, at_once
@@ -96,10 +96,28 @@ def test_one_molecule_that_is_slow_to_embed_is_drawn_and_the_others_are_embedded
         assert MoleculeStore.from_smiles(["CCO"]).with_coordinates().coordinates.shape == (3, 3)
         with pytest.raises(SlowMoleculeError, match="may take long"):
             MoleculeStore.from_smiles([many], with_descriptors=False).with_coordinates()
-    # What cannot even be drawn in time ends the run with the reason.
-    monkeypatch.setattr("edgewise.data.molecules.bounded._in_process", lambda *arguments: DataError("too slow"))
-    with pytest.raises(DataError, match="too slow"):
-        replace(store, smiles=(CHAIN,)).with_coordinates()
+
+
+def test_what_cannot_even_be_drawn_in_time_is_placed_by_its_bonds(monkeypatch):
+    """It ended the training, or the prediction of all other rows."""
+    limited = []
+
+    def late(process, function, smiles, limits, *others):
+        limited.append((function.__name__, smiles))
+        return DataError("too slow")
+
+    monkeypatch.setattr(bounded._SLOW, "_results", OrderedDict())
+    monkeypatch.setattr(bounded, "_in_process", late)
+    monkeypatch.setattr(bounded, "_walks", lambda molecule: 10**9)  # small ones are bounded, too
+    chain, ring = bounded.conformers(["CC(O)C.[Na+]", "C1CCC1"], MoleculeLimits())
+    assert limited == [(name, text) for name in ("conformer", "drawn") for text in ("CC(O)C.[Na+]", "C1CCC1")]
+    assert (chain.how, ring.how) == ("layered", "layered")
+    assert chain.coordinates[:4, 0] - chain.coordinates[0, 0] == pytest.approx(BOND_LENGTH * np.array([0, 1, 2, 2]))
+    assert len(np.unique(chain.coordinates.round(3), axis=0)) == 5
+    assert abs(chain.coordinates[:4, 0] - chain.coordinates[4, 0]).min() >= APART - 1e-3
+    assert conformer_note(["layered"], ["C1CCC1"]) == (
+        "1 placed by counting bonds, since drawing takes longer than --molecule-timeout (first C1CCC1)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
 from edgewise.data.molecules.cache import UNUSABLE, FeatureCache, Stored, feature_cache
-from edgewise.data.molecules.conformer import Conformer, conformer, drawn
+from edgewise.data.molecules.conformer import Conformer, conformer, drawn, layered
 from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES, descriptors
 from edgewise.data.molecules.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, is_at_once
@@ -110,24 +111,32 @@ def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Confor
     """Where the atoms of each molecule are, in the order of the strings, which `featurize` has read.
 
     Large molecules are embedded in processes, as in `featurize`. One that takes longer than the limit, or crashes
-    RDKit, is drawn in the plane.
+    RDKit, is drawn in the plane; one for which that takes longer, too, is placed by counting its bonds.
 
     Raises:
         SlowMoleculeError: One may take long, within `at_once`.
-        DataError: Drawing one takes too long, too.
     """
     # Some at a time, so that progress is seen.
     for start in range(0, len(smiles), _BATCH_SIZE):
         some = smiles[start : start + _BATCH_SIZE]
-        slow = [text for text in some if count_atoms(text) > EMBEDDED_AT_ONCE]
+        slow = [text for text in some if not _is_embedded_at_once(text)]
         found = dict(zip(slow, _in_processes(conformer, slow, limits), strict=True))
         late = [text for text, outcome in found.items() if isinstance(outcome, DataError)]
         found.update(zip(late, _in_processes(drawn, late, limits), strict=True))
         for text in some:
-            outcome = found[text] if text in found else conformer(read_molecule(text))
-            if isinstance(outcome, DataError):
-                raise outcome
-            yield outcome
+            outcome = found[text] if text in found else _small_conformer(text)
+            yield layered(read_molecule(text)) if isinstance(outcome, DataError) else outcome
+
+
+def _is_embedded_at_once(smiles: str) -> bool:
+    """Whether embedding a molecule takes a tenth of a second, and drawing it less."""
+    return count_atoms(smiles) <= EMBEDDED_AT_ONCE and _walks(read_molecule(smiles)) <= PLAIN_WALKS
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def _small_conformer(smiles: str) -> Conformer:
+    """The conformer of a molecule that is embedded at once: what is predicted is looked at again for its status."""
+    return conformer(read_molecule(smiles))
 
 
 def check_size(smiles: str, limits: MoleculeLimits) -> None:

@@ -11,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.data.graphs.union import copies
+from edgewise.data.molecules.bounded import conformers
+from edgewise.data.molecules.conformer import conformer_status
 from edgewise.data.molecules.fragments import COMPONENT, fragments
 from edgewise.data.molecules.molecule import as_smiles, canonical_smiles
 from edgewise.data.molecules.table import table_from_arrays
@@ -389,6 +391,13 @@ class ExplainableMolecules(ExplainableTable):
             raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
         predictions = trained.predict(table)
         return [target_predictions(trained, predictions, row) for row in range(len(rows))]
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        trained, names = self.trained, self.trained.columns.smiles_columns
+        if not trained.settings.needs_coordinates:
+            return super().statuses(rows)
+        placed = [conformers(list(map(as_smiles, row[: len(names)])), trained.limits) for row in rows]
+        return [conformer_status([each.how for each in found], names) for found in placed]
 
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> MoleculeItem:
         """The molecules of one row; all weights are listed, as atoms are few."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from edgewise.data.molecules.conformer import conformer_status
 from edgewise.data.molecules.descriptor import AVAILABLE
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.data.molecules.similarity import KnownMolecules
@@ -17,6 +18,7 @@ from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.molecules.table import MoleculeTable
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import evenly
+from edgewise.data.tables.cell import OK
 from edgewise.errors import DataError, RunFolderError
 from edgewise.files import release
 from edgewise.models.forest import Forest, numbers_of
@@ -309,6 +311,16 @@ class FittedProperty(FittedTable):
                 new[row] = text
             found["new"] = new
         return found
+
+    def statuses(self, table: MoleculeTable) -> list[str]:
+        """The status of each row; where the model looks at places, which molecules are not in space."""
+        if not self.settings.needs_coordinates:
+            return super().statuses(table)
+        conformers, names = table.store.conformers, table.columns.smiles_columns
+        return [
+            conformer_status([conformers[graph].how for graph in graphs], names) if status == OK else status
+            for status, graphs in zip(table.status, table.graph_of_row.tolist(), strict=True)
+        ]
 
     def new_parts(self, molecules: Sequence[tuple[str, ...]], conditions: np.ndarray) -> list[str]:
         """For each row the columns whose molecule no training row has there, or whose number lies beyond those of all
