@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from edgewise.data.molecules import bounded
 from edgewise.data.molecules import conformer as module
 from edgewise.data.molecules.conformer import APART, MAX_ATOMS, conformer, conformer_note
 from edgewise.data.molecules.feature import Chem
@@ -109,6 +110,7 @@ def test_what_is_said():
 def test_a_store_looks_at_places_when_asked_and_once(monkeypatch):
     calls = []
     monkeypatch.setattr("edgewise.data.molecules.bounded.conformer", lambda m: calls.append(m) or conformer(m))
+    bounded._small_conformer.cache_clear()
     store = MoleculeStore.from_smiles(["CCO", "OCC", "C", "C#N"], with_descriptors=False)
     assert store.batch([[0]], [[]]).coordinates is None
     assert calls == []
