@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from edgewise.choices import COMBINES, Combine, ScoreName
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.cache import LayerCache
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import require_nodes, require_positions
 from edgewise.layers.heads import attend_and_record, join_heads, over_heads, require_multiple
 from edgewise.layers.linear import Linear, linear, may_be_joined
 from edgewise.layers.position import PairPosition, default_positions, distances
@@ -165,6 +165,10 @@ class MultiHeadAttention(nn.Module):
         if self.position is not None and self.position.carries and not isinstance(neighborhood, Edges):
             neighborhood = neighborhood.to_edges(num_queries, start + num_keys)
         batch_shapes = [nodes.shape[:-2] for nodes in (query, key, value)]
+        beside = ("positions", positions, num_queries), ("key_positions", key_positions, num_keys)
+        for name, given, num_nodes in beside:
+            if given is not None:
+                require_positions("MultiHeadAttention", name, given, num_nodes, batch_shapes)
         neighborhood = over_heads("MultiHeadAttention", neighborhood, batch_shapes, self.head_shape)
         if cache is not None and cache.is_full and cache.keys is not None and cache.values is not None:
             queries = _split(self.query(query), self.head_shape)
@@ -176,8 +180,9 @@ class MultiHeadAttention(nn.Module):
             parts = tuple(x if x is None else edge_rows.spread(x, axis) for x, axis in zip(parts, (-2, -2, -1)))
             edge_rows = None
         if self.position is not None or cache is not None:
-            given = positions, key_positions
-            positions, key_positions = default_positions(num_queries, num_keys, start, *given, like=queries)
+            positions, key_positions = default_positions(
+                num_queries, num_keys, start, positions, key_positions, like=queries
+            )
             if key_positions.dim() > 1:  # a batch axis of positions is that of the keys with the same number
                 key_positions = key_positions[(None,) * (key.dim() - 1 - key_positions.dim())]
         if self.position is not None and positions is not None and key_positions is not None:

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from edgewise.attend import aggregate
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.feature import FeatureLinear, Pair, weighted_sum
 from edgewise.layers.given import pair_of, require_edges, two
-from edgewise.layers.heads import require_choice
+from edgewise.layers.heads import for_nodes, require_choice
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import features_of_edges
-from edgewise.neighborhood import Edges, Full, GivenNeighborhood, edges_of
+from edgewise.neighborhood import Edges, Full, GivenNeighborhood, Neighborhood, edges_of
 
 Activation = Callable[[Tensor], Tensor]
 How = Literal["mean", "sum", "max", "min"]
@@ -48,7 +48,8 @@ class MeanConvolution(nn.Module):
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets)."""
         sizes = self.neighbors.in_features, self.itself.in_features
         source, target = pair_of("MeanConvolution", nodes, sizes, self.itself.weight)
-        together = aggregate(self.neighbors(source), edges, "mean", num_queries=target.shape[-2])
+        neighborhood = for_nodes("MeanConvolution", edges, source, target)
+        together = aggregate(self.neighbors(source), neighborhood, "mean", num_queries=target.shape[-2])
         return self.activation(together + self.itself(target))
 
 
@@ -100,6 +101,10 @@ class SymmetricConvolution(nn.Module):
         owner, size = "SymmetricConvolution", self.linear.in_features
         source, target = pair_of(owner, nodes, (size, size), self.linear.weight)
         edges = edges_of(owner, edges, target.shape[-2], source.shape[-2])
+        if degrees is not None and degrees.shape != (target.shape[-2],):
+            raise ShapeError(
+                f"{owner}: degrees must be ({target.shape[-2]},), one for each node, not {tuple(degrees.shape)}."
+            )
         has_loops = self.has_loops and not isinstance(nodes, tuple)
         is_pair = isinstance(nodes, tuple)
         out = spread_evenly(self.linear(source), edges, edge_weight, has_loops, is_pair, degrees=degrees)
@@ -169,6 +174,7 @@ class NeighborConvolution(nn.Module):
         source, target = pair_of("NeighborConvolution", nodes, self.sizes, self.neighbors.weight)
         if self.pool is not None:
             source = torch.relu(self.pool(source))
+        neighborhood = for_nodes("NeighborConvolution", neighborhood, source, target)
         together = partial(_together, neighborhood, self.how, edge_weight, target.shape[-2])
         # A matrix may go before a sum, where it works on nodes that need not be dense.
         is_linear = self.how in ("sum", "mean") and self.pool is None
@@ -249,6 +255,7 @@ class IsomorphismConvolution(nn.Module):
             target = self.first(target)
             source = target if not isinstance(nodes, tuple) else self.first(source)
         if self.edge is None and edge is None:
+            neighborhood = for_nodes(owner, neighborhood, source, target)
             together = aggregate(source, neighborhood, "sum", num_queries=target.shape[-2])
         else:
             edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2])
@@ -325,7 +332,7 @@ def _root_of_degrees(degree: Tensor, dtype: torch.dtype) -> Float[Tensor, " *wei
 
 
 def _together(
-    neighborhood: GivenNeighborhood, how: How, edge_weight: Tensor | None, num_targets: int, source: Tensor
+    neighborhood: Neighborhood, how: How, edge_weight: Tensor | None, num_targets: int, source: Tensor
 ) -> Tensor:
     """⊕_j w_ij x_j."""
     if edge_weight is None:

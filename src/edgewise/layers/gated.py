@@ -11,6 +11,7 @@ from edgewise.attend import aggregate
 from edgewise.layers.given import pair_beside, pair_of, require_nodes
 from edgewise.layers.heads import attend_and_record, over_heads, split_heads
 from edgewise.layers.linear import Linear
+from edgewise.layers.messages import beside
 from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.score import Dot
 from edgewise.trace import Trace
@@ -80,7 +81,8 @@ class GatedGraphAttention(nn.Module):
 
         Args:
             nodes: x, which look; or (z, x), sources and targets.
-            neighborhood: who looks at whom; one for all batch axes, or one for each.
+            neighborhood: who looks at whom; one for all batch axes, or one for each, `(*batch, query, key)` as a mask,
+                or one for each head, `(*batch, head, query, key)`, which the gate of the head looks at, too.
             source: z, what they look at; the nodes themselves by default.
             trace: where the weights are recorded, before the gates.
         """
@@ -95,14 +97,19 @@ class GatedGraphAttention(nn.Module):
         batch_shapes = [nodes.shape[:-2], source.shape[:-2]]
         each_head = over_heads("GatedGraphAttention", neighborhood, batch_shapes, (self.num_heads,))
         heads = attend_and_record(trace, query, key, value, each_head, score=Dot()).movedim(-3, -2)
-        gated = self._gates(nodes, source, neighborhood).unsqueeze(-1) * heads
-        return self.output(torch.cat([nodes, gated.flatten(-2)], -1))
+        gated = self._gates(nodes, source, each_head).unsqueeze(-1) * heads
+        return self.output(beside(nodes, gated.flatten(-2)))
 
-    def _gates(self, nodes: Tensor, source: Tensor, neighborhood: Neighborhood) -> Tensor:
-        """g, `(*batch, query, head)`."""
-        largest = aggregate(self.pool(source), neighborhood, "max", num_queries=nodes.shape[-2])
-        mean = aggregate(source, neighborhood, "mean", num_queries=nodes.shape[-2])
-        return self.gate(torch.cat([nodes, largest, mean], -1)).sigmoid()
+    def _gates(self, nodes: Tensor, source: Tensor, each_head: Neighborhood) -> Tensor:
+        """g, `(*batch, query, head)`; where heads have neighborhoods of their own, a gate sees that of its head."""
+        if varies := len(each_head.batch_shape) > 0:
+            nodes, source = nodes.unsqueeze(-3), source.unsqueeze(-3)
+        largest = aggregate(self.pool(source), each_head, "max", num_queries=nodes.shape[-2])
+        mean = aggregate(source, each_head, "mean", num_queries=nodes.shape[-2])
+        gates = self.gate(beside(nodes, torch.cat([largest, mean], -1))).sigmoid()
+        if not varies:
+            return gates
+        return gates.squeeze(-3) if gates.shape[-3] == 1 else gates.diagonal(dim1=-3, dim2=-1)
 
 
 class GraphGRU(nn.Module):

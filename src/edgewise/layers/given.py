@@ -1,5 +1,6 @@
 """What layers are handed, checked where it enters: features of nodes that fit the weights."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from edgewise.backends.call import is_autocast, require_floating, require_tensors
 from edgewise.errors import ShapeError, UnsupportedError
+from edgewise.neighborhood.checks import can_be_read, joint_batch
 from edgewise.records import SparseFeatures
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -92,3 +94,36 @@ def require_edges(owner: str, name: str, numbers: Tensor, num_edges: int) -> Non
     if numbers.shape[-1:] != (num_edges,):
         found = numbers.shape[-1] if numbers.dim() else "missing"
         raise ShapeError(f"{owner}: axis 'edge' is {found} in {name} but {num_edges} in edges.")
+
+
+def require_lengths(owner: str, lengths: Any, nodes: Tensor, least: int = 0) -> None:
+    """Raise a ShapeError unless there is one whole number for each member of `nodes`, `(graph, node, feature)`.
+
+    Args:
+        least: the smallest number; on a device nobody looks.
+    """
+    is_whole = isinstance(lengths, Tensor) and not (lengths.is_floating_point() or lengths.dtype == torch.bool)
+    if not is_whole or lengths.shape != nodes.shape[:1]:
+        came = f"{lengths.dtype} {tuple(lengths.shape)}" if isinstance(lengths, Tensor) else type(lengths).__name__
+        raise ShapeError(
+            f"{owner}: lengths must be whole numbers ({nodes.shape[0]},), one for each member, not {came}."
+        )
+    if can_be_read(lengths) and lengths.numel() > 0:
+        low, high = map(int, lengths.aminmax())
+        if low < least or high > nodes.shape[-2]:
+            wrong = low if low < least else high
+            raise ShapeError(f"{owner}: lengths must lie in {least} … {nodes.shape[-2]}; found {wrong}.")
+
+
+def require_positions(
+    owner: str, name: str, positions: Any, num_nodes: int, batch_shapes: Sequence[torch.Size]
+) -> None:
+    """Raise a ShapeError unless there is a whole number for each node, `(*batch, node)`, with batch axes that fit."""
+    require_tensors(owner, {name: positions})
+    if positions.dim() == 0 or positions.shape[-1] != num_nodes or positions.is_floating_point():
+        raise ShapeError(
+            f"{owner}: {name} must be whole numbers (*batch, {num_nodes}), one for each node, not {positions.dtype} "
+            f"{tuple(positions.shape)}."
+        )
+    if positions.dim() > 1:
+        joint_batch(f"{owner}: {name}", [*batch_shapes, positions.shape[:-1]])

@@ -14,9 +14,16 @@ from edgewise.layers.convolution import spread_evenly
 from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureLinear, Nodes, Pair
 from edgewise.layers.given import pair_of, refuse_pair, require_nodes, two
-from edgewise.layers.heads import attend_and_record, join_heads, products_with_heads, require_multiple, split_heads
+from edgewise.layers.heads import (
+    attend_and_record,
+    join_heads,
+    over_heads,
+    products_with_heads,
+    require_multiple,
+    split_heads,
+)
 from edgewise.layers.messages import features_of_edges
-from edgewise.neighborhood import Full, GivenNeighborhood, edges_of
+from edgewise.neighborhood import Full, GivenNeighborhood, edges_of, neighborhood_of
 from edgewise.normalize import Normalize, Sigmoid
 from edgewise.score import GAT, Dot, GATv2, Score
 from edgewise.trace import Trace
@@ -124,9 +131,12 @@ class GraphAttention(nn.Module):
         if self.training and self.value_dropout > 0:
             value = split_heads(dropout(projected[1], self.value_dropout, True), self.num_heads)
         score: Score
+        neighborhood = neighborhood_of("GraphAttention", edges, query.shape[-2], key.shape[-2])
         if edge is not None or self.edge is not None:
-            edges = edges_of("GraphAttention", edges, query.shape[-2], key.shape[-2])
-            edge = features_of_edges("GraphAttention", edge, edges, self.edge_dim, query)
+            neighborhood = edges_of("GraphAttention", neighborhood, query.shape[-2], key.shape[-2])
+            edge = features_of_edges("GraphAttention", edge, neighborhood, self.edge_dim, query)
+        batch_shapes = [x.shape[:-2] for x in projected]
+        neighborhood = over_heads("GraphAttention", neighborhood, batch_shapes, (self.num_heads,))
         edge_key = None if edge is None or self.edge is None else split_heads(self.edge(edge), self.num_heads)
         if self.score == "gatv2":
             score = GATv2(self.vector, self.negative_slope)
@@ -137,7 +147,7 @@ class GraphAttention(nn.Module):
             score = GAT(query.new_ones(1), query.new_ones(1), self.negative_slope)
         parts: dict[str, Any] = {"score": score, "edge_key": edge_key}
         rate = self.dropout if self.training else 0.0
-        out = attend_and_record(trace, query, key, value, edges, dropout=rate, **parts)
+        out = attend_and_record(trace, query, key, value, neighborhood, dropout=rate, **parts)
         joined = out.mean(-3) if self.combine == "mean" else join_heads(out)
         joined = joined if self.residual is None else joined + self.residual(target)
         return joined if self.bias is None else joined + self.bias
@@ -187,10 +197,10 @@ class HopAttention(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " node model_dim"],
+        nodes: Float[Tensor, " *batch node model_dim"],
         edges: GivenNeighborhood,
         trace: Trace | None = None,
-    ) -> Float[Tensor, " node model_dim"]:
+    ) -> Float[Tensor, " *batch node model_dim"]:
         """The nodes after the layer.
 
         Raises:
@@ -208,8 +218,8 @@ class HopAttention(nn.Module):
         return self.over_distances(versions, trace)
 
     def over_distances(
-        self, versions: Sequence[Float[Tensor, " node model_dim"]], trace: Trace | None = None
-    ) -> Float[Tensor, " node model_dim"]:
+        self, versions: Sequence[Float[Tensor, " *batch node model_dim"]], trace: Trace | None = None
+    ) -> Float[Tensor, " *batch node model_dim"]:
         """o, from z_0 … z_K: what each node attends over."""
         distances = torch.stack(tuple(versions), -2)
         parts: dict[str, Any] = {"score": Dot(), "normalize": self.normalize}

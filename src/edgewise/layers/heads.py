@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood import GivenNeighborhood, Mask, Neighborhood
+from edgewise.neighborhood import GivenNeighborhood, Mask, Neighborhood, neighborhood_of
 from edgewise.neighborhood.checks import joint_batch
 from edgewise.neighborhood.pairs import Combination, RangeIntersection
 from edgewise.trace import Trace
@@ -67,10 +67,11 @@ def over_heads(
         owner: the layer, for messages.
         neighborhood: whose shape is checked.
         batch_shapes: the batch axes of query, key and value.
-        head_shape: the heads; two axes where some share their keys.
+        head_shape: the heads; two axes where some share their keys, none where the layer has no heads.
 
     Raises:
-        ShapeError: its axes are neither those of the batch nor those with one of heads behind them.
+        ShapeError: its axes are neither those of the batch nor, where there are heads, those with one of heads behind
+            them.
     """
     if isinstance(neighborhood, Combination | RangeIntersection):
         parts = tuple(over_heads(owner, part, batch_shapes, head_shape) for part in neighborhood.parts)
@@ -81,16 +82,17 @@ def over_heads(
             neighborhood = neighborhood.with_head_axis()
         return neighborhood
     batch = joint_batch(owner, batch_shapes)
-    has_head_axis, num_heads = len(varying) == len(batch) + 1, math.prod(head_shape)
+    has_head_axis, num_heads = len(head_shape) > 0 and len(varying) == len(batch) + 1, math.prod(head_shape)
     expected = (*batch, num_heads) if has_head_axis else tuple(batch)
     fits = len(varying) <= len(expected) and all(
         size in (1, whole) for size, whole in zip(reversed(varying), reversed(expected), strict=False)
     )
     if not fits:
+        heads = f" and the layer {num_heads} heads" if head_shape else ""
+        or_with_heads = f" or {(*batch, num_heads)}" if head_shape else ""
         raise ShapeError(
             f"{owner}: the neighborhood varies over axes {tuple(varying)}, but the nodes have batch axes "
-            f"{tuple(batch)} and the layer {num_heads} heads; expected {tuple(batch)} or {(*batch, num_heads)}, with "
-            "1 where one serves all."
+            f"{tuple(batch)}{heads}; expected {tuple(batch)}{or_with_heads}, with 1 where one serves all."
         )
     if not has_head_axis:
         for _ in head_shape:
@@ -106,6 +108,16 @@ def over_heads(
             f"{type(neighborhood).__name__}; use Mask(neighborhood.to_mask(num_queries, num_keys))."
         )
     return Mask(neighborhood.mask.unflatten(-3, head_shape))
+
+
+def for_nodes(owner: str, given: GivenNeighborhood, source: Any, target: Any) -> Neighborhood:
+    """What a layer without heads is handed as a neighborhood, which may vary over the batch axes of the nodes alone.
+
+    Raises:
+        ShapeError: it varies over others.
+    """
+    neighborhood = neighborhood_of(owner, given, target.shape[-2], source.shape[-2])
+    return over_heads(owner, neighborhood, [torch.Size(nodes.shape[:-2]) for nodes in (source, target)], ())
 
 
 def record(trace: Trace | None, query: Tensor, key: Tensor, neighborhood: GivenNeighborhood, **parts: Any) -> None:

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import require_nodes, require_positions
 from edgewise.layers.heads import require_choice
 from edgewise.neighborhood import Edges, Neighborhood
 from edgewise.operator import transform_at_work
@@ -53,7 +53,10 @@ class SinusoidalPosition(nn.Module):
     ) -> Float[Tensor, " *batch node model_dim"]:
         """The nodes with their positions, by default 0, 1, 2, ..., added."""
         require_nodes("SinusoidalPosition", nodes, self.model_dim)
-        positions = first_positions(nodes) if positions is None else positions
+        if positions is None:
+            positions = first_positions(nodes)
+        else:
+            require_positions("SinusoidalPosition", "positions", positions, nodes.shape[-2], [nodes.shape[:-2]])
         angles = _angles(positions, self.model_dim, self.base, nodes.dtype)
         waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[..., : self.model_dim]
         return nodes + waves.to(nodes.dtype)
@@ -90,6 +93,7 @@ class LearnedPosition(nn.Module):
             if nodes.shape[-2] > known:
                 raise ShapeError(f"LearnedPosition: {nodes.shape[-2]} nodes, but only {known} positions were learned.")
             return nodes + self.table.weight[: nodes.shape[-2]]
+        require_positions("LearnedPosition", "positions", positions, nodes.shape[-2], [nodes.shape[:-2]])
         return nodes + self.table(positions)
 
 

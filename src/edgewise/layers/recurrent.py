@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from edgewise.attend import attend, attention_weights
 from edgewise.choices import LOCALS, LOOKS, CellName, LocalName, LookName
 from edgewise.errors import SettingError
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import require_lengths, require_nodes
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
 from edgewise.score import Additive, Constant, Dot, Score
@@ -69,6 +69,7 @@ class RecurrentEncoder(nn.Module):
         require_nodes("RecurrentEncoder", nodes, self.sequence.input_size, self.sequence.weight_ih_l0)
         if lengths is None:
             return self.sequence(nodes)[0]
+        require_lengths("RecurrentEncoder", lengths, nodes, least=1)
         packed = nn.utils.rnn.pack_padded_sequence(nodes, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = self.sequence(packed)
         return nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=nodes.shape[1])[0]
@@ -215,6 +216,7 @@ class RecurrentDecoder(nn.Module):
         """What every word looks at."""
         neighborhood: Neighborhood = Full()
         if lengths is not None:
+            require_lengths("RecurrentDecoder", lengths, states)
             neighborhood = Lengths(lengths)
             is_true = neighborhood.to_mask(1, states.shape[-2], states.device).transpose(-2, -1)
             states = torch.where(is_true, states, 0.0)

@@ -90,12 +90,13 @@ class Neighborhood:
         Raises:
             ShapeError: a size is missing, or the neighborhood varies over batch axes.
         """
-        if self.batch_shape:
+        if any(size != 1 for size in self.batch_shape):
             raise ShapeError(
                 f"to_edges: the neighborhood varies over batch axes {tuple(self.batch_shape)}, a list of edges "
                 "cannot; use to_mask(), or Segments for packed members."
             )
         mask = self.to_mask(num_queries, num_keys)
+        mask = mask.reshape(mask.shape[-2:])  # batch axes of size 1 serve all
         receivers, senders = mask.nonzero(as_tuple=True)
         return Edges(senders, receivers, mask.shape[1], mask.shape[0])
 
