@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import add_engine_flags, add_molecule_limits, add_settings, require_engine
@@ -11,6 +12,7 @@ from edgewise.cli.output import check_output, opened
 from edgewise.data.tables.options import WRITTEN_TABLES
 from edgewise.tasks.config import groups_of
 from edgewise.tasks.registry import names, settings_of, task_of
+from edgewise.tasks.scores import free_name
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import TrainSettings
 
@@ -96,6 +98,11 @@ def workers_of(given: Mapping[str, Any], device: str) -> "Workers | None":
     return Workers(given.get("num_workers", 1), pick_device(device) == "cuda", given.get("ray_address"))
 
 
+def rejected_file(output: str) -> Path | None:
+    """Where rows without a place in the output are listed: beside it, over no other file."""
+    return None if output == "-" else Path(free_name(str(Path(output).with_name("rejected.csv"))))
+
+
 def request_of(arguments: argparse.Namespace) -> "PredictRequest":
     """The flags as what tasks take."""
     from edgewise.tasks.task import PredictRequest
@@ -109,5 +116,6 @@ def request_of(arguments: argparse.Namespace) -> "PredictRequest":
         device=computing.device,
         threads=computing.threads,
         strict=arguments.strict,
+        rejected=rejected_file(arguments.output),
         options={name: value for name, value in given.items() if name in read and value is not None},
     )

@@ -14,6 +14,7 @@ from edgewise.estimators.params import old_names
 from edgewise.models.time_settings import FORECAST_MODELS
 from edgewise.plural import plural
 from edgewise.tasks.forecast.task import TASK, FittedForecast, behind
+from edgewise.tasks.rejected import list_left_out
 
 Steps = Any
 """A `Series`, as `edgewise.data.graphs.series.read_series` reads it; or an array, a tensor or a DataFrame
@@ -111,6 +112,7 @@ def series_of(held: Steps, edges: Any, *, is_directed: bool, names: tuple[str, .
     if isinstance(held, Series):
         if edges is not None:
             raise DataError("a Series has its own edges; leave out edges, or give an array (time, node).")
+        list_left_out(held.edges.rejected)
         return held
     values = np.asarray(held.detach().cpu().numpy() if isinstance(held, torch.Tensor) else held, dtype=np.float64)
     if values.ndim != 2:

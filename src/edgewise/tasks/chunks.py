@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from edgewise.data.columns import Columns
+from edgewise.data.graphs.lost import REASON
 from edgewise.data.tables.options import current_format, current_limits, read_limits, table_format
 from edgewise.data.tables.read import CHUNK_ROWS, Cells, TableChunks
 from edgewise.data.tables.rows import Table
@@ -40,6 +41,8 @@ class Tally:
     """Those that have a prediction."""
     num_doubtful: int = 0
     """Those of them whose status says why not to rely on it."""
+    num_without_edges: int = 0
+    """The same of graphs whose edges cannot all be read."""
     num_cut: int = 0
     """Texts that are longer than the model reads."""
     num_tokens: int = 0
@@ -61,6 +64,8 @@ class Tally:
         found = f"{self.num_predicted:,} of {plural(self.num_rows, 'row')} predicted"
         if self.num_doubtful:
             found += f", {self.num_doubtful:,} of them from unknown words alone"
+        if self.num_without_edges:
+            found += f", {self.num_without_edges:,} of them {REASON}"
         return found + unpredicted(self.num_rows - self.num_predicted)
 
     def notes(self, max_tokens: int | None) -> list[str]:
@@ -184,7 +189,8 @@ def predict_rows(
     # Molecules that are doubtful have a note of their own, by how they were placed.
     pairs = zip(added["status"], table.status, strict=True) if not tally.conformers else ()
     doubtful = sum(status != read for status, read in pairs)
-    return PredictedChunk(table.frame, added, tally + Tally(table.num_rows, len(rows), doubtful))
+    why = "num_without_edges" if table.lost_edges else "num_doubtful"
+    return PredictedChunk(table.frame, added, tally + Tally(table.num_rows, len(rows), **{why: doubtful}))
 
 
 def read_rows(task: RowTask, request: "PredictRequest") -> tuple[Any, Any]:

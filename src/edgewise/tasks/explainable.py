@@ -15,6 +15,7 @@ from edgewise.explain.methods import Choice, explain
 from edgewise.explanation import Explanation, Kind, TargetPrediction
 from edgewise.tasks.config import RunSettings
 from edgewise.tasks.explained import target_predictions
+from edgewise.tasks.rejected import list_left_out
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 
@@ -207,6 +208,7 @@ class ExplainableByName(ExplainableTable):
         trained = cls.trained_type.load(folder)
         with files_of(folder, *cls.in_files) as config:
             table = cls.read_table(trained, cls.settings_type.of(config, "config.toml"))
+        list_left_out(table.lost_edges)
         return cls(trained, table, cls.names_of(table))
 
     @classmethod
@@ -231,6 +233,10 @@ class ExplainableByName(ExplainableTable):
         if self._predictions is None:
             self._predictions = self.trained.predict(self.table)
         return [target_predictions(self.trained, self._predictions, place) for place in places]
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        status = self.trained.statuses(self.table)
+        return [status[self.row_of(*row)] for row in rows]
 
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> Explainable:
         """One row; all weights are listed, as few nodes are looked at."""

@@ -20,15 +20,17 @@ RARE_SHARE = 0.2
 def described(prepared: Prepared, folder: RunFolder) -> list[str]:
     """What was read and rejected, how it was split, and which rows calibrate the intervals, in a few lines."""
     table, splits, row = prepared.data, prepared.splits, prepared.data.counted_unit
+    edges = [] if table.unit == "edges" else table.lost_edges
+    rejected = plural(len(table.rejected) - len(edges), row) + (f" and {plural(len(edges), 'edge')}" if edges else "")
     lines = [
         f"{table.source}: {plural(table.num_rows, row)}, "
-        f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, "
-        f"{plural(len(table.rejected), row)} rejected"
+        f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, {rejected} rejected"
     ]
-    for column, count in Counter(rejection.column for rejection in table.rejected).items():
-        first = next(rejection for rejection in table.rejected if rejection.column == column)
+    for (file, column), count in Counter((each.file, each.column) for each in table.rejected).items():
+        first = next(each for each in table.rejected if (each.file, each.column) == (file, column))
+        where = f"line {first.line}" if file == table.source else f"{file}, line {first.line}"
         lines.append(
-            f"  {count:,} for column {column!r}, the first in line {first.line}: {first.reason} "
+            f"  {count:,} for column {column!r}, the first in {where}: {first.reason} "
             f"(all in {folder.path / 'rejected.csv'})"
         )
     lines.append(

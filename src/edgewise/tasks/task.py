@@ -8,6 +8,7 @@ Each verb is written once over `Task`, the run in `run`; a task contains only wh
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from edgewise.data.tables.cell import Rejection
@@ -57,6 +58,8 @@ class PredictRequest:
     threads: int = 1
     strict: bool = False
     """Whether the first bad cell is an error."""
+    rejected: Path | None = None
+    """Where rows are listed that have no status in the output, such as edges that cannot be read; None lists none."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the training that have another value here, by name; see `RunSettings.READS`."""
 

@@ -392,9 +392,9 @@ class FittedTable(Fitted):
                 raise DataError(f"{name} does not fit the targets {', '.join(names)[:60]}.")
 
 
-def spread(values: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray:
-    """Values of some rows in a table of all rows; NaN elsewhere."""
-    everywhere = np.full((num_rows, *values.shape[1:]), np.nan, dtype=values.dtype)
+def spread(values: np.ndarray, rows: np.ndarray, num_rows: int, missing: float = np.nan) -> np.ndarray:
+    """Values of some rows in a table of all rows; NaN, or what is said, elsewhere."""
+    everywhere = np.full((num_rows, *values.shape[1:]), missing, dtype=values.dtype)
     everywhere[rows] = values
     return everywhere
 

@@ -14,7 +14,7 @@ from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import Categories, NodeFeatures, features_of_nodes
 from edgewise.data.graphs.nodes import NUMBERS, named, with_features
 from edgewise.data.graphs.source import GraphSource
-from edgewise.data.tables.cell import Problems, stripped
+from edgewise.data.tables.cell import Problems, Rejection, stripped
 from edgewise.data.tables.read import Cells, Values, read_cells
 from edgewise.data.tables.rows import Table, cells_of_roles, judged, read_files
 from edgewise.errors import DataError
@@ -39,6 +39,11 @@ class EdgeTable(Table):
     def unit(self) -> str:
         """What rows are made of."""
         return "edges"
+
+    @property
+    def lost_edges(self) -> Sequence[Rejection]:
+        """Rows that are no edge; of those that are learned from, also those without a target that can be read."""
+        return self.rejected
 
     @property
     def trainable(self) -> Bool[np.ndarray, " row"]:

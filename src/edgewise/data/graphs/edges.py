@@ -55,6 +55,8 @@ class EdgeList:
     """The line of each edge in its table, as it was read."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories."""
+    lost: Int64[np.ndarray, " lost two"] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    """The two nodes of each row in `rejected`, −1 for one that it does not name."""
 
     def __len__(self) -> int:
         return len(self.senders)
@@ -136,6 +138,7 @@ class EdgeList:
             unused_columns=self.unused_columns,
             splits=self.splits,
             categories=self.categories,
+            lost=self.lost,
         )
 
 
@@ -207,7 +210,8 @@ def read_edges(
         first = listed[0]
         advice = "mend the row, or do without strict to pass over it" if strict else "none of the rows is an edge"
         raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")
-    lines = cells.lines
+    lost_rows = np.array(sorted(problems.first), dtype=np.int64)
+    lines, lost = cells.lines, np.stack([side[lost_rows] for side in places], axis=1)
     if listed:
         good = np.ones(len(frame), dtype=bool)
         good[list(problems.first)] = False
@@ -223,7 +227,7 @@ def read_edges(
     used = {*ends, *feature_columns, *category_columns, *typed, *split, graph_column}
     unused = tuple(name for name in frame.columns if name not in used)
     senders, receivers = places
-    known: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories}
+    known: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories, "lost": lost}
     return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, **known)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Bool, Float32, Float64, Int64
 
 from edgewise.data.graphs.edges import EdgeList, read_edges
 from edgewise.data.graphs.file import check_edges, is_graph_file
@@ -15,7 +15,7 @@ from edgewise.data.graphs.nodes import named, with_features
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.graphs.trees import Trees
 from edgewise.data.graphs.union import offsets_of
-from edgewise.data.tables.cell import Problems, is_missing, read_number, read_numbers, stripped
+from edgewise.data.tables.cell import Problems, Rejection, is_missing, read_number, read_numbers, stripped
 from edgewise.data.tables.read import Cells, Values, check_columns_exist, pd, read_cells
 from edgewise.data.tables.rows import Table, cells_of_roles, judged
 from edgewise.errors import DataError, SettingError
@@ -135,11 +135,18 @@ class GraphTable(Table):
     """Nodes that are passed over: the table of graphs does not name their graph."""
     mirrored_of: Int64[np.ndarray, " mirrored"]
     """The graph of each edge that was added, because the other way was missing."""
+    lacks_edges: Bool[np.ndarray, " row"]
+    """True for graphs that have rows in the table of edges which cannot be read."""
 
     @property
     def unit(self) -> str:
         """What rows are made of."""
         return "graphs"
+
+    @property
+    def lost_edges(self) -> Sequence[Rejection]:
+        """Rows of the table of edges that are no edge."""
+        return self.edges.rejected
 
     @property
     def counted_unit(self) -> str:
@@ -197,6 +204,7 @@ class _Graphs:
     edges: EdgeList
     categories: Categories
     num_strays: int = 0
+    lacks_edges: np.ndarray | None = None
 
 
 def read_graphs(
@@ -286,6 +294,7 @@ def read_graphs(
         edges,
         categories,
         int(counts[-1]),
+        _lacks_edges(edge_cells, edges, columns.graph_column if is_local else None, place, offsets_of(counts)),
     )
     return _interpret(found, source.directed, need_roots, strict, need_targets)
 
@@ -387,7 +396,29 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         trees=trees,
         num_strays=graphs.num_strays,
         mirrored_of=mirrored_of,
+        lacks_edges=np.zeros(len(cells.frame), bool) if graphs.lacks_edges is None else graphs.lacks_edges,
     )
+
+
+def _lacks_edges(
+    cells: Cells, edges: EdgeList, graph_column: str | None, place: dict[str, int], offsets: np.ndarray
+) -> Bool[np.ndarray, " graph"]:
+    """Which graphs have edges that cannot be read.
+
+    Args:
+        cells: the table of edges.
+        edges: those of it that can be read, and the nodes that the others name.
+        graph_column: names the graph of an edge; None where its nodes do.
+        place: the number of each graph.
+        offsets: the nodes of graph g are `offsets[g]:offsets[g + 1]`; behind them come those of no graph.
+    """
+    if graph_column is None:
+        numbers = np.searchsorted(offsets, edges.lost.ravel(), side="right") - 1
+    else:
+        rows = np.searchsorted(cells.lines, [each.line for each in edges.rejected])
+        named = stripped(cells.frame[graph_column].iloc[rows]).to_pylist()
+        numbers = np.array([place.get(name, -1) for name in named], dtype=np.int64)
+    return np.isin(np.arange(len(place)), numbers)
 
 
 def _check_within(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> None:

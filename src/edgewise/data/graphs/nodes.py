@@ -23,7 +23,7 @@ from edgewise.data.graphs.node_features import (
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, NodeTypes, TypeNames, labels_of_column
 from edgewise.data.tables.arrays import read_arrays
-from edgewise.data.tables.cell import Problems, stripped
+from edgewise.data.tables.cell import Problems, Rejection, stripped
 from edgewise.data.tables.read import Cells, Values, check_columns_exist, read_cells
 from edgewise.data.tables.rows import Table, cells_of_roles, judged
 from edgewise.errors import DataError, SettingError
@@ -60,6 +60,11 @@ class NodeTable(Table):
     def num_distinct(self) -> int:
         """How many different ones there are: each node is unique by its place in the graph."""
         return self.num_rows
+
+    @property
+    def lost_edges(self) -> Sequence[Rejection]:
+        """Rows of the table of edges that are no edge."""
+        return self.edges.rejected
 
     def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
         """The names of some nodes."""

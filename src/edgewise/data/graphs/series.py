@@ -94,6 +94,7 @@ def read_series(
     edge_columns: tuple[str, ...],
     is_directed: bool,
     gaps: Gaps = "error",
+    strict: bool = False,
 ) -> Series:
     """Read a series, and the edges between its columns.
 
@@ -104,6 +105,7 @@ def read_series(
         edge_columns: sender and receiver; the first two by default.
         is_directed: whether edges are one way.
         gaps: what happens to missing and repeated times, as `in_time` has it.
+        strict: stop at the first edge that cannot be read.
 
     Raises:
         DataError: a file cannot be used, a cell is no number, times lie at no equal distances, or no edge joins two
@@ -120,7 +122,8 @@ def read_series(
                 raise DataError(f"{where}: {reason}; leave the cell empty if nothing is known.")
     listed = EdgeList(*(np.zeros(0, dtype=np.int64),) * 2, np.zeros((0, 0), dtype=np.float32))
     if edges is not None:
-        listed = read_edges(edges, NodeNames(names), f"the columns of {path}", edge_columns=edge_columns)
+        known = NodeNames(names)
+        listed = read_edges(edges, known, f"the columns of {path}", edge_columns=edge_columns, strict=strict)
         listed = listed if is_directed else listed.both_ways(len(names))
     timed = Timed(values, tuple(map(str, range(len(values)))), None, ())
     if time_column is not None:

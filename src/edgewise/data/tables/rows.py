@@ -79,6 +79,11 @@ class Table:
         return self.usable
 
     @property
+    def lost_edges(self) -> Sequence[Rejection]:
+        """Rows of a table of edges that are no edge, in file order; none where rows have no edges."""
+        return ()
+
+    @property
     def num_rows(self) -> int:
         """How many rows the files have, usable or not."""
         return len(self.status)

@@ -9,6 +9,7 @@ import torch
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.edge_table import EdgeTable, read_edge_table
+from edgewise.data.graphs.lost import NOWHERE, with_lost
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
@@ -24,11 +25,14 @@ from edgewise.tasks.nodes.units import (
     check_weights,
     graph_batch,
     graph_fields,
+    lost_within_reach,
     num_edge_features,
     scaled,
 )
+from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.tasks.trained import spread
 
 
 @dataclass(kw_only=True)
@@ -75,6 +79,14 @@ class FittedEdges(FittedOnGraph):
             return EdgeBatch(graph, senders, receivers, known)
 
         return RowBatches.of(table, self.scale, batch, graph)
+
+    def statuses(self, table: EdgeTable) -> list[str]:
+        """Also of which edges the nodes lack others that cannot be read."""
+        count, rows = len(table.names), np.flatnonzero(table.usable)
+        edges = table.edges if self.graph.directed else table.edges.both_ways(count)
+        of_nodes, places = lost_within_reach(self.settings, edges, count), table.place[rows]
+        hops = np.minimum(of_nodes[table.edges.senders[places]], of_nodes[table.edges.receivers[places]])
+        return with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
 
 
 class EdgesTask(TableTask):
@@ -137,7 +149,9 @@ class EdgesTask(TableTask):
             descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
         )
         source = replace(trained.graph, features=request["features"])
-        return trained, trained.read([request.data], columns, source, request["nodes"], strict=request.strict)
+        table = trained.read([request.data], columns, source, request["nodes"], strict=request.strict)
+        list_left_out(table.rejected, request=request)
+        return trained, table
 
 
 TASK = EdgesTask()

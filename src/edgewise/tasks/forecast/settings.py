@@ -58,6 +58,8 @@ class ForecastRunSettings(RunSettings):
     interpolate from the rows around them; both take the mean of repeated ones."""
     split_sizes: tuple[float, ...] = setting((0.7, 0.1, 0.2), metavar="FRACTION")
     """Fractions for training, validation and test, in the order of time."""
+    strict: bool = setting(False)
+    """Stop at the first edge that cannot be read instead of listing it in `rejected.csv`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

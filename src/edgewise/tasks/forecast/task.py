@@ -16,6 +16,7 @@ from edgewise.plural import plural
 from edgewise.progress import counted, note
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.forecast.settings import ForecastRunSettings
+from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.scores import ScoreTable, same, score_table, split_line
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.train.device import cpu_threads, pick_device
@@ -115,6 +116,7 @@ class ForecastTask(Task):
             edge_columns=graph.edge_columns,
             is_directed=graph.directed,
             gaps=settings.gaps,
+            strict=settings.strict,
         )
         return self.prepared(settings, series)
 
@@ -165,7 +167,8 @@ class ForecastTask(Task):
         ]
         if edges.rejected:
             first, place = edges.rejected[0], folder.path / "rejected.csv"
-            rejected = f"{plural(len(edges.rejected), 'edge')} rejected, the first in line {first.line}: {first.reason}"
+            where = f"{first.file}, line {first.line}, column {first.column!r}"
+            rejected = f"{plural(len(edges.rejected), 'edge')} rejected, the first in {where}: {first.reason}"
             lines.append(f"  {rejected} (all in {place})")
         counts = split_line({split: len(starts) for split, starts in prepared.splits.items()}, "stretch", "stretches")
         lines.append(f"{counts}, by time: {plural(model.context, 'step')} read, {model.horizon} predicted")
@@ -194,7 +197,9 @@ class ForecastTask(Task):
             edge_columns=tuple(config.get("edge-columns", ())),
             is_directed=config.get("directed", False),
             gaps=request["gaps"] or config.get("gaps", "error"),
+            strict=request.strict,
         )
+        list_left_out(series.edges.rejected, request=request)
         for line in series.notes:
             note(f"{series.source}: {line}")
         found = behind(trained, series, pick_device(request.device))

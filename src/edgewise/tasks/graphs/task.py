@@ -9,6 +9,7 @@ import torch
 
 from edgewise.data.graphs.edges import AS_FEATURES
 from edgewise.data.graphs.graphs import GraphTable, read_graphs
+from edgewise.data.graphs.lost import NOWHERE, with_lost
 from edgewise.data.graphs.node_features import Categories
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.graphs.union import Union, take
@@ -22,6 +23,7 @@ from edgewise.records import GraphBatch
 from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.nodes.units import check_weights, note_of_edges, num_edge_features, with_loops
+from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.trained import ROWS_A_BATCH, FittedTable
@@ -134,6 +136,10 @@ class FittedGraphs(FittedTable):
 
         return RowBatches.of(table, scales.target, batch)
 
+    def statuses(self, table: GraphTable) -> list[str]:
+        """Also which graphs lack edges that cannot be read."""
+        return with_lost(table.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
+
     def check(self) -> None:
         super().check()
         for name, size, scaler in (
@@ -231,7 +237,9 @@ class GraphsTask(TableTask):
             descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
         )
         source = replace(trained.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"])
-        return trained, trained.read([request.data], columns, source, strict=request.strict)
+        table = trained.read([request.data], columns, source, strict=request.strict)
+        list_left_out(table.edges.rejected, table.rejected, request)
+        return trained, table
 
 
 def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.edges import AS_FEATURES, read_edges
 from edgewise.data.graphs.links import Links, LinkSplits, named_splits, random_splits, read_pairs_of_nodes, split_labels
+from edgewise.data.graphs.lost import NOWHERE, REASON, with_lost
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, read_nodes
@@ -19,12 +20,13 @@ from edgewise.data.graphs.types import TypeScaler
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
-from edgewise.progress import counted, note
+from edgewise.progress import counted
 from edgewise.tasks.chunks import unpredicted
 from edgewise.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
 from edgewise.tasks.links.trained import FittedLinks, LinkGraph, LinkLoader, link_batch, probabilities
 from edgewise.tasks.nodes.settings import holds_types
-from edgewise.tasks.nodes.units import note_of_edges, scale_of
+from edgewise.tasks.nodes.units import lost_within_reach, note_of_edges, scale_of
+from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.report.judged import judged_links
 from edgewise.tasks.scores import command, free_name, same, split_line
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -246,17 +248,22 @@ class LinksTask(Task):
         rows = np.flatnonzero(table.usable)
         ends = table.senders[rows], table.receivers[rows]
         links = Links.of(graph.edges, len(graph), trained.place.directed)
+        of_nodes = lost_within_reach(trained.settings, graph.edges, len(graph))
+        hops = np.minimum(of_nodes[ends[0]], of_nodes[ends[1]])
+        status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
+        num_lacking = int((hops != NOWHERE).sum())
         are_known = links.know(links.pairs.of(*ends)).astype(int)
         known: list[Any] = [""] * table.num_rows
         for row, is_known in zip(rows.tolist(), are_known.tolist()):
             known[row] = is_known
         found = trained.predict(*ends, graph, pick_device(request.device))
-        added = {"link_prob": spread(found, rows, table.num_rows), "is_known": known, "status": table.status}
+        added = {"link_prob": spread(found, rows, table.num_rows), "is_known": known, "status": status}
         content = with_columns(table.frame, added, request.data, suffix)
         summary = (
             f"{len(rows):,} of {plural(table.num_rows, 'pair')} predicted, {sum(are_known):,} of them links of the "
+            f"graph already{f', {num_lacking:,} of them {REASON}' if num_lacking else ''}"
         )
-        return content, f"{summary}graph already{unpredicted(table.num_rows - len(rows))}"
+        return content, f"{summary}{unpredicted(table.num_rows - len(rows))}"
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained model, and the graph whose nodes have vectors."""
@@ -335,9 +342,7 @@ def graph_of(trained: FittedLinks, request: PredictRequest) -> LinkGraph:
         categories=trained.edge_categories,
         strict=request.strict,
     )
-    if found.rejected:
-        first = found.rejected[0]
-        note(f"{plural(len(found.rejected), 'edge')} passed over, the first in line {first.line}: {first.reason}")
+    list_left_out(found.rejected, request=request)
     edges = found if place.directed else found.both_ways(len(graph))
     return replace(graph, edges=edges, source=request["edges"])
 
@@ -352,7 +357,9 @@ def nodes_of(trained: FittedLinks, request: PredictRequest, path: str) -> NodeTa
     )
     source = replace(trained.place, edges=request["edges"], features=request["features"])
     words = {"categories": trained.categories, "edge_categories": trained.edge_categories}
-    return _graph([path], columns, source, request.strict, find_features=False, **words)
+    table = _graph([path], columns, source, request.strict, find_features=False, **words)
+    list_left_out(table.edges.rejected, table.rejected, request)
+    return table
 
 
 def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: bool, **how: Any) -> NodeTable:

@@ -52,6 +52,7 @@ from edgewise.tasks.nodes.units import (
     scaled_rows,
     with_types,
 )
+from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
@@ -318,7 +319,9 @@ class NodesTask(TableTask):
         if not is_graph_file(request.data):
             columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
             source = replace(source, edge_type_column=request["edge_type_column"] or trained.graph.edge_type_column)
-        return trained, trained.read([request.data], columns, source, strict=request.strict)
+        table = trained.read([request.data], columns, source, strict=request.strict)
+        list_left_out(table.edges.rejected, table.rejected, request)
+        return trained, table
 
     def predictions(
         self, request: PredictRequest, suffix: str, workers: Workers | None = None

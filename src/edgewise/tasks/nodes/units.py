@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from edgewise.data.graphs.edges import EdgeList, num_distinct
+from edgewise.data.graphs.lost import hops_to_lost, with_lost
 from edgewise.data.graphs.node_features import Categories, NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
@@ -184,6 +185,18 @@ class FittedOnGraph(FittedTable):
     def rows_a_batch(self) -> int:
         """All rows are computed together, since each batch is the whole graph."""
         return 1 << 40
+
+    def statuses(self, table: Any) -> list[str]:
+        """Also which nodes lack edges that cannot be read."""
+        if isinstance(table, StoredTable):
+            return list(table.status)
+        return with_lost(table.status, lost_within_reach(self.settings, table.edges, table.num_rows), "the node")
+
+
+def lost_within_reach(settings: NodeSettings, edges: EdgeList, num_nodes: int) -> np.ndarray:
+    """How far the nearest edge that cannot be read is from each node, as `hops_to_lost` has it."""
+    sees_all = settings.is_extended or settings.laplacian_positions > 0 or settings.random_walk_positions > 0
+    return hops_to_lost(edges, num_nodes, settings.reach, sees_all=sees_all)
 
 
 def graph_fields(
