@@ -127,3 +127,48 @@ def test_series_that_are_too_short(tmp_path):
 def test_series_without_a_number_are_refused_before_the_training():
     with pytest.raises(DataError, match="the training steps hold no number"):
         Forecaster(context=3, horizon=1).fit(np.full((60, 2), np.nan))
+
+
+def times_of(tmp_path, stamps, **options):
+    return series_of(tmp_path, [f"{stamp},1,1,1" for stamp in stamps], edges="from,to\na,b\n", **options)
+
+
+def test_days_and_months_stand_in_the_order_in_which_times_are_regular(tmp_path):
+    """`01.02.2024` was the second of January, silently."""
+    month = "the time '01.02.2024' is read as 2024-02-01"
+    daily = times_of(tmp_path, [f"{day:02}.02.2024" for day in range(1, 13)])
+    assert (daily.notes, daily.clock.at(12)) == ((month,), "13.02.2024")
+    monthly = times_of(tmp_path, [f"01/{month:02}/2024" for month in range(2, 13)] + ["01/01/2025"])
+    assert (monthly.notes, monthly.clock.at(12)) == (("the time '01/02/2024' is read as 2024-02-01",), "01/02/2025")
+    american = times_of(tmp_path, [f"01/{day:02}/2024" for day in range(2, 29)])
+    assert (american.notes, american.clock.at(27)) == (("the time '01/02/2024' is read as 2024-01-02",), "01/29/2024")
+
+
+def test_dates_of_digits_alone_are_dates_where_they_are_no_regular_numbers(tmp_path):
+    days = times_of(tmp_path, ["20240227", "20240228", "20240229", "20240301"])
+    assert (days.clock.at(4), days.notes) == ("20240302", ("the time '20240227' is read as 2024-02-27",))
+    months = times_of(tmp_path, ["202311", "202312", "202401"])
+    assert months.clock.at(3) == "202402"
+    assert times_of(tmp_path, ["20240101", "20240102", "20240103"]).clock.unit == "number"
+
+
+def test_ends_of_months_are_a_step_apart(tmp_path):
+    ends = times_of(tmp_path, ["2024-01-31", "2024-02-29", "2024-03-31"])
+    assert [ends.clock.at(step) for step in (3, 4, 13)] == ["2024-04-30", "2024-05-31", "2025-02-28"]
+
+
+def test_clocks_that_are_put_forward_have_times_in_utc(tmp_path):
+    """They ended in a traceback of pandas."""
+    stamps = ["2024-03-31T00:00+01:00", "2024-03-31T01:00+01:00", "2024-03-31T03:00+02:00", "2024-03-31T04:00+02:00"]
+    series = times_of(tmp_path, stamps)
+    assert (series.times, series.clock.at(4)) == (tuple(stamps), "2024-03-31T03:00+0000")
+    with pytest.raises(DataError, match=r"'1:00Z' in line 2 has a time zone, but '2:00' in line 3 has none; write all"):
+        times_of(tmp_path, ["1:00Z", "2:00", "3:00"])
+
+
+def test_a_column_of_times_without_the_flag_is_said_to_look_like_one(tmp_path):
+    with pytest.raises(DataError, match="is not a number; if these are the times: --time-column hour"):
+        times_of(tmp_path, ["2024-01-01", "2024-01-02"], time_column=None)
+    counted = times_of(tmp_path, [10, 15, 20, 25], time_column=None)
+    assert counted.notes == ("'hour' grows by equal steps and is a node; if these are the times: --time-column hour",)
+    assert times_of(tmp_path, [10, 15, 21], time_column=None).notes == ()

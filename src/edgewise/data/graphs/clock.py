@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,12 @@ from edgewise.choices import Gaps
 from edgewise.errors import DataError
 from edgewise.plural import plural
 
+DAY_MONTH = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
+"""A date whose day and month may each stand in front."""
+COMPACT = {8: "%Y%m%d", 6: "%Y%m"}
+"""How dates are written in so many digits alone."""
+ZONE = re.compile(r":\d\d.*?(Z|[+-]\d\d(?::?\d\d)?)$")
+"""The offset behind a time of the day."""
 OFF_STEP = 0.05
 """The part of a step by which a time may be off."""
 MOST_FILLED = 10
@@ -34,6 +40,8 @@ class Clock:
     """How dates are written, as `strftime` has it; None is ISO 8601."""
     first: pd.Timestamp | None = None
     """The first date."""
+    are_month_ends: bool = False
+    """Whether each date is the last of its month."""
 
     def at(self, step: int) -> str:
         """What a step is called; steps behind the last one too."""
@@ -41,6 +49,7 @@ class Clock:
             return f"{self.start + step * self.step:.12g}"
         if self.unit == "month":
             moment = self.first + pd.DateOffset(months=round(step * self.step))
+            moment = moment + pd.offsets.MonthEnd(0) if self.are_month_ends else moment
         else:
             moment = self.first + pd.Timedelta(round(step * self.step), unit="ns")
         return str(moment) if self.form is None else moment.strftime(self.form)
@@ -74,9 +83,9 @@ def in_time(
     Raises:
         DataError: A time is no number and no date, times lie at no equal distances, or `gaps` refuses them.
     """
-    numbers, dates = _parsed(cells, lines, source)
+    read = _parsed(cells, lines, source)
+    numbers, dates, notes = read.numbers, read.dates, list(read.notes)
     order = np.argsort(numbers, kind="stable")
-    notes = []
     if num_moved := int((order != np.arange(len(order))).sum()):
         notes.append(f"{plural(num_moved, 'row was', 'rows were')} out of order and sorted by time")
     numbers, values = numbers[order], values[order]
@@ -102,8 +111,20 @@ def in_time(
     unit: Literal["number", "nanosecond", "month"] = "number" if dates is None else "nanosecond"
     if dates is not None and abs(numbers[0]) < 1e9:
         unit = "month"
-    clock = Clock(unit, float(numbers[0]), step, None if dates is None else _form(names[0]), first)
+    form = None if dates is None else read.form or _form(names[0], read.is_day_first)
+    clock = Clock(unit, float(numbers[0]), step, form, first, read.are_month_ends)
     return _filled(values, names, steps, clock, gaps, notes, source)
+
+
+def is_time(cell: str) -> bool:
+    """Whether a cell that is no number reads as a date or a time of the day."""
+    return bool(np.isfinite(_dated(pd.Series([cell], dtype=object)).numbers).all())
+
+
+def is_counter(values: Float64[np.ndarray, " row"]) -> bool:
+    """Whether numbers grow by equal steps, as times do."""
+    steps = np.diff(values)
+    return len(steps) > 1 and bool(np.isfinite(steps).all() and steps[0] > 0 and np.allclose(steps, steps[0]))
 
 
 def _filled(
@@ -136,29 +157,94 @@ def _filled(
     return Timed(filled, times, clock, tuple(notes))
 
 
-def _parsed(
-    cells: Sequence[str], lines: Sequence[int], source: str
-) -> tuple[Float64[np.ndarray, " row"], pd.DatetimeIndex | None]:
-    """The times as numbers, and as dates where they are dates: months where they count months, else nanoseconds."""
-    numbers = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").to_numpy(np.float64)
-    if np.isfinite(numbers).all():
-        return numbers, None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about cells whose form cannot be guessed, which are refused below
-        read = pd.to_datetime(pd.Series(cells, dtype=object), errors="coerce", utc=False)
-        if read.isna().any() or not hasattr(read, "dt"):
-            read = pd.to_datetime(pd.Series(cells, dtype=object), errors="coerce", utc=True, format="ISO8601")
-    if (bad := np.flatnonzero(read.isna())).size:
-        row = int(np.flatnonzero(~np.isfinite(numbers))[0]) if np.isfinite(numbers).any() else int(bad[0])
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """One way to read the cells of a time column."""
+
+    numbers: Float64[np.ndarray, " row"]
+    """NaN where a cell cannot be read so: months where dates count months, else nanoseconds."""
+    dates: pd.DatetimeIndex | None = None
+    form: str | None = None
+    """How dates are written, where that is known."""
+    is_day_first: bool = False
+    are_month_ends: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def num_irregular(self) -> int:
+        """How many times are not where a series at equal distances has them: repeated, missing, or in between."""
+        numbers = np.unique(self.numbers)
+        if len(numbers) < 2:
+            return 0
+        parts = np.diff(numbers) / _step(numbers)
+        num_between = int((np.abs(parts - np.rint(parts)) > OFF_STEP).sum())
+        return len(self.numbers) * (1 + num_between) - len(numbers) + int(np.rint(parts).sum()) - len(parts)
+
+
+def _parsed(cells: Sequence[str], lines: Sequence[int], source: str) -> _Read:
+    """The cells as numbers or dates; of several ways to read all of them, that under which the times are most regular:
+    `20240131` may be a number or a date, `01.02.2024` the second of January or the first of February."""
+    texts = pd.Series(cells, dtype=object)
+    numbers = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)
+    is_number = np.isfinite(numbers)
+    ways = [_Read(numbers)] if is_number.all() else []
+    lengths = {len(cell) if cell.isdecimal() else 0 for cell in cells}
+    if ways and len(lengths) == 1 and (form := COMPACT.get(lengths.pop())) and ways[0].num_irregular:
+        ways.append(_dated(texts, form=form))
+    if not ways:
+        is_utc = _has_several_zones(cells, lines, source)
+        ways.append(_dated(texts, is_utc=is_utc))
+        if all(map(DAY_MONTH.match, cells)):
+            ways.append(_dated(texts, is_utc=is_utc, is_day_first=True))
+            # Where days stand in front, dots are usual.
+            ways.sort(key=lambda way: way.is_day_first == ("." not in cells[0]))
+    complete = [way for way in ways if np.isfinite(way.numbers).all()]
+    if not complete:
+        bad = is_number if is_number.any() else ~np.isnan(ways[0].numbers)
+        row = int(np.flatnonzero(~bad)[0])
         raise DataError(
             f"{source}, line {lines[row]}: {cells[row]!r} is no time; expected numbers or dates, all alike."
         )
+    chosen = min(complete, key=lambda way: way.num_irregular)
+    if chosen.dates is not None and (len(ways) > 1 or chosen.form):
+        return replace(chosen, notes=(f"the time {cells[0]!r} is read as {chosen.dates[0].date()}",))
+    return chosen
+
+
+def _has_several_zones(cells: Sequence[str], lines: Sequence[int], source: str) -> bool:
+    """Whether times have several offsets to UTC, as where clocks are put forward and back.
+
+    Raises:
+        DataError: Some have an offset, and others have none.
+    """
+    zones = [found[1] if (found := ZONE.search(cell)) else None for cell in cells]
+    if None in zones and any(zones):
+        row = next(row for row, zone in enumerate(zones) if (zone is None) != (zones[0] is None))
+        words = ("has a time zone", "has none")
+        first, second = words if zones[0] else words[::-1]
+        raise DataError(
+            f"{source}: {cells[0]!r} in line {lines[0]} {first}, but {cells[row]!r} in line {lines[row]} {second}; "
+            "write all alike."
+        )
+    return len(set(zones)) > 1
+
+
+def _dated(texts: pd.Series, form: str | None = None, *, is_utc: bool = False, is_day_first: bool = False) -> _Read:
+    """The cells as dates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about cells whose form cannot be guessed, which are refused by the caller
+        read = pd.to_datetime(texts, errors="coerce", utc=is_utc, dayfirst=is_day_first, format=form)
+        if form is None and (read.isna().any() or not hasattr(read, "dt")):
+            read = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
     dates = pd.DatetimeIndex(read)
+    if dates.hasnans:
+        return _Read(np.where(dates.isna(), np.nan, 0.0))
     months = (dates.year * 12 + dates.month).to_numpy(np.float64)
-    is_monthly = len(set(dates.day)) == 1 and len(set(dates.time)) == 1 and len(set(months)) > 1
+    are_month_ends = bool(dates.is_month_end.all())
+    is_monthly = (len(set(dates.day)) == 1 or are_month_ends) and len(set(dates.time)) == 1 and len(set(months)) > 1
     if is_monthly:
-        return months, dates
-    return dates.as_unit("ns").asi8.astype(np.float64), dates
+        return _Read(months, dates, form, is_day_first, are_month_ends)
+    return _Read(dates.as_unit("ns").asi8.astype(np.float64), dates, form, is_day_first)
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
@@ -185,11 +271,11 @@ def _steps(numbers: np.ndarray, step: float, names: Sequence[str], source: str) 
     return np.concatenate([[0], np.cumsum(np.rint(parts))]).astype(np.int64)
 
 
-def _form(cell: str) -> str | None:
+def _form(cell: str, is_day_first: bool) -> str | None:
     from pandas.tseries.api import guess_datetime_format
 
     if re.fullmatch(r"\d{1,2}:\d{2}", cell):  # a time of the day, which pandas puts onto today
         return "%H:%M"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return guess_datetime_format(cell)
+        return guess_datetime_format(cell, dayfirst=is_day_first)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 
 from edgewise.choices import Gaps
-from edgewise.data.graphs.clock import Clock, Timed, in_time
+from edgewise.data.graphs.clock import Clock, Timed, in_time, is_counter, is_time
 from edgewise.data.graphs.edges import EdgeList, read_edges
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.tables.cell import is_missing, parse_columns
@@ -119,13 +119,22 @@ def read_series(
         for row, (cell, reason) in bad.items():
             if not is_missing(cell):
                 where = f"{path}, line {cells.lines[row]}, column {name!r}"
-                raise DataError(f"{where}: {reason}; leave the cell empty if nothing is known.")
+                remedy = "leave the cell empty if nothing is known"
+                if time_column is None and is_time(cell):
+                    remedy = f"if these are the times: --time-column {name}"
+                raise DataError(f"{where}: {reason}; {remedy}.")
     listed = EdgeList(*(np.zeros(0, dtype=np.int64),) * 2, np.zeros((0, 0), dtype=np.float32))
     if edges is not None:
         known = NodeNames(names)
         listed = read_edges(edges, known, f"the columns of {path}", edge_columns=edge_columns, strict=strict)
         listed = listed if is_directed else listed.both_ways(len(names))
-    timed = Timed(values, tuple(map(str, range(len(values)))), None, ())
+    counting = [name for name, column in zip(names, values.T, strict=True) if is_counter(column)]
+    notes = [
+        f"{name!r} grows by equal steps and is a node; if these are the times: --time-column {name}"
+        for name in counting[:1]
+        if time_column is None and len(names) > 1
+    ]
+    timed = Timed(values, tuple(map(str, range(len(values)))), None, tuple(notes))
     if time_column is not None:
         stamps = [str(cell) for cell in cells.frame[time_column]]
         timed = in_time(stamps, values, [*map(int, cells.lines)], gaps, f"{path}, column {time_column!r}")
