@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.graphs.edges import EdgeList, read_edges
+from edgewise.data.graphs.edges import EdgeList, read_edges, share_of_nodes
+from edgewise.data.graphs.ends import ends_of
 from edgewise.data.graphs.file import check_edges
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import Categories, NodeFeatures, features_of_nodes
@@ -92,11 +93,12 @@ def read_edge_table(
     Raises:
         DataError: a file cannot be used as a whole, or `strict` and a row cannot be used.
     """
-    ends = source.edge_columns or tuple(read_cells(paths[0]).frame.columns[:2])
+    of_nodes = None if nodes is None else _table_of_nodes(nodes, columns, source, categories)
+    ends = source.edge_columns or _guessed_ends(read_cells(paths[0]), columns, source, of_nodes)
     others = (*columns.ignore_columns, *ends[1:], *source.edge_feature_columns, *source.edge_category_columns)
     own = replace(columns, node_column=ends[0], descriptors_columns=(), category_columns=(), ignore_columns=others)
     cells, own = read_files(paths, own, need_targets)
-    names, features, of_nodes, categories = _nodes_of(cells, ends, columns, source, nodes, categories)
+    names, features, columns, categories = of_nodes or _nodes_of_edges(cells, ends, columns)
     numbered = replace(cells, lines=np.arange(len(cells.frame)))  # lines of several files are not unique
     edges = read_edges(
         numbered,
@@ -111,7 +113,7 @@ def read_edge_table(
     for each in edges.rejected:
         problems.add(each.line, each.column, each.value, each.reason)
     found = judged(cells, own, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
-    found["columns"] = replace(of_nodes, target_columns=own.target_columns, task_type=found["columns"].task_type)
+    found["columns"] = replace(columns, target_columns=own.target_columns, task_type=found["columns"].task_type)
     is_edge = ~np.isin(numbered.lines, [each.line for each in edges.rejected])
     place = np.where(is_edge, np.cumsum(is_edge) - 1, -1)
     return _table(found, names, features, edges, place, categories)
@@ -164,19 +166,28 @@ def _table(
     return EdgeTable(**found, names=names, nodes=features, edges=edges, place=place, categories=categories)
 
 
-def _nodes_of(
-    cells: Cells,
-    ends: Sequence[str],
-    columns: Columns,
-    source: GraphSource,
-    path: str | None,
-    categories: Categories | None,
-) -> tuple[tuple[str, ...], NodeFeatures, Columns, Categories]:
-    """The names and features of the nodes, the columns with those of nodes named, and the words of nodes."""
-    if path is None:
-        both = [name for end in ends for name in stripped(cells.frame[end]).to_pylist()]
-        names = tuple(dict.fromkeys(name for name in both if name))
-        return names, NodeFeatures.of(np.zeros((len(names), 0))), columns, {}
+Nodes = tuple[tuple[str, ...], NodeFeatures, Columns, Categories]
+"""The names and features of the nodes, the columns with those of nodes named, and the words of nodes."""
+
+
+def _guessed_ends(cells: Cells, columns: Columns, source: GraphSource, nodes: Nodes | None) -> tuple[str, ...]:
+    """The columns of both ends, where none are named; a column with a role of its own is none of them."""
+    of_nodes = ("node_column", "descriptors_columns", "category_columns")
+    used = [name for role, names in columns.roles().items() if role not in of_nodes for name in names]
+    used += [*source.edge_feature_columns, *source.edge_category_columns]
+    share = None if nodes is None else share_of_nodes(cells, NodeNames(nodes[0]))
+    return ends_of(cells.source, list(cells.frame.columns), used, share)
+
+
+def _nodes_of_edges(cells: Cells, ends: Sequence[str], columns: Columns) -> Nodes:
+    """The nodes that edges name, of which nothing else is known."""
+    both = [name for end in ends for name in stripped(cells.frame[end]).to_pylist()]
+    names = tuple(dict.fromkeys(name for name in both if name))
+    return names, NodeFeatures.of(np.zeros((len(names), 0))), columns, {}
+
+
+def _table_of_nodes(path: str, columns: Columns, source: GraphSource, categories: Categories | None) -> Nodes:
+    """The nodes of a table."""
     own = Columns(
         node_column=columns.node_column or AUTO,
         descriptors_columns=columns.descriptors_columns,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
+from edgewise.data.graphs.ends import Share, ends_of
 from edgewise.data.graphs.names import NodeNames, RowLabels
 from edgewise.data.graphs.node_features import Categories, one_hot
 from edgewise.data.tables.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
@@ -19,6 +20,8 @@ from edgewise.plural import plural
 
 AS_FEATURES = "numbers of an edge are named with --edge-feature-columns, words with --edge-category-columns"
 """How a column of a table of edges is used."""
+FIRST = 1000
+"""Cells of a column that are looked at to see whether it names nodes."""
 _MAX_HINTS = 100
 """Unknown names that are compared with the known ones."""
 
@@ -55,6 +58,8 @@ class EdgeList:
     """The line of each edge in its table, as it was read."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories."""
+    columns: tuple[str, ...] = ()
+    """The columns of the table that hold the ends."""
     lost: Int64[np.ndarray, " lost two"] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     """The two nodes of each row in `rejected`, −1 for one that it does not name."""
 
@@ -138,6 +143,7 @@ class EdgeList:
             unused_columns=self.unused_columns,
             splits=self.splits,
             categories=self.categories,
+            columns=self.columns,
             lost=self.lost,
         )
 
@@ -165,7 +171,7 @@ def read_edges(
         table: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; or its cells.
         names: the nodes by their names.
         nodes: the table of nodes, for messages.
-        edge_columns: sender and receiver; the first two columns by default.
+        edge_columns: sender and receiver; by default as `ends_of` guesses.
         feature_columns: numbers of the edge.
         category_columns: words of the edge; each becomes a feature.
         categories: the words that a trained model knows; by default those that occur.
@@ -179,7 +185,9 @@ def read_edges(
     """
     cells = table if isinstance(table, Cells) else read_cells(table)
     frame = cells.frame
-    ends = tuple(edge_columns) or tuple(name for name in frame.columns if name != graph_column)[:2]
+    used = (*feature_columns, *category_columns, type_column, splits_column, graph_column)
+    share = share_of_nodes(cells, names, graph_column)
+    ends = tuple(edge_columns) or ends_of(cells.source, list(frame.columns), used, share)
     if len(ends) != 2:
         raise DataError(
             f"{cells.source}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
@@ -224,11 +232,17 @@ def read_edges(
     splits = None
     for column in split:
         splits = RowLabels(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
-    used = {*ends, *feature_columns, *category_columns, *typed, *split, graph_column}
-    unused = tuple(name for name in frame.columns if name not in used)
+    unused = tuple(name for name in frame.columns if name not in (*ends, *used))
     senders, receivers = places
     known: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories, "lost": lost}
-    return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, **known)
+    return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, columns=ends, **known)
+
+
+def share_of_nodes(cells: Cells, names: NodeNames, graph_column: str | None = None) -> Share:
+    """Which part of the first cells of a column name nodes."""
+    first = cells.frame.iloc[:FIRST]
+    graphs = None if graph_column is None else first[graph_column]
+    return lambda column: (names.places(first[column], graphs) >= 0).sum() / max(1, len(first))
 
 
 def _add_unknown(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.edges import EdgeList, share_of_nodes
+from edgewise.data.graphs.ends import ends_of
 from edgewise.data.graphs.names import NodeNames, RowLabels
 from edgewise.data.split import CARVED_SHARE, SPLITS, WORDS, divide_rows
 from edgewise.data.tables.cell import OK
@@ -273,14 +274,14 @@ def read_pairs_of_nodes(
     Args:
         path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
         nodes: those of the graph by their names.
-        pair_columns: sender and receiver; the first two columns by default.
+        pair_columns: sender and receiver; by default as `ends_of` guesses.
         strict: stop at the first row that names no two nodes.
 
     Raises:
         DataError: the file cannot be used as a whole; or a row, or none of them, names two nodes.
     """
     cells = read_cells(path)
-    names = tuple(pair_columns) or tuple(cells.frame.columns[:2])
+    names = tuple(pair_columns) or ends_of(path, list(cells.frame.columns), (), share_of_nodes(cells, nodes))
     if len(names) != 2:
         raise DataError(
             f"{path}: {plural(len(names), 'column names', 'columns name')} nodes, expected two: the nodes of each pair."

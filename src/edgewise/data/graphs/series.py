@@ -102,7 +102,7 @@ def read_series(
         path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet: a row a step, a column a node.
         edges: the table of edges, which names columns; None where nodes are alone.
         time_column: numbers or dates, by which rows are sorted; no node.
-        edge_columns: sender and receiver; the first two by default.
+        edge_columns: sender and receiver; by default as `ends_of` guesses.
         is_directed: whether edges are one way.
         gaps: what happens to missing and repeated times, as `in_time` has it.
         strict: stop at the first edge that cannot be read.

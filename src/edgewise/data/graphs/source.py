@@ -17,7 +17,8 @@ class GraphSource(Settings):
     features: str | None = setting(None, metavar="FILE")
     """Features of the nodes in an .npz file, a row a node in the order of the table: x, or arrays of SciPy's CSR."""
     edge_columns: tuple[str, ...] = setting((), metavar="COLUMN")
-    """Sender and receiver; the first two columns by default."""
+    """Sender and receiver; by default the columns whose names say so, such as source and target, else the first two
+    whose cells name nodes."""
     edge_feature_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Numbers of an edge."""
     edge_category_columns: tuple[str, ...] = setting((), metavar="COLUMN")

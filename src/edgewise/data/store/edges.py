@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from edgewise.data.graphs.ends import ends_of
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.store.layout import GraphStore
 from edgewise.data.store.names import NumberIndex, TextJoin
@@ -31,7 +32,8 @@ class EdgeColumns:
     """The columns of the tables of edges."""
 
     def __init__(self, table: TableStream, source: GraphSource, time: str | None):
-        ends = source.edge_columns or tuple(table.columns[:2])
+        used = (*source.edge_feature_columns, *source.edge_category_columns, source.edge_type_column, time)
+        ends = source.edge_columns or ends_of(table.name, table.columns, used, None)
         if len(ends) != 2:
             raise DataError(
                 f"{table.name}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "

@@ -87,8 +87,7 @@ class ExplainableEdges(ExplainableByName):
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The names of both ends, in the columns of their table."""
-        columns = self.trained.graph.edge_columns or self.table.frame.columns[:2]
-        return [(str(column), "node") for column in columns]
+        return [(column, "node") for column in self.table.edges.columns]
 
     def find(self, *names: str) -> int:
         """The first edge between two nodes, by their names."""
