@@ -1,9 +1,12 @@
 """Cells of the input come back byte for byte, whatever a model reads in them."""
 
 import csv
+from datetime import date, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from cli_tables import SMALL, molecules
 
@@ -60,3 +63,49 @@ def test_cells_of_tables_stay(task, way, edgewise, tmp_path, monkeypatch):
         assert {name: row[name] for name in columns} == {
             name: cells[int(row["row_in_data"])] for name, cells in columns.items()
         }
+
+
+def test_numbers_with_a_decimal_comma_stay(edgewise, tmp_path):
+    """They came back with a point, in columns of names, too; and test rows of such a run could not be explained."""
+    columns = {
+        "smiles": molecules(),
+        "kelvin": [f"{row},50" for row in range(40)],
+        "name": [f"{row},{row}" for row in range(40)],
+        "y": [f"{len(text)},0" for text in molecules()],
+    }
+    rows = [";".join(row) for row in zip(*columns.values(), strict=True)]
+    (tmp_path / "data.csv").write_text("\n".join([";".join(columns), *rows]) + "\n")
+    data, run, out = tmp_path / "data.csv", tmp_path / "run", tmp_path / "out.csv"
+    words = ["--smiles-columns", "smiles", "--descriptors-columns", "kelvin", "--target-columns", "y", "--no-baselines"]
+    code, _, err = edgewise("train", data, *words, "--delimiter", ";", "--decimal", ",", *SMALL, "-o", run)
+    assert code == 0, err
+    assert edgewise("predict", run, data, "-o", out)[0] == 0
+    assert [[row[name] for name in columns] for row in _rows(out)] == [row.split(";") for row in rows]
+    code, _, err = edgewise("explain", run, "-o", tmp_path / "explained.json")
+    assert code == 0, err
+
+
+def test_columns_of_parquet_keep_their_types_and_bytes_are_texts(edgewise, tmp_path, trained_run, monkeypatch):
+    """Numbers, dates and truth values came back as texts, and bytes as `b'...'`, which the model read so."""
+    monkeypatch.setattr("edgewise.data.tables.read.CHUNK_ROWS", 2)
+    monkeypatch.setattr("edgewise.data.tables.read.WHOLE_BYTES", 0)
+    columns = {
+        "text": pa.array([b"a fine film", b"a dull film", b"fine acting"], pa.binary()),
+        "number": pa.array([1, None, 3], pa.int32()),
+        "fraction": pa.array([0.1, None, 1e5], pa.float32()),
+        "is_new": pa.array([True, None, False]),
+        "day": pa.array([date(2024, 2, 29)] * 3),
+        "moment": pa.array([datetime(2024, 2, 29, 1, 2)] * 3, pa.timestamp("ns", tz="Europe/Berlin")),
+        "kind": pa.array(["a", None, "b"]).dictionary_encode(),
+        "picture": pa.array([b"\xff\x00", None, b""], pa.binary()),
+    }
+    data, out = tmp_path / "data.parquet", tmp_path / "out.parquet"
+    parquet.write_table(pa.table(columns), data)
+    run = trained_run("texts")
+    assert edgewise("predict", run, data, "-o", out)[0] == 0
+    found = parquet.read_table(out)
+    assert found.schema.field("label_pred") and found.num_rows == 3
+    for name, values in columns.items():
+        assert found[name].type == values.type and found[name].to_pylist() == values.to_pylist()
+    assert edgewise("predict", run, data, "-o", tmp_path / "out.csv")[0] == 0
+    assert [row["text"] for row in _rows(tmp_path / "out.csv")] == ["a fine film", "a dull film", "fine acting"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import add_molecule_limits
 from edgewise.cli.output import check_output, write
-from edgewise.data.tables.options import TABLES
+from edgewise.data.tables.options import TABLES, TableFormat
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.progress import counted
@@ -186,7 +186,9 @@ def of_table(
 ) -> "list[Explanation]":
     """Rows of a table explained; where nobody says which, the first, passing over what cannot be read."""
     values = values_of(explainer, arguments.values)
-    rows = rows_of(path, [field["name"] for field in explainer.fields], values)
+    # A run writes its own tables in one format, whatever that of its data.
+    form = None if arguments.inputs else TableFormat()
+    rows = rows_of(path, [field["name"] for field in explainer.fields], values, form)
     numbers = arguments.rows if arguments.rows is not None else list(range(min(len(rows), USUAL_ROWS)))
     check_count(len(numbers), most)
     if len(numbers) < len(rows) and arguments.rows is None:
@@ -206,7 +208,9 @@ def of_table(
     return explanations
 
 
-def rows_of(path: str, names: "Sequence[str]", values: dict[str, str]) -> list[dict[str, Any]]:
+def rows_of(
+    path: str, names: "Sequence[str]", values: dict[str, str], form: "TableFormat | None" = None
+) -> list[dict[str, Any]]:
     """The rows of a table, or the lines of a text, with the columns of the model."""
     from edgewise.data.tables.read import check_columns_exist, read_cells
 
@@ -218,7 +222,7 @@ def rows_of(path: str, names: "Sequence[str]", values: dict[str, str]) -> list[d
         if len(read) != 1:
             raise SettingError(f"{path} holds lines, but the model reads {', '.join(read)}; give a table.")
         return [{read[0]: line, **values} for line in lines_of(read_text(path)) if line.strip()]
-    cells = read_cells(path)
+    cells = read_cells(path, form)
     check_columns_exist(cells, tuple(read))
     return [{**row, **values} for row in cells.frame[read].to_dict("records")]
 

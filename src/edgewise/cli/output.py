@@ -107,7 +107,7 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
 
 @contextlib.contextmanager
 def _parquet(file: "PartFile") -> Iterator[Callable[[Any], None]]:
-    """Adds DataFrames of the same columns to a file; the first has the types of all."""
+    """Adds DataFrames, or tables, of the same columns to a file; the first has the types of all."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -116,7 +116,8 @@ def _parquet(file: "PartFile") -> Iterator[Callable[[Any], None]]:
     def add(content: Any) -> None:
         nonlocal writer
         schema = None if writer is None else writer.schema
-        table = pa.Table.from_pandas(content, schema, preserve_index=False)
+        is_table = isinstance(content, pa.Table)
+        table = content if is_table else pa.Table.from_pandas(content, schema, preserve_index=False)
         if writer is None:
             writer = parquet.ParquetWriter(file, table.schema, compression="snappy")
         writer.write_table(table)

@@ -71,13 +71,17 @@ def run(arguments: argparse.Namespace) -> int:
     suffix = check_output(arguments, task.output_formats)
     request.require_only(task)
     workers = workers_of(vars(arguments), request.device)
-    summary = ""
+    summary, typed = "", None
+    if suffix == ".parquet" and arguments.data.lower().endswith(suffix):
+        from edgewise.data.tables.parquet import TypedColumns
+
+        typed = TypedColumns(arguments.data)
     with (
         opened(arguments.output, suffix, escape_formulas=arguments.escape_formulas) as add,
         contextlib.closing(task.predictions(request, suffix, workers)) as parts,
     ):
         for content, line in parts:
-            add(content)
+            add(content if typed is None else typed.restored(content))
             summary = line
     print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)
     return 0

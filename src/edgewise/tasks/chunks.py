@@ -190,7 +190,11 @@ def predict_rows(
     pairs = zip(added["status"], table.status, strict=True) if not tally.conformers else ()
     doubtful = sum(status != read for status, read in pairs)
     why = "num_without_edges" if table.lost_edges else "num_doubtful"
-    return PredictedChunk(table.frame, added, tally + Tally(table.num_rows, len(rows), **{why: doubtful}))
+    return PredictedChunk(
+        table.frame if table.as_written is None else table.as_written,
+        added,
+        tally + Tally(table.num_rows, len(rows), **{why: doubtful}),
+    )
 
 
 def read_rows(task: RowTask, request: "PredictRequest") -> tuple[Any, Any]:

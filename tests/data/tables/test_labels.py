@@ -196,3 +196,32 @@ def test_versions_are_classes_and_numbers_by_mistake_are_not():
     assert read_labels(cells, "version", names, Problems()).tolist() == [1, 2, 0, 1, 2, 0]
     with pytest.raises(DataError, match=r"0\.25 is a number with a fraction, expected classes"):
         find_classes([str(row + 0.25) for row in range(9)], "y", "a.csv", two=False)
+
+
+@pytest.mark.parametrize("name", ["NA", "n/a", "None", "?", "unknown"])
+def test_a_class_that_may_mean_no_label_is_named(name):
+    """R writes NA where nothing is known: it became a third class."""
+    cells = ["yes", "no", name, "no"]
+    assert label_notes(cells, "y", find_classes(cells, "y", "data.csv", two=False)) == [
+        f"'y': {name!r} is a class, in 1 of 4 rows; where it means no label, leave the cell empty"
+    ]
+
+
+@pytest.mark.parametrize("written", ["{},5", "${}", "{} mg", "{}%", "<{}", "1,{:03}", "{} °C", "≈ {}"])
+def test_classes_that_read_as_numbers_are_said_to(written):
+    """A column with decimal commas became as many classes as it has numbers."""
+    cells = [written.format(number) for number in range(1, 9)] * 2
+    (note,) = label_notes(cells, "y", find_classes(cells, "y", "data.csv", two=False))
+    assert note.startswith(f"'y': 8 classes in 16 rows read as numbers ({min(cells)!r}, ")
+    assert "leave out units and other signs; --decimal ','" in note
+    doses = ["5 mg", "10 mg", "20 mg"] * 50  # each with many rows: classes
+    assert label_notes(doses, "y", find_classes(doses, "y", "data.csv", two=False)) == []
+
+
+def test_classes_of_one_row_each_are_said_to_be_that():
+    cells = [f"row {letter}{other}" for letter in "abcdef" for other in "abcd"]
+    assert label_notes(cells, "y", find_classes(cells, "y", "data.csv", two=False)) == [
+        "'y': 24 classes in 24 rows: most stand in one row alone, from which no model can learn them; "
+        "is this the target?"
+    ]
+    assert label_notes(cells * 2, "y", find_classes(cells, "y", "data.csv", two=False)) == []

@@ -111,3 +111,16 @@ def test_the_summary_of_a_run_says_it_and_predict_reads_as_the_run_did(tmp_path,
     assert main(["predict", run, name, "-o", str(tmp_path / "text.csv")]) == 0
     captured = capsys.readouterr().err
     assert "40 of 40 rows predicted" in captured and "quoted" not in captured
+
+
+def test_in_a_single_column_a_cell_of_several_lines_is_suspect_where_it_is_the_only_one(tmp_path):
+    lines = [f"line {number}" for number in range(20)]
+    lines[5], lines[9] = '"Good', 'bad 5"'
+    name = _write(tmp_path / "texts.csv", [("text",), *((line,) for line in lines)])
+    with pytest.warns(UserWarning, match=r"lines 7 to 11: one quoted cell of 'text' .* reads as 4 further rows"):
+        assert _whole(name) == 16
+    lines[12] = '"as meant\nhere"'
+    name = _write(tmp_path / "texts.csv", [("text",), *((line,) for line in lines)])
+    with collected_remarks() as remarks:
+        assert len(read_cells(name).lines) == 16
+    assert remarks == []

@@ -301,4 +301,4 @@ def read_pairs_of_nodes(
             raise DataError(f"{path}, line {line}, {status[row]}; mend the row, or do without strict to pass over it.")
     if all(each != OK for each in status):
         raise DataError(f"{path}, line {cells.lines[0]}, {status[0]}; none of the rows names two nodes.")
-    return PairTable(path, cells.frame, ends[0], ends[1], status)
+    return PairTable(path, cells.as_written, ends[0], ends[1], status)

@@ -21,6 +21,11 @@ MAX_CLASSES, MIN_CLASS_ROWS = 20, 50
 MAX_SHOWN = 5
 """Labels that a message lists."""
 
+NO_LABEL = frozenset(("na", "n/a", "#n/a", "<na>", "null", "none", "nil", "?", "-", "--", ".", "missing", "unknown"))
+"""How tables write that a label is missing; they may be labels, too."""
+
+_WRITTEN_NUMBER = re.compile(r"[<>~≈≤≥]?\s*[$€£¥]?\s*[-+−]?\d[\d.,' ]*\s*(%|°?[^\W\d_]{1,4})?")
+"""A number with a decimal comma, thousands, a currency, a unit or a bound."""
 _WHOLE_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]{0,15})(\.0*)?")
 _ANY_WHOLE_NUMBER = re.compile(r"([+-]?)0*([0-9]+)(\.0*)?")
 
@@ -206,18 +211,38 @@ def alike_note(labels: Iterable[str]) -> str:
 
 
 def label_notes(cells: Texts, column: str, names: Sequence[str]) -> list[str]:
-    """What should be known of the classes of a column: names that are alike, names among numbers, a class −1."""
-    counts, notes = counts_of(cells), []
+    """What should be known of the classes of a column: names that are alike, that may mean no label, or numbers, names
+    among numbers, and classes of one row each."""
+    counts = counts_of(cells)
+    notes = many_classes(counts, column)
     if note := alike_note(names):
         notes.append(f"{column!r}: {note}")
     texts = [name for name in names if read_number(name)[1]]
     if texts and len(texts) < len(names):
         rows = f"{sum(counts[name] for name in texts):,} of {plural(counts.total(), 'row')}"
         notes.append(f"{column!r}: beside whole numbers, {_listed(texts)} {_are(texts)} too, in {rows}")
-    if "-1" in names and len(names) > 2 and counts["-1"]:
-        rows = f"{counts['-1']:,} of {plural(counts.total(), 'row')}"
-        notes.append(f"{column!r}: -1 is a class, in {rows}; where it means no label, leave the cell empty")
+    for name in names:
+        if counts[name] and (name.lower() in NO_LABEL or (name == "-1" and len(names) > 2)):
+            rows = f"{counts[name]:,} of {plural(counts.total(), 'row')}"
+            shown = name if name == "-1" else repr(name)
+            notes.append(f"{column!r}: {shown} is a class, in {rows}; where it means no label, leave the cell empty")
     return notes
+
+
+def many_classes(counts: Counter[str], column: str) -> list[str]:
+    """A note about so many classes that they are more likely to be something else: numbers in other writing, or names
+    of rows."""
+    if _are_classes(counts, is_label=False) or len(counts) < 3 or not all(read_number(label)[1] for label in counts):
+        return []
+    many = f"{column!r}: {len(counts):,} classes in {counts.total():,} rows"
+    if len(counts) > MAX_SHOWN and all(map(_WRITTEN_NUMBER.fullmatch, counts)):
+        return [
+            f"{many} read as numbers ({_listed(sorted(counts))}); for numbers, leave out units and other signs; "
+            "--decimal ',' reads a decimal comma"
+        ]
+    if len(counts) > MAX_CLASSES and counts.total() < 2 * len(counts):
+        return [f"{many}: most stand in one row alone, from which no model can learn them; is this the target?"]
+    return []
 
 
 def class_hint(cells: Texts, column: str) -> str:

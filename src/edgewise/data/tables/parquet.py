@@ -1,5 +1,6 @@
 """A Parquet file as columns of strings, whole or some rows at a time."""
 
+import contextlib
 import io
 from collections.abc import Iterator
 
@@ -81,10 +82,58 @@ class ParquetTable:
         return DataError(f"{self.name}: it is named .parquet, but cannot be read{place} ({reason}).")
 
 
+class TypedColumns:
+    """The columns of a Parquet file with their types, for a table of its rows that is written as Parquet, too.
+
+    Args:
+        name: the path as it was given.
+    """
+
+    def __init__(self, name: str):
+        self._batches = parquet.ParquetFile(name).iter_batches(batch_size=_ROWS_AT_ONCE)
+        self._waiting: list[pa.RecordBatch] = []
+        self._typed: frozenset[str] | None = None
+
+    def restored(self, frame: pd.DataFrame) -> "pa.Table":
+        """The next rows of the file as a table, columns of the file among its texts as they are there.
+
+        Raises:
+            DataError: the file has changed since it was read.
+        """
+        table, rows = pa.Table.from_pandas(frame, preserve_index=False), self._next(len(frame))
+        same = [
+            name
+            for name in table.column_names
+            if name in rows.column_names
+            and pa.concat_arrays([as_texts(chunk) for chunk in rows[name].chunks] or [pa.array([], pa.large_string())])
+            .to_pylist() == table[name].cast(pa.large_string()).to_pylist()
+        ]  # fmt: skip
+        if self._typed is None:
+            self._typed = frozenset(same)
+        if self._typed != frozenset(same):
+            raise DataError("the table of rows to predict was changed while it was read; predict it again.")
+        for place, name in enumerate(table.column_names):
+            if name in self._typed:
+                table = table.set_column(place, rows.schema.field(name), rows[name])
+        return table
+
+    def _next(self, count: int) -> "pa.Table":
+        """So many further rows, or what is left."""
+        while sum(map(len, self._waiting)) < count and (batch := next(self._batches, None)) is not None:
+            self._waiting.append(batch)
+        rows = pa.Table.from_batches(self._waiting) if self._waiting else pa.table({})
+        self._waiting = rows.slice(count).to_batches()
+        return rows.slice(0, count)
+
+
 def as_text(value: object) -> str:
     """A value as it would stand in a CSV file, with every digit; empty for None and NaN."""
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and value != value):
         return ""
+    if isinstance(value, bytes):
+        # Programs that know no texts write their bytes; bytes that are no text, such as pictures, stay bytes.
+        with contextlib.suppress(UnicodeDecodeError):
+            return value.decode()
     return value if isinstance(value, str) else str(value)
 
 

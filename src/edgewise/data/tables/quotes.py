@@ -16,6 +16,8 @@ from edgewise.plural import plural
 from edgewise.progress import remark
 
 _BREAK = re.compile(r"\r\n|\r|\n")
+MIN_CELLS = 12
+"""Cells of a table with a single column to one that has several lines."""
 _SAMPLE = 1000
 """Rows that show what the cells of a column look like."""
 
@@ -31,11 +33,13 @@ class SuspectQuotes:
     def __init__(self, name: str, delimiter: str):
         self.name, self.delimiter = name, delimiter
         self.count, self.num_rows, self.first = 0, 0, ""
+        self.is_one_column, self.num_read = False, 0
 
     def look_at(self, table: "pa.Table", lines: np.ndarray) -> None:
         """Look at some rows, each of which begins on one of `lines`."""
-        if table.num_columns < 2 or not len(lines):
+        if not len(lines):
             return
+        self.is_one_column, self.num_read = table.num_columns == 1, self.num_read + len(lines)
         is_long = np.append(np.diff(lines) > 1, True)  # how far the last one reaches is not known
         columns: list[_Column] | None = None
         for row in np.flatnonzero(is_long).tolist():
@@ -52,7 +56,9 @@ class SuspectQuotes:
 
     def say(self) -> None:
         """Say what was found, if anything."""
-        if not self.count:
+        # In a single column every line of a cell reads as a row: where not only one in many cells has several, they
+        # are meant.
+        if not self.count or (self.is_one_column and self.num_read < MIN_CELLS * self.count):
             return
         others = f" (and {plural(self.count - 1, 'more such cell')}, {self.num_rows:,} rows in all)"
         remark(
@@ -74,6 +80,8 @@ class SuspectQuotes:
         last = len(columns) - 1
         pieces = [piece.split(self.delimiter) for piece in _BREAK.split(cell)]
         middle = [piece for piece in pieces[1:-1] if piece != [""]]
+        if not last and any(not piece[0] or piece[0][0].isspace() for piece in pieces):
+            return 0
         if len(pieces[0]) != last - place + 1 or len(pieces[-1]) != place + 1:
             return 0
         if any(len(piece) != last + 1 for piece in middle):

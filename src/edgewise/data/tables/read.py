@@ -46,6 +46,16 @@ class Cells:
     """The mapped files that hold the cells; none where they are in memory."""
     label_columns: frozenset[str] = frozenset()
     """Columns of labels by their type, such as the whole numbers `y` of a graph file; of others the cells decide."""
+    written: pd.DataFrame | None = None
+    """The cells as they stand in the file, where those of `frame` do not: numbers there have a decimal comma."""
+
+    @property
+    def as_written(self) -> pd.DataFrame:
+        """The cells as they stand in the file, for what is written of the rows."""
+        if self.written is None:
+            return self.frame
+        same = [name for name in self.frame.columns if name in self.written.columns]
+        return self.frame.assign(**{name: self.written[name] for name in same})
 
     def texts(self, column: str) -> list[str]:
         """The cells of a column as a list, which is faster than to walk through the frame."""
@@ -55,7 +65,9 @@ class Cells:
         """Some of the rows."""
         rows = slice(start, stop)
         frame = self.frame.iloc[rows].reset_index(drop=True)
-        return Cells(self.files, self.file_of_row[rows], frame, self.lines[rows], self.first_row + start)
+        written = None if self.written is None else self.written.iloc[rows].reset_index(drop=True)
+        first = self.first_row + start
+        return Cells(self.files, self.file_of_row[rows], frame, self.lines[rows], first, written=written)
 
     @property
     def source(self) -> str:
@@ -117,13 +129,13 @@ class TableChunks:
     def whole(self) -> Cells:
         """All rows at once."""
         with stage(f"reading {self._table.path.name}"):
-            return _one_file(self.name, *self._table.whole())
+            return _one_file(self.name, *self._table.whole(), has_commas=self._table.has_commas)
 
     def __iter__(self) -> Iterator[Cells]:
-        return cut(self.name, self._table.parts(), self.rows)
+        return cut(self.name, self._table.parts(), self.rows, has_commas=self._table.has_commas)
 
 
-def cut(name: str, parts: Iterator[Part], rows: int) -> Iterator[Cells]:
+def cut(name: str, parts: Iterator[Part], rows: int, *, has_commas: bool = False) -> Iterator[Cells]:
     """Rows that come in parts of any size as chunks of one size."""
     held, count, first = list[Part](), 0, 0
     for table, lines in parts:
@@ -133,10 +145,10 @@ def cut(name: str, parts: Iterator[Part], rows: int) -> Iterator[Cells]:
             held.append((table.slice(start, taken), lines[start : start + taken]))
             count, start = count + taken, start + taken
             if count == rows:
-                yield _one_file(name, *joined_parts(held), first)
+                yield _one_file(name, *joined_parts(held), first, has_commas=has_commas)
                 held, count, first = [], 0, first + rows
     if held:
-        yield _one_file(name, *joined_parts(held), first)
+        yield _one_file(name, *joined_parts(held), first, has_commas=has_commas)
 
 
 class _TableFile:
@@ -173,27 +185,27 @@ class _TableFile:
         table, lines = _read_excel(self.name, self.form.sheet) if self.content is None else self.content.whole()
         if not len(lines):
             raise self._no_rows()
-        if not self._has_commas:
-            return table, lines
-        CommaColumns.check_all(self.name, [(table, lines)])
-        return with_points(table), lines
+        if self.has_commas:
+            CommaColumns.check_all(self.name, [(table, lines)])
+        return table, lines
 
     def parts(self) -> Iterator[Part]:
         """All rows, some at a time."""
         if self.content is None or self.is_whole:
             yield self.whole()
             return
-        if self._has_commas:
+        if self.has_commas:
             CommaColumns.check_all(self.name, self.content.parts())
         is_empty = True
         for table, lines in self.content.parts():
             is_empty &= not len(lines)
-            yield with_points(table) if self._has_commas else table, lines
+            yield table, lines
         if is_empty:
             raise self._no_rows()
 
     @property
-    def _has_commas(self) -> bool:
+    def has_commas(self) -> bool:
+        """Whether its numbers have a decimal comma."""
         return self.form.decimal != "." and self.suffix != ".parquet"
 
     def _no_rows(self) -> DataError:
@@ -248,6 +260,7 @@ def join_cells(parts: list[Cells]) -> Cells:
         file_of_row=np.repeat(np.arange(len(parts)), [len(cells.frame) for cells in parts]),
         frame=pd.concat([cells.frame[list(first.frame.columns)] for cells in parts], ignore_index=True),
         lines=np.concatenate([cells.lines for cells in parts]),
+        written=None if first.written is None else pd.concat([cells.as_written for cells in parts], ignore_index=True),
     )
 
 
@@ -301,9 +314,12 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
     return Cells(("arrays",), places, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
 
 
-def _one_file(name: str, table: "pa.Table", lines: np.ndarray, first_row: int = 0) -> Cells:
-    frame = table.to_pandas(split_blocks=True, self_destruct=True)
-    return Cells((name,), np.zeros(len(lines), dtype=np.int64), frame, lines, first_row)
+def _one_file(
+    name: str, table: "pa.Table", lines: np.ndarray, first_row: int = 0, *, has_commas: bool = False
+) -> Cells:
+    written = table.to_pandas() if has_commas else None
+    frame = (with_points(table) if has_commas else table).to_pandas(split_blocks=True, self_destruct=True)
+    return Cells((name,), np.zeros(len(lines), dtype=np.int64), frame, lines, first_row, written=written)
 
 
 def _read_excel(name: str, sheet: str | None) -> Part:

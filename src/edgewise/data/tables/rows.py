@@ -64,6 +64,8 @@ class Table:
     """What should be known of the targets: the task and why, labels that are alike; a line each."""
     mapped: tuple[np.ndarray, ...] = field(default=(), kw_only=True)
     """The mapped files that hold what is known of the rows; none where they are in memory."""
+    as_written: pd.DataFrame | None = field(default=None, kw_only=True)
+    """The cells as they stand in the file, where those of `frame` do not."""
 
     has_distinct_rows: ClassVar[bool] = False
     """Whether no two rows can be the same to a model."""
@@ -253,6 +255,7 @@ def judged(
         "lines": cells.lines,
         "notes": (*([mapped_note(len(cells.lines))] if cells.mapped else []), *notes),
         "mapped": cells.mapped,
+        "as_written": None if cells.written is None else cells.as_written,
     }
 
 

@@ -157,7 +157,7 @@ def _interpret(
 ) -> TextTable:
     """A row is usable when it has a text and every cell it needs can be read."""
     problems = Problems()
-    columns_of_text = [cells.frame[name] for name in columns.text_columns]
+    columns_of_text = [cells.as_written[name] for name in columns.text_columns]
     is_full = np.any([pa.compute.not_equal(stripped(texts), "") for texts in columns_of_text], axis=0)
     for row in np.flatnonzero(~is_full).tolist():
         problems.add(row, columns.text_columns[0], columns_of_text[0].iloc[row], "the text is empty")

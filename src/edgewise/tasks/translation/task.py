@@ -273,7 +273,7 @@ class TranslationTask(Task):
             cells = read_cells(request.data)
             column = (request["text_columns"] or [trained.names[0]])[0]
             check_columns_exist(cells, (column,))
-            frame = cells.frame
+            frame = cells.as_written
         else:
             column = trained.names[0]
             frame = pd.DataFrame({column: lines_of(read_text(request.data))})
