@@ -110,13 +110,13 @@ CASES = {
     "HopAttention": Case(lambda: L.HopAttention(DIM, 2), plain, "edges"),
     "EquivariantLayer": Case(
         lambda: L.EquivariantLayer(DIM, normalize=Softmax()),
-        lambda layer, x, neighborhood: torch.cat(layer(x, places(x), neighborhood)[:1], -1), "edges",
+        lambda layer, x, neighborhood: torch.cat(layer(x, places(x), neighborhood)[:2], -1), "edges",
     ),
     "EquivariantLayer, moving": Case(
         lambda: L.EquivariantLayer(DIM, edge_dim=3, has_velocities=True),
-        lambda layer, x, neighborhood: layer(
-            x, places(x), EDGES, velocities=places(x), edge=of_edges(x, 3)
-        ).coordinates,
+        lambda layer, x, neighborhood: torch.cat(
+            layer(x, places(x), EDGES, velocities=places(x), edge=of_edges(x, 3))[:2], -1
+        ),
     ),
     "PairForce": Case(
         lambda: L.PairForce(DIM), lambda layer, x, neighborhood: layer(x, EDGES, of_edges(x, 1)[:, 0])

@@ -391,6 +391,32 @@ def test_explainers_still_mask_messages():
     assert fuse_report(model).fallbacks == {}
 
 
+@pytest.mark.parametrize("change", ["a forward of its own", "a subclass", "hooks on all modules"])
+@pytest.mark.parametrize("kind", ["sage", "gat"])
+def test_linear_layers_that_a_user_changed_are_called(kind, change):
+    torch.manual_seed(0)
+    layer = pyg.SAGEConv(16, 4) if kind == "sage" else pyg.GATConv(8, 4, heads=2, edge_dim=3)
+    linear = layer.lin_l if kind == "sage" else layer.lin_edge
+    x, edge = torch.randn(9, 16 if kind == "sage" else 8), () if kind == "sage" else (torch.randn(12, 3),)
+    edge_index, handle = torch.randint(9, (2, 12)), None
+    if change == "a forward of its own":
+        original = linear.forward
+        linear.forward = lambda x: 2 * original(x)
+    elif change == "a subclass":
+        linear.__class__ = type("Adapted", (type(linear),), {"forward": lambda self, x: x @ self.weight.T + 1})
+    else:
+        handle = torch.nn.modules.module.register_module_forward_hook(
+            lambda part, inputs, out: 2 * out if part is linear else None
+        )
+    try:
+        expected, ours = layer(x, edge_index, *edge), fuse(layer)(x, edge_index, *edge)
+    finally:
+        if handle is not None:
+            handle.remove()
+    assert layer.fallback is None
+    torch.testing.assert_close(ours, expected)
+
+
 def test_hooks_on_a_linear_layer_still_run():
     theirs, ours = pair_of_layers(lambda: pyg.SAGEConv(5, 4))
     for layer in (theirs, ours):

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, SimpleConv, TransformerConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.nn.dense import Linear as GeometricLinear
 from torch_geometric.utils import add_self_loops
 
 from edgewise.attend import aggregate, attend, attention_weights
@@ -29,6 +30,7 @@ from edgewise.interop.pyg_edges import (
 )
 from edgewise.layers.feature import weighted_sum
 from edgewise.layers.heads import products_with_heads
+from edgewise.layers.linear import is_plain
 from edgewise.neighborhood import Edges
 from edgewise.score import GAT, GATv2, ScaledDot
 
@@ -374,4 +376,4 @@ def _joined(layer: Any, out: Tensor) -> Tensor:
 
 def _is_plain(linear: Any) -> bool:
     """Whether its weight may be used without calling it."""
-    return not linear._forward_hooks and not linear._forward_pre_hooks
+    return is_plain(linear, GeometricLinear, nn.Linear)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from edgewise.choices import COMBINES, Combine, ScoreName
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.cache import LayerCache
-from edgewise.layers.given import require_nodes, require_positions
+from edgewise.layers.given import require_nodes, require_positions, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, over_heads, require_multiple
 from edgewise.layers.linear import Linear, linear, may_be_joined
 from edgewise.layers.position import PairPosition, default_positions, distances
@@ -155,7 +155,7 @@ class MultiHeadAttention(nn.Module):
         sources = {"query": (query, self.query), "key": (key, self.key), "value": (value, self.value)}
         for (name, (nodes, layer)), size in zip(sources.items(), self.input_dims, strict=True):
             if name == "query" or nodes is not query:
-                require_nodes("MultiHeadAttention", nodes, size, getattr(layer, "weight", None), name)
+                require_nodes("MultiHeadAttention", nodes, size, weight_of(layer), name)
         if (edge is None) != (self.edge_dim is None):
             expected = "none" if self.edge_dim is None else f"(*batch, edge, {self.edge_dim})"
             raise ShapeError(f"MultiHeadAttention: expected edge features {expected}; see edge_dim.")

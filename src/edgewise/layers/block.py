@@ -11,7 +11,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.dropout import Dropout, FeedForward
-from edgewise.layers.given import refuse_pair, require_nodes
+from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.heads import require_choice
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import EdgeRows, Full, GivenNeighborhood
@@ -63,7 +63,7 @@ class ResidualBlock(nn.Module):
                     f"ResidualBlock: {name} gives nodes of size {part.output_dim}, but model_dim is {model_dim}."
                 )
         hidden_dim = 4 * model_dim if hidden_dim is None else hidden_dim
-        self.norm = norm
+        self.norm, self.model_dim = norm, model_dim
         self.attention = attention
         self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(model_dim, norm_eps) for _ in range(2))
         self.cross_attention = cross_attention
@@ -107,7 +107,7 @@ class ResidualBlock(nn.Module):
             UnsupportedError: the nodes are a pair (source, target).
         """
         refuse_pair("ResidualBlock", nodes, "the block adds to one set of nodes; pass the targets, and source=.")
-        require_nodes("ResidualBlock", nodes, self.attention_norm.normalized_shape[0], self.attention_norm.weight)
+        require_nodes("ResidualBlock", nodes, self.model_dim, weight_of(self.attention_norm))
         if self.cross_attention is not None and source is None:
             raise ShapeError("ResidualBlock: cross_attention needs a source to attend to.")
         own_source = source if self.cross_attention is None else None

@@ -13,7 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from edgewise.attend import aggregate
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.feature import FeatureLinear, Pair, weighted_sum
-from edgewise.layers.given import pair_of, require_edges, two
+from edgewise.layers.given import pair_of, require_edges, size_of, two, weight_of
 from edgewise.layers.heads import for_nodes, require_choice
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import features_of_edges
@@ -46,8 +46,8 @@ class MeanConvolution(nn.Module):
 
     def forward(self, nodes: Pair, edges: GivenNeighborhood) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets)."""
-        sizes = self.neighbors.in_features, self.itself.in_features
-        source, target = pair_of("MeanConvolution", nodes, sizes, self.itself.weight)
+        sizes = size_of(self.neighbors), size_of(self.itself)
+        source, target = pair_of("MeanConvolution", nodes, sizes, weight_of(self.itself))
         neighborhood = for_nodes("MeanConvolution", edges, source, target)
         together = aggregate(self.neighbors(source), neighborhood, "mean", num_queries=target.shape[-2])
         return self.activation(together + self.itself(target))
@@ -98,8 +98,8 @@ class SymmetricConvolution(nn.Module):
             edge_weight: A, one number an edge; 1 by default.
             degrees: the row sums of A, where the edges are only some of the graph's; by default those of the edges.
         """
-        owner, size = "SymmetricConvolution", self.linear.in_features
-        source, target = pair_of(owner, nodes, (size, size), self.linear.weight)
+        owner, size = "SymmetricConvolution", size_of(self.linear)
+        source, target = pair_of(owner, nodes, (size, size), weight_of(self.linear))
         edges = edges_of(owner, edges, target.shape[-2], source.shape[-2])
         if degrees is not None and degrees.shape != (target.shape[-2],):
             raise ShapeError(
@@ -171,7 +171,7 @@ class NeighborConvolution(nn.Module):
         Args:
             edge_weight: w, one number an edge; 1 by default.
         """
-        source, target = pair_of("NeighborConvolution", nodes, self.sizes, self.neighbors.weight)
+        source, target = pair_of("NeighborConvolution", nodes, self.sizes, weight_of(self.neighbors))
         if self.pool is not None:
             source = torch.relu(self.pool(source))
         neighborhood = for_nodes("NeighborConvolution", neighborhood, source, target)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate
 from edgewise.backends import numba
 from edgewise.errors import SettingError
-from edgewise.layers.given import refuse_pair, require_nodes
+from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
@@ -67,7 +67,7 @@ class DirectedMessages(nn.Module):
             owner, nodes, "a message goes on along the edges that leave where it arrives, and no edge leaves a target; "
             "use NeighborConvolution, which takes pairs, or join both sets in one graph.",
         )  # fmt: skip
-        require_nodes(owner, nodes, self.sizes[0], self.start.weight)
+        require_nodes(owner, nodes, self.sizes[0], weight_of(self.start))
         edges = edges_of(owner, edges, nodes.shape[-2], nodes.shape[-2])
         edge = features_of_edges(owner, edge, edges, self.sizes[1], nodes)
         start = self.start(nodes).index_select(-2, edges.senders)  # W x of each node, not of each edge

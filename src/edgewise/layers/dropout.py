@@ -5,10 +5,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgewise.backends import numba
+from edgewise.layers.linear import is_plain
 from edgewise.operator import transform_at_work
 from edgewise.score import ACTIVATIONS
 
 TYPES = (torch.float32, torch.float64)
+MODULES = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid, "silu": nn.SiLU, "gelu": nn.GELU}
+"""The layers of torch that compute them."""
 FUSED = ("", "tanh", "sigmoid", "silu", "gelu")
 """Activations that the kernel knows; none among them."""
 
@@ -60,7 +63,14 @@ class FeedForward(nn.Sequential):
     def forward(self, input: Tensor) -> Tensor:
         """The nodes after both layers."""
         first, activation, drop, second = self
-        hidden = first(input)
-        if self.name and isinstance(drop, nn.Dropout):
-            return second(dropout(hidden, drop.p, drop.training, self.name))
+        hidden, is_exact = first(input), getattr(activation, "approximate", "none") == "none"
+        if self.name and is_exact and is_plain(activation, MODULES[self.name]):
+            return second(activate_and_drop(hidden, self.name, drop))
         return second(drop(activation(hidden)))
+
+
+def activate_and_drop(x: Tensor, activation: str, drop: nn.Module) -> Tensor:
+    """Activation, then the dropout of a layer; in one pass where that is torch's or ours, and no user changed it."""
+    if is_plain(drop, Dropout, nn.Dropout):
+        return dropout(x, drop.p, drop.training, activation)  # type: ignore[arg-type]  # torch has a number there
+    return drop(ACTIVATIONS[activation](x))

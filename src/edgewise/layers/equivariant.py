@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.errors import ShapeError
-from edgewise.layers.given import pair_beside, pair_of, require_places
+from edgewise.layers.given import pair_beside, pair_of, require_places, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, require_choice
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import EdgePerceptron, Perceptron, beside, features_of_edges
@@ -117,8 +117,8 @@ class EquivariantLayer(nn.Module):
         Raises:
             ShapeError: velocities or edge features came (or not) against what the layer was made for.
         """
-        owner, size = "EquivariantLayer", self.node.second.out_features
-        source, target = pair_of(owner, nodes, (size, size), self.node.second.weight)
+        owner, size = "EquivariantLayer", size_of(self.node.second, "out_features")
+        source, target = pair_of(owner, nodes, (size, size), weight_of(self.node.second))
         from_places, places = pair_beside(owner, "coordinates", coordinates, nodes)
         require_places(owner, from_places, source)
         require_places(owner, places, target)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.layers.given import pair_beside, pair_of, require_nodes
+from edgewise.layers.given import pair_beside, pair_of, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, over_heads, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import beside
@@ -88,9 +88,9 @@ class GatedGraphAttention(nn.Module):
         """
         if isinstance(nodes, tuple):
             source, nodes = nodes
-        require_nodes("GatedGraphAttention", nodes, self.query.in_features, self.query.weight)
+        require_nodes("GatedGraphAttention", nodes, size_of(self.query), weight_of(self.query))
         source = nodes if source is None else source
-        require_nodes("GatedGraphAttention", source, self.key.in_features, self.key.weight, "source")
+        require_nodes("GatedGraphAttention", source, size_of(self.key), weight_of(self.key), "source")
         neighborhood = neighborhood_of("GatedGraphAttention", neighborhood, nodes.shape[-2], source.shape[-2])
         features = self.query(nodes), self.key(source), F.leaky_relu(self.value(source), 0.1)
         query, key, value = (split_heads(x, self.num_heads) for x in features)

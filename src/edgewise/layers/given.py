@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgewise.backends.call import is_autocast, require_floating, require_tensors
 from edgewise.errors import ShapeError, UnsupportedError
@@ -40,7 +40,20 @@ def require_nodes(owner: str, nodes: Any, size: int | None = None, weight: Any =
         )
 
 
-def pair_of(owner: str, nodes: Any, sizes: tuple[int, int], weight: Any) -> tuple[Any, Any]:
+def weight_of(layer: nn.Module) -> Tensor | None:
+    """A tensor whose dtype nodes must have to go through a layer, whatever a user put in its place; None where it has
+    none. The attribute `weight` would compute a parametrization, and some of these change at each look."""
+    weight = layer._parameters.get("weight")
+    return weight if weight is not None else next(layer.parameters(), None)
+
+
+def size_of(layer: nn.Module, side: str = "in_features") -> int | None:
+    """How many features a linear layer takes or gives; None where what a user put in its place does not say."""
+    size = getattr(layer, side, None)
+    return size if isinstance(size, int) else None
+
+
+def pair_of(owner: str, nodes: Any, sizes: tuple[int | None, int | None], weight: Any) -> tuple[Any, Any]:
     """The nodes that send and those that receive: PyTorch Geometric's `(x_source, x_target)`, or the same twice.
 
     Raises:

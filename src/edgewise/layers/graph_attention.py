@@ -13,7 +13,7 @@ from edgewise.errors import SettingError
 from edgewise.layers.convolution import spread_evenly
 from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureLinear, Nodes, Pair
-from edgewise.layers.given import pair_of, refuse_pair, require_nodes, two
+from edgewise.layers.given import pair_of, refuse_pair, require_nodes, two, weight_of
 from edgewise.layers.heads import (
     attend_and_record,
     join_heads,
@@ -124,7 +124,7 @@ class GraphAttention(nn.Module):
             edge: e, one row an edge, where the layer has an `edge_dim`.
             trace: where the weights are recorded.
         """
-        source, target = pair_of("GraphAttention", nodes, self.sizes, self.linear.weight)
+        source, target = pair_of("GraphAttention", nodes, self.sizes, weight_of(self.linear))
         projected = self._projected(source, target)
         query, key = (split_heads(x, self.num_heads) for x in projected)
         value = key

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import require_nodes, size_of, weight_of
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import membership
 
@@ -39,8 +39,8 @@ class GraphPosition(nn.Module):
                 f"GraphPosition: {num_laplacian} Laplacian and {num_random_walk} random-walk positions; expected at "
                 "least one of either."
             )
-        self.num_laplacian = num_laplacian
-        self.linear = Linear(num_laplacian + num_random_walk, model_dim, bias=False)
+        self.num_laplacian, self.num_positions = num_laplacian, num_laplacian + num_random_walk
+        self.linear = Linear(self.num_positions, model_dim, bias=False)
         nn.init.zeros_(self.linear.weight)
 
     def forward(
@@ -59,16 +59,16 @@ class GraphPosition(nn.Module):
         Raises:
             ShapeError: there are not as many positions as the layer was made for.
         """
-        require_nodes("GraphPosition", nodes, self.linear.out_features, self.linear.weight)
+        require_nodes("GraphPosition", nodes, size_of(self.linear, "out_features"), weight_of(self.linear))
         require_nodes("GraphPosition", positions, None, None, "positions")
         if positions.shape[-2] != nodes.shape[-2]:
             raise ShapeError(
                 f"GraphPosition: axis 'node' is {nodes.shape[-2]} in nodes but {positions.shape[-2]} in positions."
             )
-        if positions.shape[-1] != self.linear.in_features:
+        if positions.shape[-1] != self.num_positions:
             raise ShapeError(
-                f"GraphPosition: axis 'position' is {positions.shape[-1]} in positions but {self.linear.in_features} "
-                "in the layer."
+                f"GraphPosition: axis 'position' is {positions.shape[-1]} in positions but {self.num_positions} in "
+                "the layer."
             )
         if self.training and self.num_laplacian:
             num_graphs = 1 if offsets is None else offsets.shape[0] - 1

@@ -42,15 +42,20 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias)
 
 
-def may_be_joined(layers: Sequence[nn.Module]) -> bool:
-    """Whether one product with the weights of all of them computes what calling each would: they are plain linear
-    layers, and nothing that a user put on one (a hook, a parametrization, a forward of its own) would be skipped."""
-    return not _has_any_global_hook() and all(
-        type(layer) in (Linear, nn.Linear)
+def is_plain(layer: nn.Module, *kinds: type[nn.Module]) -> bool:
+    """Whether a formula with the layer's weights computes what calling it would: it is of one of these classes, and
+    nothing that a user put on it (a hook, a parametrization, a forward of its own) would be skipped."""
+    return (
+        type(layer) in kinds
+        and not _has_any_global_hook()
         and not any(getattr(layer, hooks) for hooks in HOOKS)
         and "forward" not in layer.__dict__
-        for layer in layers
     )
+
+
+def may_be_joined(layers: Sequence[nn.Module]) -> bool:
+    """Whether one product with the weights of all of these linear layers computes what calling each would."""
+    return all(is_plain(layer, Linear, nn.Linear) for layer in layers)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

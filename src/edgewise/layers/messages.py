@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import ShapeError
-from edgewise.layers.linear import Linear, linear
+from edgewise.layers.linear import Linear, linear, may_be_joined
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.checks import broadcast_shape
 
@@ -67,6 +67,9 @@ class EdgePerceptron(nn.Module):
         edges: Edges,
     ) -> Float[Tensor, " *batch edge output_dim"]:
         """φ of every edge, in the order of `edges`."""
+        if not may_be_joined([self.first]):
+            ends = beside(receivers.index_select(-2, edges.receivers), senders.index_select(-2, edges.senders))
+            return self.second(self.activation(self.first(beside(ends, edge))))
         to_receiver, to_sender, to_edge = self.first.weight.split(self.sizes, -1)
         at_receivers = linear(receivers, to_receiver, self.first.bias).index_select(-2, edges.receivers)
         at_senders = linear(senders, to_sender).index_select(-2, edges.senders)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend
-from edgewise.layers.given import pair_beside, pair_of, require_places
+from edgewise.layers.given import pair_beside, pair_of, require_places, size_of, weight_of
 from edgewise.layers.heads import (
     attend_and_record,
     join_heads,
@@ -91,8 +91,8 @@ class MoleculeAttention(nn.Module):
                 ones, `Full` for one alone.
             trace: where the weights of the attention are recorded, before they are mixed.
         """
-        owner, size = "MoleculeAttention", self.query.in_features
-        source, target = pair_of(owner, nodes, (size, size), self.query.weight)
+        owner, size = "MoleculeAttention", size_of(self.query)
+        source, target = pair_of(owner, nodes, (size, size), weight_of(self.query))
         from_places, to_places = pair_beside(owner, "coordinates", coordinates, nodes)
         require_places(owner, from_places, source)
         require_places(owner, to_places, target)

@@ -17,13 +17,13 @@ import math
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import require_nodes, require_positions
 from edgewise.layers.heads import require_choice
+from edgewise.layers.linear import is_plain
 from edgewise.neighborhood import Edges, Neighborhood
 from edgewise.operator import transform_at_work
 
@@ -76,6 +76,7 @@ class LearnedPosition(nn.Module):
 
     def __init__(self, num_positions: int, model_dim: int):
         super().__init__()
+        self.num_positions, self.model_dim = num_positions, model_dim
         self.table = nn.Embedding(num_positions, model_dim)
         nn.init.normal_(self.table.weight, std=0.02)
 
@@ -87,12 +88,15 @@ class LearnedPosition(nn.Module):
         Raises:
             ShapeError: by default positions, more nodes than positions.
         """
-        require_nodes("LearnedPosition", nodes, self.table.embedding_dim)
-        known = self.table.num_embeddings
+        require_nodes("LearnedPosition", nodes, self.model_dim)
         if positions is None:
-            if nodes.shape[-2] > known:
-                raise ShapeError(f"LearnedPosition: {nodes.shape[-2]} nodes, but only {known} positions were learned.")
-            return nodes + self.table.weight[: nodes.shape[-2]]
+            if nodes.shape[-2] > self.num_positions:
+                raise ShapeError(
+                    f"LearnedPosition: {nodes.shape[-2]} nodes, but only {self.num_positions} positions were learned."
+                )
+            if is_plain(self.table, nn.Embedding) and self.table.max_norm is None:
+                return nodes + self.table.weight[: nodes.shape[-2]]
+            return nodes + self.table(first_positions(nodes))
         require_positions("LearnedPosition", "positions", positions, nodes.shape[-2], [nodes.shape[:-2]])
         return nodes + self.table(positions)
 
@@ -336,7 +340,7 @@ class ShawPosition(PairPosition):
 
     def carried(self, distance: Tensor) -> tuple[Tensor, Tensor]:
         place = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
-        return F.embedding(place, self.key.weight), F.embedding(place, self.value.weight)
+        return self.key(place), self.value(place)
 
 
 def first_positions(nodes: Float[Tensor, " *batch node dim"]) -> Int64[Tensor, " node"]:

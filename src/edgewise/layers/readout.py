@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.errors import SettingError
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges, derived, membership
@@ -62,7 +62,7 @@ class Readout(nn.Module):
             num_graphs: how many graphs the vector speaks of; by default the last one has a node.
             trace: where the weights are recorded.
         """
-        size, weight = (self.key.in_features, self.key.weight) if self.how == "attention" else (None, None)
+        size, weight = (size_of(self.key), weight_of(self.key)) if self.how == "attention" else (None, None)
         require_nodes("Readout", nodes, size, weight)
         members = offsets if isinstance(offsets, Edges) else members_of(offsets, batch, num_graphs, nodes)
         if self.how != "attention":

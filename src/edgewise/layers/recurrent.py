@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from edgewise.attend import attend, attention_weights
 from edgewise.choices import LOCALS, LOOKS, CellName, LocalName, LookName
 from edgewise.errors import SettingError
-from edgewise.layers.given import require_lengths, require_nodes
-from edgewise.layers.linear import Linear
+from edgewise.layers.given import require_lengths, require_nodes, weight_of
+from edgewise.layers.linear import Linear, is_plain
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
 from edgewise.score import Additive, Constant, Dot, Score
 from edgewise.trace import Trace
@@ -66,7 +66,7 @@ class RecurrentEncoder(nn.Module):
         self, nodes: Float[Tensor, " graph node input_dim"], lengths: Int64[Tensor, " graph"] | None = None
     ) -> Float[Tensor, " graph node model_dim"]:
         """The state at every place; zero in the padding, which no state has read."""
-        require_nodes("RecurrentEncoder", nodes, self.sequence.input_size, self.sequence.weight_ih_l0)
+        require_nodes("RecurrentEncoder", nodes, self.sequence.input_size, weight_of(self.sequence))
         if lengths is None:
             return self.sequence(nodes)[0]
         require_lengths("RecurrentEncoder", lengths, nodes, least=1)
@@ -87,8 +87,8 @@ class RecurrentSource:
     """How many of the states are true; all where None."""
     neighborhood: Neighborhood
     """The same for `attend`."""
-    looked_weight: Float[Tensor, " gate looked_dim"]
-    """What the cell makes of that part of its input which is looked up, not read."""
+    looked_weight: Float[Tensor, " gate looked_dim"] | None
+    """What the cell makes of that part of its input which is looked up, not read; None where it is called itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +167,7 @@ class RecurrentDecoder(nn.Module):
         fed = model_dim if is_input_fed else 0
         context = source_dim if look == "bahdanau" else 0
         self.cell = CELLS[cell](input_dim + fed + context, model_dim)
+        self.has_memory = cell == "lstm"
         self.begin = Linear(source_dim, model_dim)
         self.output = Linear(source_dim + model_dim, model_dim, bias=False)
         if look == "general":
@@ -225,11 +226,14 @@ class RecurrentDecoder(nn.Module):
             keys = nn.functional.linear(states, self.weight)
         elif self.look != "dot":
             keys = self.key(states)
-        looked_weight = self.cell.weight_ih[:, self.input_dim :]
+        looked_weight = self.cell.weight_ih[:, self.input_dim :] if self._splits_cell else None
         return RecurrentSource(states, keys.to(states.dtype), lengths, neighborhood, looked_weight)
 
-    def words(self, nodes: Float[Tensor, " *word input_dim"]) -> Float[Tensor, " *word gate"]:
-        """What the cell makes of words, before it knows where it stands: W x + b, of all words at once."""
+    def words(self, nodes: Float[Tensor, " *word input_dim"]) -> Float[Tensor, " *word prepared"]:
+        """What the cell makes of words, before it knows where it stands: W x + b, of all words at once; or the words
+        themselves, where a user changed the cell and it must be called."""
+        if not self._splits_cell:
+            return nodes
         return nn.functional.linear(nodes, self.cell.weight_ih[:, : self.input_dim], self.cell.bias_ih)
 
     def start(self, source: RecurrentSource) -> RecurrentState:
@@ -237,12 +241,12 @@ class RecurrentDecoder(nn.Module):
         blind = source.states[..., :1]
         mean = attend(blind[..., :1, :], blind, source.states, source.neighborhood, score=Constant(0.0)).squeeze(-2)
         hidden = torch.tanh(self.begin(mean))
-        memory = torch.zeros_like(hidden) if isinstance(self.cell, nn.LSTMCell) else None
+        memory = torch.zeros_like(hidden) if self.has_memory else None
         return RecurrentState(hidden, memory, torch.zeros_like(hidden), 0)
 
     def step(
         self,
-        word: Float[Tensor, " graph gate"],
+        word: Float[Tensor, " graph prepared"],
         state: RecurrentState,
         source: RecurrentSource,
         *,
@@ -253,7 +257,9 @@ class RecurrentDecoder(nn.Module):
         if self.look == "bahdanau":
             context = self._look(state.hidden.unsqueeze(-2), source, state.time, trace)
             looked.append(context.squeeze(-2))
-        if looked:
+        if source.looked_weight is None:
+            word = torch.cat([word, *looked], -1)
+        elif looked:
             word = word + nn.functional.linear(torch.cat(looked, -1), source.looked_weight)
         moved = self._moved(word, state)
         hidden = moved.hidden.unsqueeze(-2)
@@ -261,8 +267,17 @@ class RecurrentDecoder(nn.Module):
             context = self._look(hidden, source, state.time, trace)
         return replace(moved, attended=self._joined(context, hidden).squeeze(-2))
 
+    @property
+    def _splits_cell(self) -> bool:
+        """Whether W x + b of all words is computed at once, beside the cell."""
+        return is_plain(self.cell, *CELLS.values()) and getattr(self.cell, "nonlinearity", "tanh") == "tanh"
+
     def _moved(self, read: Tensor, state: RecurrentState) -> RecurrentState:
         """The state after one step of the cell: torch's, but for W x + b of its input, which comes as `read`."""
+        if not self._splits_cell:
+            moved = self.cell(read, state.hidden if state.memory is None else (state.hidden, state.memory))
+            hidden, memory = moved if isinstance(moved, tuple) else (moved, None)
+            return replace(state, hidden=hidden, memory=memory, time=state.time + 1)
         recurrent = nn.functional.linear(state.hidden, self.cell.weight_hh, self.cell.bias_hh)
         if isinstance(self.cell, nn.LSTMCell):
             assert state.memory is not None

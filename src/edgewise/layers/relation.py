@@ -13,7 +13,7 @@ from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, Pair, summed, weighted_sum
-from edgewise.layers.given import pair_of, require_nodes, two
+from edgewise.layers.given import pair_of, require_nodes, size_of, two, weight_of
 from edgewise.layers.heads import require_multiple
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Relations, Types
@@ -136,8 +136,8 @@ class RelationalConvolution(nn.Module):
         Raises:
             ShapeError: there are other relations than the layer was made for.
         """
-        sizes = self.weight.shape[1], self.itself.in_features
-        source, target = pair_of("RelationalConvolution", nodes, sizes, self.itself.weight)
+        sizes = self.weight.shape[1], size_of(self.itself)
+        source, target = pair_of("RelationalConvolution", nodes, sizes, weight_of(self.itself))
         _require_relations("RelationalConvolution", relations, self.num_relations, source, target)
         weight = self.weight if self.shares is None else torch.einsum("rb,bio->rio", self.shares, self.weight)
         sent = source.index_select(-2, relations.senders)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError
-from edgewise.layers.dropout import Dropout, dropout
+from edgewise.layers.dropout import Dropout, activate_and_drop
 from edgewise.layers.linear import Linear
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 
@@ -117,7 +117,7 @@ class ModulatedBlock(nn.Module):
         if self.modulate is not None:
             scale, shift = self.modulate(condition).chunk(2, -1)
             normed = torch.addcmul(normed + shift, normed, scale)
-        return rows + self.second(dropout(self.first(normed), self.dropout.p, self.training, "silu"))
+        return rows + self.second(activate_and_drop(self.first(normed), "silu", self.dropout))
 
 
 def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | None:

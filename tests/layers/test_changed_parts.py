@@ -1,0 +1,179 @@
+"""What a user puts on a part of a layer, or in its place, is obeyed by every layer."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize, weight_norm
+
+import edgewise.layers as L
+from edgewise.layers.dropout import FeedForward
+from edgewise.layers.recurrent import CELLS
+from edgewise.models.head import ModulatedBlock
+from layer_cases import CASES, DIM, EDGES, NODES, drawn, ready
+
+TABLES = (nn.Linear, nn.Embedding)
+
+
+def called(name, layer):
+    return CASES[name].call(layer, drawn(2, NODES, DIM), EDGES)
+
+
+def tables(layer):
+    """The names of all linear layers and embeddings; of several attentions side by side those of the first."""
+    names = [name for name, part in layer.named_modules() if isinstance(part, TABLES)]
+    return [name for name in names if not name.startswith(("from_input.1", "from_input.2", "from_state."))]
+
+
+def replaced(layer, name, part):
+    parent, _, last = name.rpartition(".")
+    setattr(layer.get_submodule(parent), last, part)
+
+
+def twice(layer, name):
+    """The layer with all numbers of a part doubled, which is what each of the tools does."""
+    for parameter in layer.get_submodule(name).parameters():
+        parameter.data.mul_(2)
+    return layer
+
+
+class Doubled(nn.Module):
+    def forward(self, weight):
+        return 2 * weight
+
+
+class Wrapped(nn.Module):
+    """As adapters wrap a layer: it has no weight and no sizes of its own."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+
+    def forward(self, input):
+        return self.base(input) + self.base(input)
+
+
+def hooked(layer, name):
+    layer.get_submodule(name).register_forward_hook(lambda part, inputs, output: 2 * output)
+
+
+def overridden(layer, name):
+    part = layer.get_submodule(name)
+    original = part.forward
+    part.forward = lambda x: 2 * original(x)
+
+
+def parametrized(layer, name):
+    part = layer.get_submodule(name)
+    for field in [name for name, _ in part.named_parameters(recurse=False)]:
+        parametrize.register_parametrization(part, field, Doubled())
+
+
+def new_weight_norm(layer, name):
+    part = layer.get_submodule(name)
+    parametrizations.weight_norm(part)
+    part.parametrizations.weight.original0.data.mul_(2)
+    if getattr(part, "bias", None) is not None:
+        part.bias.data.mul_(2)
+
+
+def old_weight_norm(layer, name):
+    part = layer.get_submodule(name)
+    weight_norm(part)
+    part.weight_g.data.mul_(2)
+    if getattr(part, "bias", None) is not None:
+        part.bias.data.mul_(2)
+
+
+def subclassed(layer, name):
+    """A layer of low rank as adapters put it in: a subclass with a frozen product, and a change beside it."""
+    part = layer.get_submodule(name)
+
+    class Adapted(type(part)):
+        def forward(self, input):
+            return super().forward(input) + super().forward(input)
+
+    part.__class__ = Adapted
+
+
+def wrapped(layer, name):
+    replaced(layer, name, Wrapped(layer.get_submodule(name)))
+
+
+TOOLS = [hooked, overridden, parametrized, new_weight_norm, old_weight_norm, subclassed, wrapped]
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_every_linear_layer_and_embedding_is_called(name):
+    plain = called(name, ready(name))
+    for part in tables(ready(name)):
+        expected = called(name, twice(ready(name), part))
+        assert not torch.allclose(expected, plain), part
+        for tool in TOOLS:
+            layer = ready(name)
+            tool(layer, part)
+            torch.testing.assert_close(called(name, layer), expected, msg=f"{part} is read past {tool.__name__}")
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("name", [name for name in CASES if tables(ready(name))])
+def test_hooks_on_all_modules_see_every_linear_layer(name):
+    layer, seen = ready(name), set()
+    hook = nn.modules.module.register_module_forward_hook(lambda part, inputs, output: seen.add(id(part)))
+    try:
+        called(name, layer)
+    finally:
+        hook.remove()
+    assert {part for part in tables(layer) if id(layer.get_submodule(part)) not in seen} == set()
+
+
+@pytest.mark.parametrize("look", ["bahdanau", "general"])
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("is_input_fed", [True, False])
+def test_a_changed_cell_of_a_decoder_is_called(cell, look, is_input_fed):
+    torch.manual_seed(0)
+    plain = L.RecurrentDecoder(DIM, 6, DIM, cell=cell, look=look, is_input_fed=is_input_fed).double()
+    words, source = drawn(2, 4, DIM), drawn(2, NODES, DIM)
+    hooked, seen = copy.deepcopy(plain), []
+    hooked.cell.register_forward_hook(lambda part, inputs, output: seen.append(part))
+    torch.testing.assert_close(hooked(words, source), plain(words, source))
+    assert len(seen) == 4
+    for field in ("weight_ih", "weight_hh"):
+        changed, expected = copy.deepcopy(plain), copy.deepcopy(plain)
+        parametrize.register_parametrization(changed.cell, field, Doubled())
+        getattr(expected.cell, field).data.mul_(2)
+        torch.testing.assert_close(changed(words, source), expected(words, source))
+        assert not torch.allclose(changed(words, source), plain(words, source))
+
+
+class Shifted(nn.Dropout):
+    def forward(self, input):
+        return input + 1
+
+
+def test_dropout_and_activation_of_a_network_are_called_where_they_were_changed():
+    torch.manual_seed(0)
+    block = FeedForward(nn.Linear(4, 6), nn.ReLU(), nn.Dropout(0.0), nn.Linear(6, 4), "relu").eval()
+    x = torch.randn(3, 4)
+    hidden = block[0](x)
+    assert torch.equal(block(x), block[3](hidden.relu()))
+    for place, part, expected in (
+        (2, Shifted(), block[3](hidden.relu() + 1)),
+        (1, nn.Tanh(), block[3](hidden.tanh())),
+    ):
+        changed = copy.deepcopy(block)
+        changed[place] = part
+        torch.testing.assert_close(changed(x), expected)
+    changed = copy.deepcopy(block)
+    changed[1].register_forward_hook(lambda part, inputs, output: 2 * output)
+    torch.testing.assert_close(changed(x), block[3](2 * hidden.relu()))
+    modulated = ModulatedBlock(4, 0, 0.0).eval()
+    rows = torch.randn(3, 1, 4)
+    before = modulated(rows, None)
+    modulated.dropout.register_forward_hook(lambda part, inputs, output: 2 * output)
+    torch.testing.assert_close(
+        modulated(rows, None) - rows - modulated.second.bias, 2 * (before - rows - modulated.second.bias)
+    )
