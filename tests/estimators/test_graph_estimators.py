@@ -12,6 +12,7 @@ from edgewise.data.graphs.graphs import GraphRow
 from edgewise.estimators.graphs import graphs_of, targets_of
 from tree_cases import merger_trees
 
+pytestmark = pytest.mark.filterwarnings("ignore:fit. no feature varies")
 SMALL = {
     "model_dim": 8,
     "num_heads": 2,

@@ -131,7 +131,7 @@ class ConditionScaler:
     mean: tuple[float, ...]
     """Mean of each column over the training rows."""
     std: tuple[float, ...]
-    """Standard deviation of each column; 0 marks one that does not vary and always gives 0."""
+    """Standard deviation of each column; 0 marks one that does not vary and always gives 0, or 1 if it is in `ones`."""
     log_columns: tuple[int, ...]
     """Columns, counted from 0, that have a logarithm as well."""
     log_smallest: tuple[float, ...]
@@ -146,6 +146,8 @@ class ConditionScaler:
     """Largest training value of each column."""
     zero_columns: tuple[int, ...] = ()
     """Columns with a logarithm that are 0 in some training rows."""
+    ones: tuple[int, ...] = ()
+    """Columns that do not vary and give 1 in every row; empty in runs of older versions."""
 
     def __post_init__(self) -> None:
         _require_alike("ConditionScaler", self.mean, self.std)
@@ -155,18 +157,30 @@ class ConditionScaler:
         if (
             not all(0 <= column < len(self.mean) for column in self.log_columns)
             or not set(self.zero_columns) <= set(self.log_columns)
+            or not all(0 <= column < len(self.mean) for column in self.ones)
             or min(self.log_smallest, default=1) <= 0
         ):
-            raise DataError("ConditionScaler: log_columns must be columns of positive numbers.")
+            raise DataError("ConditionScaler: log_columns must be columns of positive numbers, and ones columns.")
 
     @classmethod
-    def fit(cls, values: Float[np.ndarray, " row condition"], rows: Rows) -> "ConditionScaler":
-        """Learn from the given rows, whose values must all be finite."""
+    def fit(
+        cls, values: Float[np.ndarray, " row condition"], rows: Rows, *, keep_one: bool = False
+    ) -> "ConditionScaler":
+        """Learn from the given rows, whose values must all be finite.
+
+        Args:
+            values, rows: the table, and which of its rows train.
+            keep_one: give 1 instead of 0 for the first column that does not vary. Layers over edges need it to count
+                neighbors: what is 0 in every node stays 0 in every sum of them. One is enough, and any number of ones
+                would be one bias that learns as many times as fast.
+        """
         used = _rows_of(values, rows)
-        return cls.fit_parts(lambda: [used])
+        return cls.fit_parts(lambda: [used], keep_one=keep_one)
 
     @classmethod
-    def fit_parts(cls, parts: Callable[[], Iterable[Float[np.ndarray, " row condition"]]]) -> "ConditionScaler":
+    def fit_parts(
+        cls, parts: Callable[[], Iterable[Float[np.ndarray, " row condition"]]], *, keep_one: bool = False
+    ) -> "ConditionScaler":
         """Learn from rows that come some at a time, and are gone through three times."""
         bounds: list[np.ndarray] = []  # of each part: rows, sum, least, largest, least above 0, how many above 0
         for used in (np.asarray(part, np.float64) for part in parts()):
@@ -203,6 +217,7 @@ class ConditionScaler:
             smallest=_floats(smallest),
             largest=_floats(largest),
             zero_columns=tuple(int(column) for column in spans if smallest[column] == 0),
+            ones=tuple(np.flatnonzero(~varies)[:1].tolist()) if keep_one else (),
         )
 
     @property
@@ -210,22 +225,28 @@ class ConditionScaler:
         """How many columns come out: the raw ones, the logarithms, and the marks of zeros."""
         return len(self.mean) + len(self.log_columns) + len(self.zero_columns)
 
+    @property
+    def constant_columns(self) -> tuple[int, ...]:
+        """Columns, counted from 0, that have one value in all training rows."""
+        return tuple(column for column, std in enumerate(self.std) if std == 0)
+
     def transform(self, values: Float[np.ndarray, " row condition"]) -> Float[np.ndarray, " row feature"]:
         """Raw columns, then logarithms, all scaled and bounded, then the marks of zeros."""
         std = np.array(self.std)
         raw = np.where(std > 0, (values - np.array(self.mean)) / np.where(std > 0, std, 1.0), 0.0)
+        raw[:, list(self.ones)] = 1.0
         picked = np.maximum(values[:, list(self.log_columns)], np.array(self.log_smallest))
         logs = (np.log(picked) - np.array(self.log_mean)) / np.array(self.log_std)
         is_zero = values[:, list(self.zero_columns)] <= 0
         return np.clip(np.concatenate([raw, logs, is_zero], axis=1), -CONDITION_LIMIT, CONDITION_LIMIT)
 
     def note(self, names: Sequence[str]) -> str:
-        """What is done to each column, in one line; empty where there is none."""
+        """What is done to each column that varies, in one line; empty where there is none."""
         found = []
         for place, name in enumerate(names):
             if self.std[place] == 0:
-                found.append(f"{name} does not vary and is ignored")
-            elif place in self.zero_columns:
+                continue
+            if place in self.zero_columns:
                 least = self.log_smallest[self.log_columns.index(place)]
                 found.append(f"{name} and its logarithm, where zeros count as {least:g} and are marked")
             else:

@@ -34,7 +34,7 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"dat
         if job is not None:
             return nodes_from_arrays(**nodes.arrays(), **options, task_type=job.columns.task_type)
         known = self.trained.types
-        found, num_columns = nodes.arrays(), self.trained.num_columns
+        found, num_columns = nodes.arrays(), num_given(self.trained)
         if (count := found["features"].shape[1]) != num_columns:
             name = type(self).__name__
             raise DataError(f"X has {count} features, but {name} is expecting {num_columns} features as input.")
@@ -44,7 +44,7 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"dat
 
     def _fit(self, data: Any, cells: Any, task_type: str, **options: Any) -> Any:
         super()._fit(data, cells, task_type, **options)
-        self.n_features_in_ = self.trained_.num_columns
+        self.n_features_in_ = num_given(self.trained_)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -107,3 +107,8 @@ class NodeClassifier(OneGraphClassifier, NodeEstimator, models=layers_for("nodes
 
 class NodeRegressor(OneGraphRegressor, NodeEstimator, models=layers_for("nodes"), own=OWN):
     """Predicts numbers of the nodes of one graph, and intervals around them; y is NaN where there is no target."""
+
+
+def num_given(trained: FittedNodes) -> int:
+    """Features of a node as they are handed over: without the numbers of edges that stand for those of some types."""
+    return trained.num_columns - (0 if trained.types is None else trained.types.num_added)

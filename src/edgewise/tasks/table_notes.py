@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits, groups_of
 from edgewise.data.tables.rows import Table
 from edgewise.plural import plural
@@ -15,6 +16,8 @@ from edgewise.train.folder import RunFolder
 
 RARE_SHARE = 0.2
 """A class is rare with fewer rows than this part of those that it would have if all classes had as many."""
+MAX_NAMED = 5
+"""Features without variation that are named."""
 
 
 def described(prepared: Prepared, folder: RunFolder) -> list[str]:
@@ -144,3 +147,37 @@ def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:
         if len(known) and np.ptp(known) == 0:
             found.append(f"warning: target {name!r} is constant in the training rows: there is nothing to learn")
     return found
+
+
+def names_of_features(named: Sequence[str], count: int, categories: Mapping[str, Sequence[str]]) -> list[str]:
+    """The names of features that are numbers: their columns; of arrays, their places, counted from 0.
+
+    Args:
+        named: the columns of numbers.
+        count: how many features there are, words counted one by one.
+        categories: the words, which stand behind the numbers.
+    """
+    count -= sum(map(len, categories.values()))
+    return [repr(name) for name in named] if len(named) == count else [f"feature {place}" for place in range(count)]
+
+
+def constant_features(
+    scaler: ConditionScaler, names: Sequence[str], what: str, *, adds_degrees: bool = False
+) -> list[str]:
+    """A warning where features have one value in all training rows; none where there is no such feature.
+
+    Args:
+        scaler: of the features.
+        names: of the first of them; the others are not named.
+        what: whose they are, such as "training nodes".
+        adds_degrees: whether none varies, so that the numbers of edges were added.
+    """
+    if adds_degrees:
+        return [f"warning: no feature varies over the {what}: the numbers of edges that come and go are added to them"]
+    constant = [names[column] for column in scaler.constant_columns if column < len(names)]
+    if not constant or not scaler.smallest:  # nothing was seen, such as edges of graphs without any
+        return []
+    shown = ", ".join(constant[:MAX_NAMED]) + (f" and {len(constant) - MAX_NAMED} more" * (len(constant) > MAX_NAMED))
+    verb, it = ("has", "it") if len(constant) == 1 else ("have", "they")
+    use = f"{it} count{'s' * (it == 'it')} as 1" if scaler.ones else f"{it} {'is' if it == 'it' else 'are'} ignored"
+    return [f"warning: {shown} {verb} one value in all {what}: {use}"]

@@ -82,6 +82,22 @@ class NodeFeatures:
         found[self.rows, self.columns] = self.values
         return found
 
+    def beside(self, more: np.ndarray) -> "NodeFeatures":
+        """The same with further columns behind them.
+
+        Args:
+            more: (node, feature).
+        """
+        num_nodes, num_columns = self.shape
+        if self.table is not None:
+            return NodeFeatures.of(np.concatenate([self.table, more], axis=1))
+        behind = NodeFeatures.of(more)
+        rows = np.concatenate([self.rows, behind.rows])
+        order = rows.argsort(kind="stable")
+        columns = np.concatenate([self.columns, behind.columns + num_columns])[order]
+        values = np.concatenate([self.values, behind.values])[order]
+        return NodeFeatures.of_entries(rows[order], columns, values, (num_nodes, num_columns + more.shape[1]))
+
     def parts(self) -> "list[Float32[np.ndarray, ' node feature']]":
         """As a table, in one part."""
         return [self.to_dense()]
@@ -96,6 +112,21 @@ class NodeFeatures:
         found = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
         found[place[self.rows[used]], self.columns[used]] = self.values[used]
         return found
+
+    def varying(self, group_of_node: np.ndarray, num_groups: int) -> Bool[np.ndarray, " group feature"]:
+        """Which features have different values within which group of nodes."""
+        if self.table is not None:
+            members = [self.table[group_of_node == group] for group in range(num_groups)]
+            return np.stack([(rows != rows[:1]).any(axis=0) for rows in members])
+        width = self.shape[1]
+        codes = group_of_node[self.rows] * width + self.columns
+        counts = np.bincount(codes, minlength=num_groups * width).reshape(num_groups, width)
+        is_filled = counts == np.bincount(group_of_node, minlength=num_groups)[:, None]
+        varies = (counts > 0) & ~is_filled
+        for group, column in np.argwhere(is_filled & (counts > 0)).tolist():
+            values = self.values[codes == group * width + column]
+            varies[group, column] = (values != values[0]).any()
+        return varies
 
     @property
     def are_sparse(self) -> bool:

@@ -41,6 +41,19 @@ class TypeNames:
     """The feature columns of each type of nodes, counted from 0 among those of all types."""
     predicted: tuple[str, ...] = ()
     """The types of nodes that had a target in training; empty before it."""
+    degrees: tuple[str, ...] = ()
+    """The types of nodes of which nothing is known that varies: their last two features are the numbers of edges that
+    come and go. Empty in runs of older versions, where a type without a column has them."""
+
+    @property
+    def num_added(self) -> int:
+        """Columns that are not given: the numbers of edges of some types."""
+        return 2 if self.degrees else 0
+
+    @property
+    def num_given(self) -> int:
+        """Columns that are given, as far as a type has them as features."""
+        return max((column + 1 for own in self.features for column in own), default=0) - self.num_added
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +158,13 @@ class NodeTypes:
             source: the data, for messages.
         """
         edges, relations, of_edge = related(edges, self, nodes, is_directed=is_directed, source=source)
-        features, owned = _with_degrees(features, self, edges)
+        lacking = self._without_features(features)
+        features, owned = _with_degrees(features, self, edges, lacking)
         columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in owned)
         predicted = () if self.known is None else self.known.predicted
-        return features, edges, GraphTypes(TypeNames(self.names, relations, columns, predicted), self.of_node, of_edge)
+        degrees = tuple(self.names[number] for number in lacking.tolist())
+        names = TypeNames(self.names, relations, columns, predicted, degrees)
+        return features, edges, GraphTypes(names, self.of_node, of_edge)
 
     def checked_status(self, status: list[str]) -> list[str]:
         """The status of nodes to predict; nodes of a type that had no target in training get no prediction."""
@@ -159,6 +175,16 @@ class NodeTypes:
         ]
         return [reasons[own] if each == OK else each for each, own in zip(status, self.of_node.tolist(), strict=True)]
 
+    def _without_features(self, features: NodeFeatures) -> Int64[np.ndarray, " lacking"]:
+        """The types that need the numbers of their edges: those of a model, or those of which nothing varies."""
+        assert self.owned is not None
+        is_bare = ~self.owned.any(axis=1)
+        if self.known is not None:
+            return np.flatnonzero(is_bare | np.isin(self.names, self.known.degrees))
+        varies = features.varying(self.of_node, len(self.names)) & self.owned
+        is_alike = ~varies.any(axis=1) & (np.bincount(self.of_node, minlength=len(self.names)) > 1)
+        return np.flatnonzero(is_bare | is_alike)
+
     def _owning(self, has_value: Bool[np.ndarray, " node column"]) -> "NodeTypes":
         return replace(
             self, owned=np.stack([has_value[self.of_node == own].any(axis=0) for own in range(len(self.names))])
@@ -167,8 +193,9 @@ class NodeTypes:
     def _knowing(self, num_columns: int) -> "NodeTypes":
         assert self.known is not None
         owned = np.zeros((len(self.names), num_columns), dtype=bool)
+        num_given = self.known.num_given if self.known.degrees else num_columns
         for number, columns in enumerate(self.known.features):
-            owned[number, [column for column in columns if column < num_columns]] = True
+            owned[number, [column for column in columns if column < min(num_columns, num_given)]] = True
         return replace(self, owned=owned)
 
 
@@ -186,7 +213,7 @@ class TypeScaler:
         """Fit on all nodes of a graph."""
         everywhere = np.arange(len(values))
         scalers = (
-            ConditionScaler.fit(values[:, list(own)], everywhere[of_node == number])
+            ConditionScaler.fit(values[:, list(own)], everywhere[of_node == number], keep_one=True)
             for number, own in enumerate(columns)
         )
         return cls(tuple(scalers))
@@ -289,23 +316,17 @@ def related(
 
 
 def _with_degrees(
-    features: NodeFeatures, types: NodeTypes, edges: EdgeList
+    features: NodeFeatures, types: NodeTypes, edges: EdgeList, lacking: Int64[np.ndarray, " lacking"]
 ) -> tuple[NodeFeatures, Bool[np.ndarray, " type column"]]:
-    """Two more columns where a type has no features: its numbers of incoming and outgoing edges."""
+    """Two more columns where types lack features: their numbers of incoming and outgoing edges; and who has which."""
     assert types.owned is not None
-    owned, bare = types.owned, np.flatnonzero(~types.owned.any(axis=1))
-    if not len(bare):
+    owned = types.owned
+    if not len(lacking):
         return features, owned
-    num_nodes, num_columns = features.shape
-    counts = NodeFeatures.of(edges.degrees(num_nodes) * np.isin(types.of_node, bare)[:, None])
-    rows = np.concatenate([features.rows, counts.rows])
-    order = rows.argsort(kind="stable")
-    columns = np.concatenate([features.columns, counts.columns + num_columns])[order]
-    values = np.concatenate([features.values, counts.values])[order]
-    joined = NodeFeatures.of_entries(rows[order], columns, values, (num_nodes, num_columns + 2))
+    counts = edges.degrees(features.shape[0]) * np.isin(types.of_node, lacking)[:, None]
     more = np.zeros((len(owned), 2), dtype=bool)
-    more[bare] = True
-    return joined, np.concatenate([owned, more], axis=1)
+    more[lacking] = True
+    return features.beside(counts), np.concatenate([owned, more], axis=1)
 
 
 def _both_ways(

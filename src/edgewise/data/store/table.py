@@ -34,6 +34,8 @@ class StoredFeatures:
     """The columns of numbers, in their order."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of words, in the order of their features."""
+    adds_degrees: bool = False
+    """Whether the numbers of edges that come and go stand behind the others."""
 
     @property
     def has_degrees(self) -> bool:
@@ -44,7 +46,7 @@ class StoredFeatures:
     def shape(self) -> tuple[int, int]:
         """(node, feature)."""
         width = len(self.names) + sum(map(len, self.categories.values()))
-        return self.store.num_nodes, 2 if self.has_degrees else width
+        return self.store.num_nodes, 2 if self.has_degrees else width + 2 * self.adds_degrees
 
     @cached_property
     def _places(self) -> np.ndarray:
@@ -59,6 +61,8 @@ class StoredFeatures:
         parts += [
             one_hot_of(self.store.words[name], known)[self.codes(name)[rows]] for name, known in self.categories.items()
         ]
+        if self.adds_degrees:
+            parts.append(degrees_of(self.store, rows).astype(np.float32))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def codes(self, name: str) -> np.ndarray:

@@ -26,10 +26,12 @@ from edgewise.tasks.nodes.units import (
     graph_batch,
     graph_fields,
     lost_within_reach,
+    notes_of_constants,
     num_edge_features,
     scaled,
 )
 from edgewise.tasks.rejected import list_left_out
+from edgewise.tasks.table_notes import constant_features, names_of_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.trained import spread
@@ -68,7 +70,7 @@ class FittedEdges(FittedOnGraph):
         edges = table.edges if is_weight else replace(table.edges, features=features)
         if not self.graph.directed:
             edges = edges.both_ways(len(table.names))
-        nodes = scaled(table.nodes, self.feature_scale, self.scaler)
+        nodes = scaled(self.node_features(table.nodes, table.edges), self.feature_scale, self.scaler)
         graph = graph_batch(nodes, edges, self.settings.has_loops)
 
         def batch(rows: np.ndarray) -> EdgeBatch:
@@ -105,7 +107,7 @@ class EdgesTask(TableTask):
 
     def untrained(self, settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> FittedEdges:
         """The model before its first step; features are scaled by the whole graph, which training sees."""
-        known = graph_fields(settings, table, splits.train, table.nodes)
+        known = graph_fields(settings, table, splits.train, table.nodes, table.edges)
         scaler = known["scaler"]
         edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
         sizes = NodeSizes(
@@ -122,6 +124,14 @@ class EdgesTask(TableTask):
         """The features of the edges and of their two nodes."""
         found: Features = prepared.data.features
         return found
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Features of nodes and edges that do not vary, too."""
+        fitted, table = prepared.fitted, prepared.data
+        named, count = prepared.settings.graph.edge_feature_columns, table.edges.features.shape[1]
+        names = names_of_features(named, count, fitted.edge_categories)
+        of_edges = constant_features(fitted.edge_scaler, names, "edges")
+        return [*super().warnings(prepared), *notes_of_constants(fitted, table, table.nodes), *of_edges]
 
     def notes(self, prepared: Prepared) -> list[str]:
         """The graph, and the edges without a target."""

@@ -22,8 +22,16 @@ from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.graphs.settings import GraphRunSettings
-from edgewise.tasks.nodes.units import check_weights, note_of_edges, num_edge_features, with_loops
+from edgewise.tasks.nodes.units import (
+    are_degrees,
+    check_weights,
+    lacks_features,
+    note_of_edges,
+    num_edge_features,
+    with_loops,
+)
 from edgewise.tasks.rejected import list_left_out
+from edgewise.tasks.table_notes import constant_features, names_of_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.trained import ROWS_A_BATCH, FittedTable
@@ -69,6 +77,8 @@ class FittedGraphs(FittedTable):
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
     """The words of each column of categories of edges."""
+    adds_degrees: bool = False
+    """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""
 
     @property
     def target_scale(self) -> TargetScaler | None:
@@ -97,16 +107,16 @@ class FittedGraphs(FittedTable):
         """
         scales, edges = self.scales, table.edges
         columns = {
-            "nodes": (table.features, scales.node),
+            "nodes": (node_features(table, adds_degrees=self.adds_degrees), scales.node),
             "edges": (edges.features, scales.edge),
             "graphs": (table.conditions, scales.graph),
         }
         for what, (values, scale) in columns.items():
             if values.shape[1] != len(scale.mean):
+                added = 2 * self.adds_degrees if what == "nodes" else 0
                 raise DataError(
-                    f"{table.source}: its {what} have {plural(values.shape[1], 'feature')}, but the "
-                    "model was trained on "
-                    f"{len(scale.mean)}."
+                    f"{table.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
+                    f"model was trained on {len(scale.mean) - added}."
                 )
         features, edge_features, conditions = (
             scale.transform(values.astype(np.float64)).astype(np.float32) for values, scale in columns.values()
@@ -172,8 +182,11 @@ class GraphsTask(TableTask):
         is_trained = np.isin(np.arange(table.num_rows), rows)
         nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
         edges = np.flatnonzero(is_trained[table.graph_of_edge])
+        node = ConditionScaler.fit(table.features, nodes, keep_one=True)
+        if adds_degrees := lacks_features(node, table.features, table.edges):
+            node = ConditionScaler.fit(node_features(table, adds_degrees=True), nodes, keep_one=True)
         scales = Scales(
-            ConditionScaler.fit(table.features, nodes),
+            node,
             scale_of_edges(table.edges.features, edges),
             ConditionScaler.fit(table.conditions, rows),
             target_scale(table, rows),
@@ -195,11 +208,26 @@ class GraphsTask(TableTask):
             scales=scales,
             categories=table.categories,
             edge_categories=table.edges.categories,
+            adds_degrees=adds_degrees,
         )
 
     def features(self, prepared: Prepared) -> Features:
         found = summaries(prepared.data, prepared.splits.train)
         return lambda rows: found[rows]
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Features of nodes, edges and graphs that do not vary, too."""
+        fitted, table, columns = prepared.fitted, prepared.data, prepared.data.columns
+        scales, adds_degrees, edges = fitted.scales, fitted.adds_degrees, table.edges
+        names = names_of_features(columns.descriptors_columns, table.features.shape[1], fitted.categories)
+        found = super().warnings(prepared)
+        if not scales.node.constant_columns or not are_degrees(table.features, edges):
+            found += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
+        if not fitted.settings.spec.reads_edge_weights:
+            named, count = prepared.settings.graph.edge_feature_columns, edges.features.shape[1]
+            names = names_of_features(named, count, fitted.edge_categories)
+            found += constant_features(scales.edge, names, "edges of training graphs")
+        return [*found, *constant_features(scales.graph, columns.graph_feature_columns, "training graphs")]
 
     def notes(self, prepared: Prepared) -> list[str]:
         """The nodes and edges, what was assumed of them, and what graphs lack."""
@@ -240,6 +268,13 @@ class GraphsTask(TableTask):
         table = trained.read([request.data], columns, source, strict=request.strict)
         list_left_out(table.edges.rejected, table.rejected, request)
         return trained, table
+
+
+def node_features(table: GraphTable, *, adds_degrees: bool) -> np.ndarray:
+    """(node, feature): what is known of each node and, where they are added, the numbers of edges that come and go."""
+    if not adds_degrees:
+        return table.features
+    return np.concatenate([table.features, table.edges.degrees(len(table.features))], axis=1, dtype=np.float32)
 
 
 def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:

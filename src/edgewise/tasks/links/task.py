@@ -17,6 +17,7 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import TypeScaler
+from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
@@ -29,6 +30,7 @@ from edgewise.tasks.nodes.units import lost_within_reach, note_of_edges, scale_o
 from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.report.judged import judged_links
 from edgewise.tasks.scores import command, free_name, same, split_line
+from edgewise.tasks.table_notes import constant_features, names_of_features
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.trained import show, spread, with_columns
 from edgewise.train.device import pick_device
@@ -228,6 +230,15 @@ class LinksTask(Task):
             lines.append("  no validation links: the last epoch is used")
         return lines
 
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Features of nodes that do not vary; Python warns of them, too."""
+        fitted, named = prepared.fitted, prepared.settings.descriptors_columns
+        if not isinstance(scaler := fitted.scaler, ConditionScaler):
+            return []
+        if len(scaler.constant_columns) == len(scaler.mean):
+            return ["warning: no feature of a node varies; leave them out, and each node learns a vector instead"]
+        return constant_features(scaler, names_of_features(named, fitted.num_columns, fitted.categories), "nodes")
+
     def title(self, metrics: dict[str, Any], split: str) -> str:
         links, others = (metrics[split][name] for name in ("num_links", "num_others"))
         return f"{plural(links, split + ' link')} and {plural(others, 'pair that is none', 'pairs that are none')}"
@@ -297,7 +308,7 @@ def notes(prepared: Prepared) -> list[str]:
     ]
     if holds_types(settings.data):
         found.append("types of nodes or edges, which no model of links uses")
-    found += note_of_edges(edges.features.shape[1], settings.model)
+    found += [*note_of_edges(edges.features.shape[1], settings.model), *TASK.warnings(prepared)]
     return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
 
 

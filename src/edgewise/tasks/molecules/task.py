@@ -29,6 +29,7 @@ from edgewise.tasks.molecules.trained import (
     process_rows,
 )
 from edgewise.tasks.report.leakage import SplitContents, by_key, molecule_contents
+from edgewise.tasks.table_notes import constant_features
 from edgewise.tasks.table_task import (
     MAX_FITTED,
     Features,
@@ -191,6 +192,11 @@ class MoleculesTask(TableTask):
         table, split = prepared.data, super().split_contents(prepared)
         molecules = by_key(split.rows, split.contents, lambda rows: molecules_of(table, rows))
         return molecule_contents(split.unit, split.rows, split.contents, molecules)
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Conditions that do not vary, too."""
+        scaler, names = prepared.fitted.scales.condition, prepared.fitted.columns.descriptors_columns
+        return [*super().warnings(prepared), *constant_features(scaler, list(map(repr, names)), "training rows")]
 
     def notes(self, prepared: Prepared) -> list[str]:
         """How the conditions are scaled, and how many conformers were not found at once, where the model needs them."""

@@ -1,6 +1,7 @@
 """The graph of a store in the units of a model: sampled around rows, in parts for a layer, or whole."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -56,6 +57,7 @@ class StoredNodes:
         settings: of the layers.
         scale: from features as they stand in the files, `(node, feature)`, to the units of the model.
         reads_weights: whether the one feature of an edge is its weight.
+        adds_degrees: whether the numbers of edges that come and go are features, too.
         scratch: the folder for what does not fit into memory; that of temporary files by default.
     """
 
@@ -66,8 +68,10 @@ class StoredNodes:
         scale: Callable[[np.ndarray], torch.Tensor],
         *,
         reads_weights: bool,
+        adds_degrees: bool = False,
         scratch: str | None = None,
     ):
+        self.known = replace(table.features, adds_degrees=adds_degrees)
         self.table, self.store, self.settings, self.scale = table, table.store, settings, scale
         self.num_nodes, self.scratch_folder = table.store.num_nodes, scratch
         self.offsets, self.links = (self.store.array(f"incoming_{name}") for name in ("offsets", "links"))
@@ -86,7 +90,7 @@ class StoredNodes:
 
     def features(self, nodes: np.ndarray) -> torch.Tensor:
         """What is known of some nodes, in the units of the model."""
-        return self.scale(self.table.features.of_rows(nodes))
+        return self.scale(self.known.of_rows(nodes))
 
     def scratch(self, shape: tuple[int, int]) -> np.ndarray:
         """An array in a file without a name."""
@@ -95,7 +99,7 @@ class StoredNodes:
     def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, NodeBatch, int]]:
         """Some nodes in turn; see `edgewise.models.layerwise.StoredGraph`."""
         free = available_memory() or MAX_BYTES * MEMORY_SHARE
-        room = min(max(free // MEMORY_SHARE, MIN_BYTES), MAX_BYTES) // (4 * max(width, self.table.features.shape[1]))
+        room = min(max(free // MEMORY_SHARE, MIN_BYTES), MAX_BYTES) // (4 * max(width, self.known.shape[1]))
         start = 0
         while start < len(nodes):
             rows = nodes[start : start + min(MAX_ROWS, max(room, 1))]

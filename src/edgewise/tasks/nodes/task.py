@@ -103,7 +103,9 @@ class FittedNodes(FittedOnGraph):
             if reads_weights:
                 check_stored_weights(table, self.settings)
             scale = partial(scaled_rows, scale=self.feature_scale, scaler=self.scaler)
-            self.stored = StoredNodes(table, self.settings, scale, reads_weights=reads_weights)
+            self.stored = StoredNodes(
+                table, self.settings, scale, reads_weights=reads_weights, adds_degrees=self.adds_degrees
+            )
         return self.stored
 
     def _computed(self, table: Any, rows: np.ndarray, device: str, compute: Any) -> list[list[np.ndarray]]:
@@ -133,7 +135,8 @@ class FittedNodes(FittedOnGraph):
         found = table.features.shape[1], table.edges.features.shape[1]
         check_features(table.source, (self.num_columns, self.num_edge_columns), found)
         check_weights(table.source, table.edges, self.settings, self.sizes)
-        graph = graph_batch(self.features(table.features, table.types), table.edges, self.settings.has_loops)
+        features = self.features(self.node_features(table.features, table.edges), table.types)
+        graph = graph_batch(features, table.edges, self.settings.has_loops)
         if self.settings.is_extended:
             edges, features = _with_extras(graph.edges, graph.edge_features, self.settings)
             graph = replace(graph, edges=edges, edge_features=features)
@@ -165,7 +168,7 @@ class FittedNodes(FittedOnGraph):
         fits = (scaler is not None) == (self.feature_scale == "standard") and columns >= 0
         fits = fits and (types is None or all(0 <= c < columns for own in types.features for c in own))
         if isinstance(scaler, ConditionScaler):
-            fits = fits and (len(scaler.mean), scaler.num_features) == (columns, self.sizes.num_features)
+            fits = fits and (len(scaler.mean), scaler.num_features) == (self.num_scaled, self.sizes.num_features)
         if isinstance(scaler, TypeScaler):
             widths = [len(each.mean) for each in scaler.scalers]
             fits = fits and types is not None and widths == [len(own) for own in types.features]
@@ -245,7 +248,8 @@ class NodesTask(TableTask):
         else:
             found, num_edge_features = table.types, table.edges.features.shape[1]
         model = settings.model
-        known = graph_fields(settings, table, splits.train, table.features, found)
+        edges = None if isinstance(table, StoredTable) else table.edges
+        known = graph_fields(settings, table, splits.train, table.features, edges, found)
         scaler = known["scaler"]
         of_types = () if found is None else units.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
         sizes = NodeSizes(
@@ -266,6 +270,11 @@ class NodesTask(TableTask):
     def features(self, prepared: Prepared) -> Features:
         found: Features = prepared.data.features.of_rows
         return found
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Features that do not vary, too."""
+        table = prepared.data
+        return [*super().warnings(prepared), *units.notes_of_constants(prepared.fitted, table, table.features)]
 
     def notes(self, prepared: Prepared) -> list[str]:
         """The edges, what was assumed of them, and what the nodes lack."""

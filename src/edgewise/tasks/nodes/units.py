@@ -21,6 +21,7 @@ from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.plural import plural
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.settings import REMEDY
+from edgewise.tasks.table_notes import constant_features, names_of_features
 from edgewise.tasks.table_task import target_fields, target_scale
 from edgewise.tasks.trained import FittedTable
 
@@ -118,7 +119,45 @@ def scale_of(
         assert isinstance(features, NodeFeatures)
         values = features.to_dense().astype(np.float64)
         return scale, TypeScaler.fit(values, types.of_node, types.names.features)
-    return scale, ConditionScaler.fit_parts(features.parts)
+    return scale, ConditionScaler.fit_parts(features.parts, keep_one=True)
+
+
+def with_degrees(features: NodeFeatures | StoredFeatures, edges: EdgeList | None) -> NodeFeatures | StoredFeatures:
+    """The features of nodes and, behind them, the numbers of edges that come and go.
+
+    Args:
+        features: of the nodes.
+        edges: between them; None where a store has them.
+    """
+    if isinstance(features, StoredFeatures):
+        return replace(features, adds_degrees=True)
+    assert edges is not None
+    return features.beside(edges.degrees(features.shape[0]))
+
+
+def are_degrees(features: np.ndarray | NodeFeatures | StoredFeatures, edges: EdgeList | None) -> bool:
+    """Whether the features of nodes are the numbers of edges that come and go, and no others."""
+    if isinstance(features, StoredFeatures):
+        return features.has_degrees
+    assert edges is not None
+    table = features.to_dense() if isinstance(features, NodeFeatures) else features
+    return np.array_equal(table, edges.degrees(len(table)))
+
+
+def lacks_features(
+    scaler: ConditionScaler | TypeScaler | None,
+    features: np.ndarray | NodeFeatures | StoredFeatures,
+    edges: EdgeList | None,
+) -> bool:
+    """Whether no feature of a node varies, so that all nodes look alike to layers that take means of neighbors.
+
+    Args:
+        scaler: of the features.
+        features: of the nodes; where they are the numbers of edges already, nothing can be added.
+        edges: between the nodes; None where a store has them.
+    """
+    is_constant = isinstance(scaler, ConditionScaler) and 0 < len(scaler.constant_columns) == len(scaler.mean)
+    return is_constant and not are_degrees(features, edges)
 
 
 def scaled_rows(values: np.ndarray, scale: str, scaler: ConditionScaler | TypeScaler | None) -> torch.Tensor:
@@ -176,6 +215,8 @@ class FittedOnGraph(FittedTable):
     """Of the targets; None for classes."""
     num_columns: int
     """Features of a node as they stand in the file."""
+    adds_degrees: bool = False
+    """Whether the numbers of edges that come and go are features as well, because no other one varies."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
@@ -192,6 +233,24 @@ class FittedOnGraph(FittedTable):
             return list(table.status)
         return with_lost(table.status, lost_within_reach(self.settings, table.edges, table.num_rows), "the node")
 
+    @property
+    def num_scaled(self) -> int:
+        """Features of a node as they are scaled."""
+        return self.num_columns + 2 * self.adds_degrees
+
+    def node_features(self, features: NodeFeatures, edges: EdgeList) -> NodeFeatures:
+        """What is known of each node, before it is scaled.
+
+        Args:
+            features: as they stand in the file.
+            edges: between the nodes.
+        """
+        if not self.adds_degrees:
+            return features
+        found = with_degrees(features, edges)
+        assert isinstance(found, NodeFeatures)
+        return found
+
 
 def lost_within_reach(settings: NodeSettings, edges: EdgeList, num_nodes: int) -> np.ndarray:
     """How far the nearest edge that cannot be read is from each node, as `hops_to_lost` has it."""
@@ -200,7 +259,12 @@ def lost_within_reach(settings: NodeSettings, edges: EdgeList, num_nodes: int) -
 
 
 def graph_fields(
-    job: Any, table: Any, rows: np.ndarray, nodes: NodeFeatures | StoredFeatures, types: GraphTypes | None = None
+    job: Any,
+    table: Any,
+    rows: np.ndarray,
+    nodes: NodeFeatures | StoredFeatures,
+    edges: EdgeList | None,
+    types: GraphTypes | None = None,
 ) -> dict[str, Any]:
     """The fields of `FittedOnGraph` before the first step, without `sizes`.
 
@@ -212,9 +276,12 @@ def graph_fields(
         table: the rows.
         rows: those of the training.
         nodes: the features of the nodes.
+        edges: between the nodes; None where a store has them.
         types: of nodes and edges.
     """
     scale, scaler = scale_of(nodes, job.feature_scale, types)
+    if adds_degrees := lacks_features(scaler, nodes, edges):
+        scale, scaler = scale_of(with_degrees(nodes, edges), job.feature_scale)
     return {
         **target_fields(table, job.coverage),
         "settings": job.model,
@@ -223,9 +290,36 @@ def graph_fields(
         "scaler": scaler,
         "scale": target_scale(table, rows),
         "num_columns": nodes.shape[1],
+        "adds_degrees": adds_degrees,
         "categories": table.categories,
         "edge_categories": table.edge_categories if isinstance(table, StoredTable) else table.edges.categories,
     }
+
+
+def notes_of_constants(fitted: FittedOnGraph, table: Any, nodes: NodeFeatures | StoredFeatures) -> list[str]:
+    """The warnings of features of nodes that do not vary, of each type.
+
+    Args:
+        fitted: the model before its first step.
+        table: its rows.
+        nodes: the features of its nodes.
+    """
+    scaler, types = fitted.scaler, getattr(table, "types", None)
+    num_added = 0 if types is None else types.names.num_added
+    named = table.columns.descriptors_columns
+    names = names_of_features(named, fitted.num_columns - num_added, fitted.categories)
+    if isinstance(scaler, ConditionScaler):
+        if scaler.constant_columns and are_degrees(nodes, getattr(table, "edges", None)):
+            return []
+        return constant_features(scaler, names, "training nodes", adds_degrees=fitted.adds_degrees)
+    found = []
+    if isinstance(scaler, TypeScaler) and types is not None:
+        counts = np.bincount(types.of_node, minlength=len(types.names.nodes)).tolist()
+        for name, own, each, count in zip(types.names.nodes, types.names.features, scaler.scalers, counts, strict=True):
+            given = [names[column] for column in own if column < len(names) and count > 1]
+            adds_degrees = bool(given) and name in types.names.degrees
+            found += constant_features(each, given, f"nodes of type {name!r}", adds_degrees=adds_degrees)
+    return found
 
 
 def check_features(source: str, known: tuple[int, int], given: tuple[int, int]) -> None:
