@@ -85,12 +85,13 @@ def test_nodes_of_one_graph(tmp_path):
 def test_edges_and_links():
     features, edges = star(30)
     of_edges = np.ones((edges.shape[1], 1))
-    with pytest.warns(UserWarning, match="feature 0 has one value in all edges: it is ignored") as said:
+    with (
+        pytest.warns(UserWarning, match="feature 0 has one value in all edges: it is ignored"),
+        pytest.warns(UserWarning, match="no feature varies over the training nodes"),
+    ):
         EdgeClassifier(model="gat", model_dim=8, epochs=1).fit(
             features, edges[0] > edges[1], edges=edges, edge_features=of_edges
         )
-    lines = [str(each.message) for each in said]
-    assert any("no feature varies over the training nodes" in line for line in lines)
     generator = np.random.default_rng(0)
     edges = generator.integers(0, 30, (2, 90))
     with pytest.warns(UserWarning, match="no feature of a node varies; leave them out, and each node learns a vector"):
