@@ -247,7 +247,8 @@ def test_a_splits_column_in_any_of_its_words(train, tmp_path):
     words = (["train"] * 6 + ["val", "valid", "test", ""]) * 4
     smiles = molecules()
     data = write_csv(tmp_path / "s.csv", {"smiles": smiles, "y": [len(s) for s in smiles], "part": words})
-    assert train(data, "--splits-column", "part", "-o", tmp_path / "run")[0] == 0
+    code, out, _ = train(data, "--splits-column", "part", "-o", tmp_path / "run")
+    assert (code, "  4 rows in no split: the cell in column 'part' is empty\n" in out) == (0, True)
     splits = json.loads((tmp_path / "run/splits.json").read_text())
     assert splits["val"] == [row for row in range(40) if row % 10 in (6, 7)]
     assert splits["test"] == [8, 18, 28, 38]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgewise.errors import RunFolderError
+from edgewise.tasks.config import is_same, require_same
 from edgewise.train.folder import RunFolder, csv_text, read_toml
 
 
@@ -140,6 +141,8 @@ def test_only_a_finished_run_predicts(tmp_path):
         RunFolder.finished(tmp_path / "begun")
     finished(tmp_path / "done")
     assert RunFolder.finished(tmp_path / "done").is_finished
+    with pytest.raises(RunFolderError, match=r"safetensors; it holds .*/done: name one\.$"):
+        RunFolder.finished(tmp_path)
 
 
 def test_tables_quote_what_needs_it(tmp_path):
@@ -153,3 +156,19 @@ def test_a_carriage_return_in_a_cell_ends_no_row():
         text = csv_text(["a", "b"], rows, delimiter)
         assert list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)) == [["a", "b"], *rows]
     assert csv_text(None, [["a", "b"]]) == "a,b\n"
+
+
+def test_the_same_file_by_another_name_is_the_same_setting(tmp_path, monkeypatch):
+    """A finished run whose data was named by its whole path was refused as one of other data."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.csv", "b.csv", "other/a.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link.csv").symlink_to("a.csv")
+    for name in ("./a.csv", str(tmp_path / "a.csv"), "link.csv", "other/../a.csv"):
+        assert is_same(["a.csv", "b.csv"], [name, "b.csv"])
+        require_same(RunFolder(tmp_path / "run"), {"data": ["a.csv"]}, {"data": [name]})
+    assert not is_same(["a.csv"], ["b.csv"]) and not is_same(["a.csv"], ["other/a.csv"])
+    assert not is_same(["a.csv"], ["a.csv", "b.csv"]) and not is_same("absent", "b.csv")
+    monkeypatch.chdir(tmp_path / "other")  # where the relative path of the run leads nowhere
+    assert is_same("b.csv", str(tmp_path / "b.csv"))

@@ -43,6 +43,11 @@ class Splits:
     left_out: tuple[Int64[np.ndarray, " _"], ...] = ()
     """The rows of train and val that each member of an ensemble does not learn from; empty if that is val for all."""
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of all splits."""
+        return len(self.train) + len(self.val) + len(self.test)
+
     def of_member(self, number: int) -> tuple[RowNumbers, RowNumbers]:
         """The training and the validation rows of a member of an ensemble."""
         if not self.left_out:

@@ -371,9 +371,20 @@ def check_config(folder: RunFolder, kind: type[RunSettings], config: Mapping[str
     require_same(folder, before, {name: config.get(name) for name in before.keys() | config.keys()})
 
 
+def is_same(before: Any, now: Any) -> bool:
+    """Whether a setting has the value that it had, or names the same files in another way; their content is compared
+    elsewhere."""
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        return all(map(is_same, before, now))
+    if before == now or not (isinstance(before, str) and isinstance(now, str) and Path(now).exists()):
+        return bool(before == now)
+    # From another working directory, a relative path leads nowhere.
+    return Path(before).samefile(now) if Path(before).exists() else Path(before).name == Path(now).name
+
+
 def require_same(folder: RunFolder, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise RunFolderError where a setting has another value than the run in the folder was started with."""
-    changed = [name for name in sorted(now.keys() - FREE) if before.get(name) != now[name]]
+    changed = [name for name in sorted(now.keys() - FREE) if not is_same(before.get(name), now[name])]
     if changed:
         said = "; ".join(f"{name} = {before.get(name)!r}, but now it is {now[name]!r}" for name in changed)
         raise RunFolderError(

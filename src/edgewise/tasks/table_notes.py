@@ -40,6 +40,9 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
         f"{len(splits.train):,} training, {len(splits.val):,} validation and "
         f"{plural(len(splits.test), f'test {row}')} (split: {prepared.settings.split_kind})"
     )
+    if prepared.settings.split_kind == "column" and (num_left := int(table.trainable.sum()) - splits.num_rows):
+        column = table.columns.splits_column
+        lines.append(f"  {plural(num_left, row)} in no split: the cell in column {column!r} is empty")
     if splits.leakage:
         one = re.sub(r"s\b", "", table.row_unit, count=1)
         contents = plural(splits.leakage, f"{one} is", f"{table.row_unit} are")

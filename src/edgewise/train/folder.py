@@ -209,7 +209,9 @@ class RunFolder:
         """
         content, path = self.read_json("model.json"), self.path / "model.json"
         if not isinstance(content, dict) or content.get("format") != kind:
-            raise RunFolderError(f"{path} is no {kind}.")
+            found = self.read_format() or ""
+            other = f" but an {found[:60]}" if found.startswith("edgewise ") else ""
+            raise RunFolderError(f"{path} is no {kind}{other}.")
         version = content.get("format_version")
         if type(version) is not int or version < 1:
             raise RunFolderError(f"{path} is damaged: format_version is {version!r:.60}, expected a whole number.")
@@ -262,7 +264,9 @@ class RunFolder:
             )
         if folder.is_started:
             raise RunFolderError(f"{path} holds an unfinished run; continue it: edgewise train --resume -o {path}")
-        raise RunFolderError(f"{path} is no run folder: it has no model.json and model.safetensors.")
+        runs = sorted(each.parent for each in folder.path.glob("*/model.json"))
+        shown = f"; it holds {claim.shown({str(run) for run in runs})}: name one" if runs else ""
+        raise RunFolderError(f"{path} is no run folder: it has no model.json and model.safetensors{shown}.")
 
 
 @contextlib.contextmanager
