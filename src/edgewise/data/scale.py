@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 from numpy.typing import NDArray
 
+from edgewise.data.magnitude import Where, require_range, require_spread
 from edgewise.errors import DataError
 from edgewise.files import copied_rows
 
@@ -38,17 +39,24 @@ class TargetScaler:
             raise DataError("TargetScaler: std must be above 0.")
 
     @classmethod
-    def fit(cls, values: Float[np.ndarray, " row target"], rows: Rows) -> "TargetScaler":
+    def fit(cls, values: Float[np.ndarray, " row target"], rows: Rows, where: Where | None = None) -> "TargetScaler":
         """Learn from the given rows; NaN is a missing target.
 
+        Args:
+            values: of all rows.
+            rows: those of the training.
+            where: what messages call the target of one of `rows`, by its place among them.
+
         Raises:
-            DataError: a target has no value in these rows.
+            DataError: a target has no value in these rows, or cannot be scaled: it is too large, or varies too little.
         """
         used = _rows_of(values, rows)
+        require_range(used, where)
         empty = np.flatnonzero(np.isnan(used).all(axis=0))
         if empty.size:
             raise DataError(f"Target {empty[0] + 1} has no value in the training rows.")
         mean, std = np.nanmean(used, axis=0), np.nanstd(used, axis=0)
+        require_spread(used, std, where)
         return cls(_floats(mean), _floats(np.where(_varies(used) & (std > 0), std, 1.0)))
 
     def transform(self, values: Float[np.ndarray, " row target"]) -> Float[np.ndarray, " row target"]:
@@ -164,18 +172,30 @@ class ConditionScaler:
 
     @classmethod
     def fit(
-        cls, values: Float[np.ndarray, " row condition"], rows: Rows, *, keep_one: bool = False
+        cls,
+        values: Float[np.ndarray, " row condition"],
+        rows: Rows,
+        where: Where | None = None,
+        *,
+        keep_one: bool = False,
     ) -> "ConditionScaler":
         """Learn from the given rows, whose values must all be finite.
 
         Args:
             values, rows: the table, and which of its rows train.
+            where: what messages call a cell of one of `rows`, by its place among them.
             keep_one: give 1 instead of 0 for the first column that does not vary. Layers over edges need it to count
                 neighbors: what is 0 in every node stays 0 in every sum of them. One is enough, and any number of ones
                 would be one bias that learns as many times as fast.
+
+        Raises:
+            DataError: a column cannot be scaled: it is too large, or varies too little.
         """
         used = _rows_of(values, rows)
-        return cls.fit_parts(lambda: [used], keep_one=keep_one)
+        require_range(used, where)
+        found = cls.fit_parts(lambda: [used], keep_one=keep_one)
+        require_spread(used, np.array(found.std), where)
+        return found
 
     @classmethod
     def fit_parts(

@@ -14,6 +14,7 @@ from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.file import check_edges
 from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures, without_blanks
+from edgewise.data.magnitude import require_scalable
 from edgewise.errors import DataError
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
@@ -120,15 +121,22 @@ class GraphNodes:
     @property
     def features(self) -> NodeFeatures | None:
         """What is known of each node, NaN where a column is no feature of its type; None where nothing is."""
-        table = _features(self.graph)
-        return self.sparse_features if table is None else NodeFeatures.of(table)
+        return self.sparse_features if (table := self._table()) is None else NodeFeatures.of(table)
+
+    def _table(self) -> np.ndarray | None:
+        """The features that are no sparse ones, as numbers that single precision can hold."""
+        if (table := _features(self.graph)) is not None:
+            require_scalable("the graph", "X", table)
+        return table
 
     @property
     def edges(self) -> EdgeList:
         """The edges, with their features and the names of their types."""
         graph, features = self.graph, np.zeros((self.graph.num_edges, 0), dtype=np.float32)
         if isinstance(graph.edge_features, Tensor):
-            features = graph.edge_features.detach().cpu().numpy().astype(np.float32)
+            table = graph.edge_features.detach().cpu().numpy()
+            require_scalable("the graph", "edge_features", table)
+            features = table.astype(np.float32)
         senders, receivers = graph.edges.senders.cpu().numpy(), graph.edges.receivers.cpu().numpy()
         return EdgeList(senders, receivers, features, types=_edge_names(graph))
 
@@ -160,7 +168,7 @@ class GraphNodes:
         Raises:
             DataError: Nothing is known of the nodes, or a number is not finite.
         """
-        table, types = _features(self.graph), self.graph.node_types
+        table, types = self._table(), self.graph.node_types
         if table is None and self.sparse_features is None:
             shape = (self.graph.num_nodes, 0)
             raise DataError(
@@ -323,7 +331,9 @@ def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edg
     found = edges_of(edges, size)
     of_edges = None
     if edge_features is not None:
-        of_edges = torch.as_tensor(np.asarray(edge_features, dtype=np.float32))
+        table = np.asarray(edge_features, dtype=np.float64)
+        require_scalable("the graph", "edge_features", table)
+        of_edges = torch.as_tensor(table.astype(np.float32))
         if of_edges.ndim != 2 or len(of_edges) != found.num_edges:
             raise DataError(f"edge_features is {tuple(of_edges.shape)}; expected ({found.num_edges}, feature).")
     types = _types("node_types", node_types, found.num_senders, "nodes")

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from edgewise.data.magnitude import LARGEST
 from edgewise.data.tables.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.explain.methods import Choice
@@ -176,7 +177,7 @@ def _number(where: str, value: Any) -> float:
         number, reason = read_number(value)
         if reason:
             raise DataError(f"{where}: {reason[:120]}.")
-        return number
+        value = number
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise DataError(f"{where} is a {type(value).__name__}, expected a number.")
     try:
@@ -185,4 +186,6 @@ def _number(where: str, value: Any) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise DataError(f"{where} is {number}, expected a finite number.")
+    if abs(number) > LARGEST:
+        raise DataError(f"{where} is {number:g}, beyond ±{LARGEST:g} and too large to be scaled.")
     return number

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from edgewise.data.magnitude import require_comparable
 from edgewise.data.scale import TargetScaler
 from edgewise.data.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
 from edgewise.data.tables.rows import Table
@@ -111,7 +112,7 @@ class TableTask(Task):
         """The same of a table that is read and split."""
         settings = replace(settings, columns=table.columns)
         rows = rows_of(splits)
-        if len(splits.train) and not table.weights[splits.train].any():
+        if len(splits.train) and not table.weights[splits.train].astype(np.float32).any():
             column = table.columns.weight_column or "the weights"
             raise DataError(
                 f"{table.source}: column {column!r}: the weight of every training row is zero; there is nothing to "
@@ -124,6 +125,10 @@ class TableTask(Task):
         settings = self.resolved(settings, table, learned)
         check_task_type(settings)
         fitted = self.untrained(settings, table, learned)
+        if (scale := fitted.target_scale) is not None:
+            for some in (splits.val, splits.test):
+                where = table.places(some, table.columns.target_columns)
+                require_comparable(table.targets[some], scale.transform(table.targets[some]), where)
         if fitted.task_type == "regression":
             fitted.calibration = splits.calibration
         return Prepared(settings, table, splits, fitted, rows, table.rejected)
@@ -427,7 +432,9 @@ def target_fields(table: Table, coverage: float) -> dict[str, Any]:
 
 def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:
     """The scale of the targets of some rows; None for classes."""
-    return TargetScaler.fit(table.targets, rows) if table.columns.task_type == "regression" else None
+    if table.columns.task_type != "regression":
+        return None
+    return TargetScaler.fit(table.targets, rows, table.places(rows, table.columns.target_columns))
 
 
 def check_same_numbers(columns: Any, known: Any) -> None:

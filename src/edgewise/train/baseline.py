@@ -22,6 +22,10 @@ LABELS = {
 """What a model over a table is compared with, by their names in `metrics.json`."""
 
 
+FAR = 1e4
+"""Standard deviations from 0 beyond which targets are centered before trees learn them."""
+SMALL_EXPONENT = -10
+"""The power of two below which features are small."""
 LONGEST = 7 * 24 * 3600.0
 """Seconds that a forest in a process of its own may take."""
 
@@ -56,7 +60,7 @@ def predict_one(model: Any, features: Any, num_classes: int) -> np.ndarray:
     if not hasattr(model, "predict"):
         return np.repeat(np.asarray(model)[None], len(features), axis=0)
     if not num_classes:
-        return model.predict(features)
+        return np.asarray(model.predict(features))
     # Classes that no training row has are unknown to the forest, and get the probability 0.
     probabilities = np.zeros((len(features), num_classes))
     probabilities[:, model.classes_.astype(np.int64)] = model.predict_proba(features)
@@ -97,6 +101,8 @@ def fit_forest(
         trees: How many; by default `num_trees` of the features.
         jobs: The cores that grow them; all by default.
 
+    Numbers are scaled: scikit-learn's trees stop where the variance of a leaf is below 2e-16, in any unit.
+
     Cost: the usual number of trees falls with the size of the table, so that it stays within seconds.
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -106,8 +112,41 @@ def fit_forest(
         known = ~np.isnan(targets[:, column])
         kind, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
         forest = kind(trees or num_trees(*features.shape), max_features=part, n_jobs=jobs, random_state=seed)
-        models.append(forest.fit(features[known], targets[known, column], sample_weight=weights[known]))
+        values, found = targets[known, column], forest
+        if not count:
+            center, scale = scale_of(values)
+            values, found = (values - center) / scale, Scaled(forest, center, scale)
+        forest.fit(features[known], values, sample_weight=weights[known])
+        models.append(found)
     return Baseline(tuple(models), num_classes)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A forest that was fitted to scaled targets, predicting in their own unit."""
+
+    forest: Any
+    """From scikit-learn."""
+    center: float
+    """What was taken off the targets."""
+    scale: float
+    """What they were divided by."""
+
+    def predict(self, features: Any) -> np.ndarray:
+        """(row): predicted targets."""
+        return np.asarray(self.forest.predict(features)) * self.scale + self.center
+
+
+def scale_of(values: np.ndarray) -> tuple[float, float]:
+    """What targets are shifted and divided by, so that their spread is about 1.
+
+    Nothing is rounded that need not be: the scale is a power of two, and a center is taken off only where the targets
+    lie so far from 0 that their variance would be lost in the difference of squares.
+    """
+    std, mean = float(values.std()), float(values.mean())
+    if not 0 < std < math.inf:
+        return 0.0, 1.0
+    return mean if abs(mean) > FAR * std else 0.0, math.ldexp(1.0, math.frexp(std)[1])
 
 
 @dataclass(frozen=True)
@@ -218,6 +257,8 @@ class FiniteFeatures:
     """Of these columns, over the training rows."""
     varies: np.ndarray
     """Which of these columns are not constant on the training rows, bool."""
+    scale: np.ndarray
+    """What small ones are multiplied by, a power of two: to a tree, numbers that differ by 1e-7 are the same."""
 
     @classmethod
     def fit(cls, features: np.ndarray) -> Self:
@@ -228,7 +269,9 @@ class FiniteFeatures:
         """
         known = _clipped(features)
         columns = np.flatnonzero(~np.isnan(known).all(axis=0))
-        found = cls(columns, np.nanmedian(known[:, columns], axis=0), np.ones(len(columns), bool))
+        exponents = np.frexp(np.nanmax(np.abs(known[:, columns]), axis=0, initial=0.0))[1]
+        scale = np.ldexp(1.0, np.where(exponents < SMALL_EXPONENT, -exponents, 0))
+        found = cls(columns, np.nanmedian(known[:, columns], axis=0), np.ones(len(columns), bool), scale)
         filled = found._filled(features)
         varies = filled.min(axis=0) < filled.max(axis=0) if len(filled) else ~found.varies
         return replace(found, varies=varies)
@@ -241,7 +284,7 @@ class FiniteFeatures:
 
     def _filled(self, features: np.ndarray) -> np.ndarray:
         known = _clipped(features)[:, self.columns]
-        return np.where(np.isnan(known), self.medians, known).astype(np.float32)
+        return (np.where(np.isnan(known), self.medians, known) * self.scale).astype(np.float32)
 
 
 def _clipped(features: np.ndarray) -> np.ndarray:

@@ -58,7 +58,8 @@ def correlation(left: np.ndarray, right: np.ndarray) -> float | None:
     if np.ptp(left) == 0 or np.ptp(right) == 0:
         return None
     left, right = left - left.mean(), right - right.mean()
-    return float((left * right).sum() / np.sqrt((left**2).sum() * (right**2).sum()))
+    # Each side by its own length: a product of sums of squares overflows, or vanishes, long before they do.
+    return float((left / np.sqrt((left**2).sum()) * (right / np.sqrt((right**2).sum()))).sum())
 
 
 def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str) -> Scores:

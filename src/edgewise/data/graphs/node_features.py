@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float32, Int64
 
 from edgewise.data.columns import Columns
 from edgewise.data.graphs.names import NodeNames
+from edgewise.data.magnitude import require_scalable
 from edgewise.data.tables.arrays import read_arrays, require_kind
 from edgewise.data.tables.cell import Problems, missing, parse_columns, stripped
 from edgewise.data.tables.read import Cells, check_columns_exist
@@ -228,10 +229,11 @@ def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node f
 
 
 def require_finite(name: str, key: str, array: np.ndarray) -> None:
-    """Raise a DataError that names the first number that is not finite."""
+    """Raise a DataError that names the first number that is not finite, or cannot be scaled in single precision."""
     if not np.isfinite(array).all():
         first = tuple(int(place) for place in np.argwhere(~np.isfinite(array))[0])
         raise DataError(f"{name}: {key}{list(first)} is not a finite number.")
+    require_scalable(name, key, array)
 
 
 def features_of_nodes(

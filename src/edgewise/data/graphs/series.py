@@ -37,6 +37,10 @@ class Series:
     notes: tuple[str, ...] = ()
     """What was done to have a row for each time, a line each."""
 
+    def where(self, time: int, node: int) -> str:
+        """What messages call a number."""
+        return f"{self.source}, time {self.times[time]}, column {self.names[node]!r}"
+
     @property
     def num_missing(self) -> int:
         """Cells without a number."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float32, Float64, Int64
 
+from edgewise.data.magnitude import LARGEST_SINGLE, LEAST_SINGLE, too_large
 from edgewise.data.motion.dynamics import Trajectories, differences
 from edgewise.data.tables.arrays import read_arrays, require_kind
 from edgewise.errors import DataError, SettingError
@@ -39,7 +40,7 @@ class Motion:
     """The moments."""
     charges: Float32[np.ndarray, " trajectory body charge"]
     """What is known of each body: its mass, and its charge where that is something else."""
-    couplings: Float32[np.ndarray, " trajectory body body"]
+    couplings: Float[np.ndarray, " trajectory body body"]
     """What is known of each pair; zeros where nothing is."""
     units: Mapping[str, str]
     """The units of time, position, and so on."""
@@ -60,11 +61,17 @@ class Motion:
         return self.charges[..., 0].astype(np.float64)
 
     @cached_property
-    def strengths(self) -> Float32[np.ndarray, " trajectory body body"]:
+    def strengths(self) -> Float[np.ndarray, " trajectory body body"]:
         """What a force between two bodies is counted in: their coupling, or, where the file has none, the product of
-        their charges, or else of their masses."""
-        charges = self.charges[..., -1]
-        return charges[:, None] * charges[:, :, None] if "couplings" in self.lacks else self.couplings
+        their charges, or else of their masses; in double precision where that is beyond single precision, as the
+        masses of two planets in kilograms are."""
+        if "couplings" not in self.lacks:
+            return self.couplings
+        charges = self.charges[..., -1].astype(np.float64)
+        products = charges[:, None] * charges[:, :, None]
+        sizes = np.abs(products[products != 0])
+        is_single = not sizes.size or LEAST_SINGLE <= sizes.min() <= sizes.max() <= LARGEST_SINGLE
+        return products.astype(np.float32) if is_single else products
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -203,8 +210,11 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
             raise DataError(f"{path}: {name} is {arrays[name].shape}, but positions needs {shape}.")
         if name in arrays and name != "names" and not np.isfinite(arrays[name]).all():
             raise DataError(f"{path}: {name} holds NaN or an infinite number.")
+        if name in arrays and name in NUMBERS:
+            _require_scalable(path, name, arrays[name])
     if not np.isfinite(positions).all():
         raise DataError(f"{path}: positions holds NaN or an infinite number.")
+    _require_scalable(path, "positions", positions)
     if arrays.get("time_step", 1) <= 0:
         raise DataError(f"{path}: time_step is {arrays['time_step']}, expected a number above 0.")
     masses = arrays.get("masses", np.ones(expected["masses"]))
@@ -227,6 +237,21 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
         time_step=float(arrays["time_step"]) if "time_step" in arrays else None,
         lacks=tuple(sorted(lacks)),
     )
+
+
+def _require_scalable(path: str, name: str, array: np.ndarray) -> None:
+    """Raise a DataError where numbers are so large or small that single precision loses them."""
+    for place in too_large(array, LARGEST_SINGLE)[:1].tolist():
+        first = tuple(int(number) for number in np.unravel_index(place, array.shape))
+        raise DataError(
+            f"{path}: {name}{list(first)} is {array[first]:g}, beyond ±{LARGEST_SINGLE:g} and too large to be scaled; "
+            f"give {name} in another unit."
+        )
+    if 0 < (largest := float(np.abs(array).max(initial=0))) < LEAST_SINGLE:
+        raise DataError(
+            f"{path}: no number in {name} is larger than {largest:g}, too small to be scaled; give {name} in another "
+            "unit."
+        )
 
 
 def _object(path: str, arrays: Mapping[str, np.ndarray], name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
+from edgewise.data.magnitude import LARGEST, is_too_small, largest_of, reason_too_large, reason_too_small, too_large
 from edgewise.errors import DataError, MissingExtraError
 
 try:
@@ -88,10 +89,17 @@ def read_number(cell: str) -> tuple[float, str]:
 
 
 def read_numbers(
-    cells: Texts, column: str, problems: Problems, *, may_be_missing: bool = False, may_be_negative: bool = True
+    cells: Texts,
+    column: str,
+    problems: Problems,
+    *,
+    may_be_missing: bool = False,
+    may_be_negative: bool = True,
+    limit: float = LARGEST,
 ) -> Float64[np.ndarray, " row"]:
-    """One column of numbers, NaN where missing or unreadable; what is unreadable goes to `problems`."""
-    values, bad = parse_numbers(cells)
+    """One column of numbers, NaN where missing or unreadable; what is unreadable, or too large to be scaled, goes to
+    `problems`."""
+    values, bad = _within(cells, *parse_numbers(cells), limit)
     if not may_be_negative:
         texts = as_arrow(cells)
         for row in np.flatnonzero(values < 0).tolist():
@@ -141,14 +149,31 @@ def parse_numbers(
 def parse_columns(
     columns: Sequence[Texts], dtype: type[np.floating]
 ) -> tuple[Float[np.ndarray, " row column"], list[dict[int, tuple[str, str]]]]:
-    """Several columns as one table of numbers, and the bad cells of each, as `parse_numbers` finds both."""
+    """Several columns as one table of numbers, and the bad cells of each, as `parse_numbers` finds both; those that are
+    too large to be scaled are bad, too, and all of a column that is lost in numbers of this type."""
     values = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=dtype)
 
     def parse(place: int) -> dict[int, tuple[str, str]]:
-        values[:, place], bad = parse_numbers(columns[place], in_parallel=len(columns) == 1)
+        texts = columns[place]
+        wide, bad = parse_numbers(texts, in_parallel=len(columns) == 1)
+        values[:, place], bad = _within(texts, wide, bad, largest_of(dtype))
         return bad
 
     return values, in_threads(parse, range(len(columns)))
+
+
+def _within(
+    cells: Texts, values: np.ndarray, bad: dict[int, tuple[str, str]], limit: float
+) -> tuple[np.ndarray, dict[int, tuple[str, str]]]:
+    """The numbers of a column within ±limit, and the bad cells with those beyond it."""
+    for row in too_large(values, limit).tolist():
+        values[row], cell = math.nan, as_arrow(cells)[row].as_py()
+        bad[row] = (cell, reason_too_large(cell, limit))
+    if limit < LARGEST and is_too_small(values):
+        for row in np.flatnonzero(np.nan_to_num(values)).tolist():
+            values[row], cell = math.nan, as_arrow(cells)[row].as_py()
+            bad[row] = (cell, reason_too_small(cell))
+    return values, bad
 
 
 def as_arrow(cells: Texts) -> "pa.ChunkedArray":

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from edgewise.data.columns import AUTO, Columns
+from edgewise.data.magnitude import LARGEST_SINGLE, Where
 from edgewise.data.tables.cell import OK, Problems, Rejection, encoded, read_numbers, refuse_single_text
 from edgewise.data.tables.labels import (
     Classes,
@@ -69,6 +70,14 @@ class Table:
 
     has_distinct_rows: ClassVar[bool] = False
     """Whether no two rows can be the same to a model."""
+
+    def where(self, row: int, column: str) -> str:
+        """What messages call a cell."""
+        return f"{self.files[self.file_of_row[row]]}, line {self.lines[row]}, column {column!r}"
+
+    def places(self, rows: Int64[np.ndarray, " _"] | Sequence[int], columns: Sequence[str]) -> Where:
+        """What messages call the cells of some rows and columns, by their places among these."""
+        return lambda place, column: self.where(int(rows[place]), columns[column])
 
     @property
     def usable(self) -> Bool[np.ndarray, " row"]:
@@ -216,7 +225,9 @@ def judged(
     weights = np.ones(len(cells.frame))
     if columns.weight_column is not None and columns.weight_column in cells.frame:
         weight_cells = cells.frame[columns.weight_column]
-        weights = read_numbers(weight_cells, columns.weight_column, target_problems, may_be_negative=False)
+        weights = read_numbers(
+            weight_cells, columns.weight_column, target_problems, may_be_negative=False, limit=LARGEST_SINGLE
+        )
     if need_targets and not may_lack_targets:
         for row in np.isnan(targets).all(axis=1).nonzero()[0].tolist():
             reason = "every target cell of the row is empty" if targets.shape[1] > 1 else "the target cell is empty"

@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 
 from edgewise.data.graphs.series import Series, Windows, read_series, split_series
+from edgewise.data.magnitude import LEAST_SPREAD, require_comparable, require_range, require_spread
 from edgewise.errors import DataError
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.time_settings import ForecastSettings
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 ROWS_A_BATCH = 64
 """Stretches that are computed together where no gradient is wanted."""
+MAX_RATIO = 100
+"""Nodes whose standard deviations differ by no more than this are scaled together."""
 
 
 @dataclass(kw_only=True)
@@ -46,6 +49,15 @@ class FittedForecast(Fitted):
     """Their standard deviation."""
     names: tuple[str, ...]
     """The nodes."""
+    node_mean: tuple[float, ...] = ()
+    """The mean of each node, where nodes differ so much that each is scaled on its own; else none."""
+    node_std: tuple[float, ...] = ()
+    """The standard deviation of each, likewise."""
+
+    @property
+    def scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation that the values of each node are scaled by, (node) or ()."""
+        return np.array(self.node_mean or self.mean), np.array(self.node_std or self.std)
 
     def windows(self, series: Series, starts: np.ndarray, are_known: bool) -> Windows:
         """Stretches of a series in the units of the model.
@@ -61,8 +73,12 @@ class FittedForecast(Fitted):
             )
         settings, count = self.settings, len(series.names)
         edges = Edges(torch.from_numpy(series.edges.senders), torch.from_numpy(series.edges.receivers), count, count)
-        scaled = ((series.values - self.mean) / self.std).astype(np.float32)
-        return Windows(scaled, starts, settings.context, settings.horizon, are_known, settings.period, edges)
+        mean, std = self.scale
+        scaled = (series.values - mean) / std
+        require_comparable(series.values, scaled, series.where)
+        return Windows(
+            scaled.astype(np.float32), starts, settings.context, settings.horizon, are_known, settings.period, edges
+        )
 
     def predict(self, series: Series, starts: np.ndarray, device: str = "cpu") -> np.ndarray:
         """(row, horizon, node): what the nodes will be behind each stretch of `context` steps."""
@@ -74,7 +90,8 @@ class FittedForecast(Fitted):
                 parts.append(model(batch.to(device)).cpu().numpy())
         self.model.to("cpu")
         found = np.concatenate(parts).reshape(len(starts), self.settings.horizon, len(self.names))
-        return found * self.std + self.mean
+        mean, std = self.scale
+        return found * std + mean
 
     def new_member(self) -> ForecastModel:
         return ForecastModel(self.settings)
@@ -83,6 +100,13 @@ class FittedForecast(Fitted):
         """Raise DataError unless the scale is one."""
         if self.std <= 0:
             raise DataError(f"std is {self.std}; expected a number above 0.")
+        if len(self.node_mean) != len(self.node_std) or len(self.node_std) not in (0, len(self.names)):
+            raise DataError(
+                f"node_mean has {len(self.node_mean)} numbers and node_std {len(self.node_std)}, but there are "
+                f"{plural(len(self.names), 'node')}."
+            )
+        if min(self.node_std, default=1.0) <= 0:
+            raise DataError(f"node_std holds {min(self.node_std)}; expected numbers above 0.")
 
 
 def behind(trained: FittedForecast, series: Series, device: str = "cpu") -> np.ndarray:
@@ -95,6 +119,19 @@ def behind(trained: FittedForecast, series: Series, device: str = "cpu") -> np.n
     if len(series.values) < context:
         raise DataError(f"{series.source} has {plural(len(series.values), 'step')}, but the model reads {context}.")
     return trained.predict(series, np.array([len(series.values) - context]), device)[0]
+
+
+def node_scales(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """The mean and the standard deviation of each node of (time, node), where the latter differ by more than a hundred
+    times: in a common unit, the small ones would hardly count. None otherwise."""
+    known = ~np.isnan(values).all(axis=0)
+    mean, std = np.zeros(len(known)), np.zeros(len(known))
+    mean[known], std[known] = np.nanmean(values[:, known], axis=0), np.nanstd(values[:, known], axis=0)
+    varies = known & (np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)) & (std >= LEAST_SPREAD)
+    if not varies.any() or std[varies].max() <= MAX_RATIO * std[varies].min():
+        return None
+    std = np.where(varies, std, np.where(mean != 0, np.abs(mean), 1.0))
+    return tuple(mean.tolist()), tuple(std.tolist())
 
 
 class ForecastTask(Task):
@@ -127,10 +164,22 @@ class ForecastTask(Task):
         seen = series.values[: splits["train"][-1] + model.context + model.horizon]
         if np.isnan(seen).all():
             raise DataError(f"{series.source}: the training steps hold no number; there is nothing to learn from.")
-        mean, std = float(np.nanmean(seen)), float(np.nanstd(seen)) or 1.0
-        fitted = FittedForecast(settings=model, mean=mean, std=std, names=series.names)
+        require_range(series.values, series.where)
+        mean, std = float(np.nanmean(seen)), float(np.nanstd(seen))
+        require_spread(
+            seen.reshape(-1, 1), np.array([std]), lambda place, _: series.where(*divmod(place, seen.shape[1]))
+        )
+        fitted = FittedForecast(settings=model, mean=mean, std=std or 1.0, names=series.names)
+        if (scales := node_scales(seen)) is not None:
+            fitted.node_mean, fitted.node_std = scales
         rows = {name: starts.tolist() for name, starts in splits.items()}
         return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        """How the nodes are scaled, where it is not all alike."""
+        if not prepared.fitted.node_std:
+            return []
+        return ["each node is scaled by its own mean and standard deviation, as these differ by orders of magnitude"]
 
     def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
         starts = prepared.splits[split]
@@ -163,7 +212,14 @@ class ForecastTask(Task):
         lines = [
             f"{series.source}: {steps} of {plural(count, 'node')}, {empty}",
             f"  {edges.ways(settings.graph.directed)}; {isolated} no neighbor",
-            *(f"  {line}" for line in (*series.notes, *edges.unused("no model of series reads them"))),
+            *(
+                f"  {line}"
+                for line in (
+                    *series.notes,
+                    *self.notes(prepared),
+                    *edges.unused("no model of series reads them"),
+                )
+            ),
         ]
         if edges.rejected:
             first, place = edges.rejected[0], folder.path / "rejected.csv"

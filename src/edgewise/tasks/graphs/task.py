@@ -179,6 +179,7 @@ class GraphsTask(TableTask):
 
     def untrained(self, settings: GraphRunSettings, table: GraphTable, splits: Splits) -> FittedGraphs:
         rows, columns = splits.train, table.columns
+        assert isinstance(columns, GraphColumns)
         is_trained = np.isin(np.arange(table.num_rows), rows)
         nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
         edges = np.flatnonzero(is_trained[table.graph_of_edge])
@@ -188,7 +189,7 @@ class GraphsTask(TableTask):
         scales = Scales(
             node,
             scale_of_edges(table.edges.features, edges),
-            ConditionScaler.fit(table.conditions, rows),
+            ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.graph_feature_columns)),
             target_scale(table, rows),
         )
         sizes = GraphSizes(
@@ -198,7 +199,6 @@ class GraphsTask(TableTask):
             num_outputs=num_outputs(table),
             typical_nodes=float(table.num_nodes[rows].mean()),
         )
-        assert isinstance(columns, GraphColumns)
         return FittedGraphs(
             **target_fields(table, settings.coverage),
             settings=settings.model,

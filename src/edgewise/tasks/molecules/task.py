@@ -44,6 +44,9 @@ from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import FiniteFeatures
 from edgewise.train.settings import Steps, share_molecules
 
+WIDEST = 1e4
+"""Standard deviations of the training targets that bounds may be apart: in single precision, the targets of wider ones
+are hardly apart."""
 FOREST_ROWS = 10_000
 """Training rows from which on a network of classes stands alone: the sets that were compared have up to 2,000."""
 STEPS_OF_CLASSES, STEPS_OF_FEW, STEPS_OF_KNOWN = Steps(16, 240), Steps(40, 600), Steps(12, 600)
@@ -139,12 +142,12 @@ class MoleculesTask(TableTask):
 
     def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
         """The model before its first step: sizes, scales, and the molecules of the training rows."""
-        rows, store = splits.train, table.store
+        rows, store, columns = splits.train, table.store, table.columns
         graphs = np.unique(table.graph_of_row[rows])
         scales = Scales(
             target_scale(table, rows),
             FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
-            ConditionScaler.fit(table.conditions, rows),
+            ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.descriptors_columns)),
         )
         sizes = PropertySizes(
             num_node_features=store.node_types.shape[1],
@@ -269,13 +272,20 @@ def scaled_bounds(
     """
     targets = table.targets[rows]
     beyond = np.argwhere((targets < bounds[0]) | (targets > bounds[1]))
+    where = table.places(rows, table.columns.target_columns)
     for place, column in beyond[:1].tolist():
-        row, name = rows[place], table.columns.target_columns[column]
-        file = table.files[table.file_of_row[row]]
         raise DataError(
-            f"{file}, line {table.lines[row]}, column {name!r}: {targets[place, column]:.6g} lies beyond --bounds "
+            f"{where(place, column)}: {targets[place, column]:.6g} lies beyond --bounds "
             f"{bounds[0]:g} {bounds[1]:g}; {plural(len(beyond), 'target does', 'targets do')}."
         )
+    for name, std in zip(table.columns.target_columns, scaler.std, strict=True):
+        if bounds[1] - bounds[0] > WIDEST * std:
+            raise DataError(
+                f"{table.source}, column {name!r}: --bounds {bounds[0]:g} {bounds[1]:g} are "
+                f"{(bounds[1] - bounds[0]) / std:.1g} times as far apart as the standard deviation of the training "
+                f"targets, {std:.3g}, so that a model cannot tell these apart; give bounds nearer to the targets, or "
+                "leave them out."
+            )
     ends = scaler.transform(np.array(bounds, dtype=np.float64)[:, None].repeat(targets.shape[1], axis=1))
     return tuple(ends[0].tolist()), tuple(ends[1].tolist())
 

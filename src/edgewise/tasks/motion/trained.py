@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from edgewise.data.magnitude import LARGEST_SINGLE, LEAST_SINGLE
 from edgewise.data.motion.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
 from edgewise.data.motion.motion import Moments, Motion, require_masses
 from edgewise.errors import DataError, SettingError
@@ -46,9 +47,11 @@ class Units:
     def of(cls, moments: Moments) -> "Units":
         """Those of some moments, the training ones."""
         motion, trajectories = moments.motion, np.unique(moments.trajectory)
-        places = motion.positions[moments.trajectory, moments.moment]
+        places = motion.positions[moments.trajectory, moments.moment].astype(np.float64)
         spread = float(np.sqrt(((places - places.mean(axis=1, keepdims=True)) ** 2).mean())) or 1.0
-        charges = np.abs(motion.charges[trajectories]).reshape(-1, motion.charges.shape[-1]).max(axis=0)
+        charges = (
+            np.abs(motion.charges[trajectories].astype(np.float64)).reshape(-1, motion.charges.shape[-1]).max(axis=0)
+        )
         if moments.quantity == "positions":
             time = float(motion.times[moments.horizon] - motion.times[0])
             coupling = np.abs(motion.couplings[trajectories]).max()
@@ -58,7 +61,15 @@ class Units:
             # The largest pull of one body on another, by the mass of the other, is counted 1.
             masses = motion.masses[trajectories] / charges[0]
             coupling = (np.abs(motion.strengths[trajectories]) / masses[..., None]).max()
-        return cls(spread, time or 1.0, tuple(float(largest) or 1.0 for largest in charges), float(coupling) or 1.0)
+        found = cls(spread, time or 1.0, tuple(float(largest) or 1.0 for largest in charges), float(coupling) or 1.0)
+        for name, unit in (("accelerations", found.length / found.time**2), ("velocities", found.length / found.time)):
+            if not LEAST_SINGLE <= unit <= LARGEST_SINGLE:
+                raise DataError(
+                    f"{motion.source}: with positions in units of {found.length:.3g} and times in units of "
+                    f"{found.time:.3g}, the spread of the training rows, {name} are in units of {unit:.3g}, beyond "
+                    "single precision; give positions or times in other units."
+                )
+        return found
 
     def of_target(self, quantity: TargetQuantity) -> float:
         """The unit of the targets."""
@@ -72,7 +83,7 @@ class Units:
             positions=batch.positions / self.length,
             velocities=batch.velocities * (self.time / self.length),
             charges=batch.charges / batch.charges.new_tensor(self.charges),
-            couplings=batch.couplings / self.coupling,
+            couplings=(batch.couplings / self.coupling).to(batch.charges.dtype),
             targets=None if batch.targets is None else batch.targets / unit,
             sizes=None if batch.sizes is None else batch.sizes / unit,
         )

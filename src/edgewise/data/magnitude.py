@@ -1,0 +1,116 @@
+"""Which numbers can be standardized: not so large that their squares overflow, nor so close that these vanish."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from edgewise.errors import DataError
+
+LARGEST = 1e100
+"""The largest absolute value of a target or a descriptor."""
+LARGEST_SINGLE = 1e37
+"""The same of what is stored in single precision: features of nodes and edges, weights, motion."""
+LEAST_SINGLE = 1e-37
+"""Single precision rounds smaller numbers, or takes them for 0."""
+LEAST_SPREAD = 1e-100
+"""The smallest standard deviation of a column that varies."""
+LARGEST_SCALED = 1e15
+"""The largest number in units of the spread of the training rows: squares of larger ones overflow in single
+precision."""
+
+Where: TypeAlias = Callable[[int, int], str]
+"""What messages call a cell, from its row and its column."""
+
+
+def largest_of(dtype: np.typing.DTypeLike) -> float:
+    """The largest absolute value in numbers of a type."""
+    return LARGEST if np.dtype(dtype) == np.float64 else LARGEST_SINGLE
+
+
+def too_large(values: np.ndarray, limit: float = LARGEST) -> np.ndarray:
+    """Where numbers are beyond ±limit, infinite ones among them: places in the flattened array."""
+    # Without a mask where all is well, as it nearly always is.
+    if not values.size or (np.fmax.reduce(values, axis=None) <= limit and np.fmin.reduce(values, axis=None) >= -limit):
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.abs(values) > limit)
+
+
+def reason_too_large(cell: str, limit: float = LARGEST) -> str:
+    """Why a cell cannot be used, in the words of a table's list of rejected rows."""
+    return f"{cell.strip()!r} is beyond ±{limit:g}, too large to be scaled; give the column in another unit"
+
+
+def is_too_small(values: np.ndarray) -> bool:
+    """Whether a column has numbers other than 0, and all are lost in single precision."""
+    largest = max(abs(float(np.fmax.reduce(values, initial=0.0))), abs(float(np.fmin.reduce(values, initial=0.0))))
+    return 0 < largest < LEAST_SINGLE
+
+
+def reason_too_small(cell: str) -> str:
+    """Why a cell of such a column cannot be used."""
+    text = cell.strip()
+    return f"{text!r} and all cells of the column are below {LEAST_SINGLE:g}; give the column in another unit"
+
+
+def require_range(values: np.ndarray, where: Where | None = None, limit: float = LARGEST) -> None:
+    """Raise a DataError that names the first number, of (row, column), that is too large to be scaled."""
+    for place in too_large(values, limit)[:1].tolist():
+        row, column = divmod(place, values.shape[1])
+        raise DataError(
+            f"{_name(where, row, column)}: {values[row, column]:g} is beyond ±{limit:g}, too large to be scaled; give "
+            "the column in another unit, or leave the row out."
+        )
+
+
+def require_scalable(name: str, key: str, array: np.ndarray) -> None:
+    """Raise a DataError that names the first number of an array which is too large for single precision, or a column
+    that is lost in it.
+
+    Args:
+        name: what messages call the file.
+        key: what they call the array.
+        array: finite numbers (row) or (row, column).
+    """
+    if array.dtype.kind != "f":
+        return
+    largest = np.maximum(np.abs(np.fmax.reduce(array, initial=0.0)), np.abs(np.fmin.reduce(array, initial=0.0)))
+    if (largest > LARGEST_SINGLE).any():
+        place = int(too_large(array, LARGEST_SINGLE)[0])
+        first = tuple(int(number) for number in np.unravel_index(place, array.shape))
+        raise DataError(
+            f"{name}: {key}{list(first)} is {array[first]:g}, beyond ±{LARGEST_SINGLE:g} and too large to be scaled; "
+            "give it in another unit."
+        )
+    for column in np.flatnonzero((largest > 0) & (largest < LEAST_SINGLE))[:1].tolist():
+        shown = f", column {column}," if array.ndim > 1 else ""
+        raise DataError(
+            f"{name}: all numbers of {key}{shown} are below {LEAST_SINGLE:g}, too small to be scaled; give it in "
+            "another unit."
+        )
+
+
+def require_spread(values: np.ndarray, std: np.ndarray, where: Where | None = None) -> None:
+    """Raise a DataError that names a column, of (row, column), which varies too little to be scaled."""
+    varies = np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)
+    for column in np.flatnonzero(varies & (std < LEAST_SPREAD))[:1].tolist():
+        row = int(np.nanargmax(np.abs(values[:, column])))
+        raise DataError(
+            f"{_name(where, row, column)}: {values[row, column]:g} is the largest value of a column whose standard "
+            f"deviation is below {LEAST_SPREAD:g}, too small to be scaled; give the column in another unit."
+        )
+
+
+def require_comparable(values: np.ndarray, scaled: np.ndarray, where: Where | None = None) -> None:
+    """Raise a DataError that names the first number, of (row, column), that lies too far beyond the training rows."""
+    for place in too_large(scaled, LARGEST_SCALED)[:1].tolist():
+        row, column = divmod(place, scaled.shape[1])
+        raise DataError(
+            f"{_name(where, row, column)}: {values[row, column]:g} lies {abs(scaled[row, column]):.0e} standard "
+            "deviations of the training rows from their mean, too far to compute an error; check the cell, or leave "
+            "the row out."
+        )
+
+
+def _name(where: Where | None, row: int, column: int) -> str:
+    return f"row {row + 1}, column {column + 1}" if where is None else where(row, column)
