@@ -28,7 +28,7 @@ VALUES = np.random.default_rng(0).normal(3, 1, NUM)
 FEATURES = np.random.default_rng(1).normal(size=(NUM, 3))
 SMILES = ["C" * size + end for size in range(1, 9) for end in ("O", "N", "Cl")]
 TEXTS = [f"{'good ' * (number % 5)}film {number % 3}" for number in range(NUM)]
-GRAPHS = [(np.ones((3 + size % 6, 1)), np.stack([np.arange(2), np.arange(1, 3)])) for size in range(NUM)]
+GRAPHS = [(FEATURES[: 3 + size % 6], RING[:, : 2 + size % 6]) for size in range(NUM)]
 SMALL = {"epochs": 2, "model_dim": 4, "validation_size": 0.4, "random_state": 0}
 HEAD = {**SMALL, "num_heads": 1, "head_dim": 8, "num_variants": 2}
 MODELS = {
