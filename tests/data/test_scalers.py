@@ -16,6 +16,16 @@ from edgewise.train.document import to_document, typed
 SOME = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
+def is_refused(scaler, values, rows) -> bool:
+    """Whether a column varies too little to be scaled, and is refused."""
+    varies = np.ptp(values[rows], axis=0) > 0
+    if not (np.std(values[rows], axis=0)[varies] < LEAST_SPREAD).any():
+        return False
+    with pytest.raises(DataError, match="too small to be scaled; give the column in another unit"):
+        scaler.fit(values, rows)
+    return True
+
+
 def test_target_by_hand():
     values = np.array([[1.0, 5.0], [3.0, np.nan], [100.0, 7.0]])
     scaler = TargetScaler.fit(values, [0, 1])
@@ -44,10 +54,7 @@ def test_a_target_without_a_value_and_no_rows():
 @settings(max_examples=50)
 @given(arrays(np.float64, (7, 2), elements=SOME))
 def test_targets_come_back(values):
-    varies = np.ptp(values[:5], axis=0) > 0
-    if (np.std(values[:5], axis=0)[varies] < LEAST_SPREAD).any():
-        with pytest.raises(DataError, match="too small to be scaled; give the column in another unit"):
-            TargetScaler.fit(values, np.arange(5))
+    if is_refused(TargetScaler, values, np.arange(5)):
         return
     scaler = TargetScaler.fit(values, np.arange(5))
     scale = np.abs(values).max() + 1
@@ -127,6 +134,8 @@ def test_a_few_zeros_do_not_take_the_logarithm_from_all_other_rows():
 @settings(max_examples=50)
 @given(arrays(np.float64, (6, 2), elements=SOME), arrays(np.float64, (4, 2), elements=SOME))
 def test_conditions_are_finite_for_finite_values(values, unseen):
+    if is_refused(ConditionScaler, values, np.arange(4)):
+        return
     scaler = ConditionScaler.fit(values, np.arange(4))
     scaled = scaler.transform(unseen)
     assert scaled.shape == (4, scaler.num_features)
