@@ -125,16 +125,16 @@ class TableTask(Task):
         settings = self.resolved(settings, table, learned)
         check_task_type(settings)
         fitted = self.untrained(settings, table, learned)
-        if (scale := fitted.target_scale) is not None:
-            for some in (splits.val, splits.test):
-                where = table.places(some, table.columns.target_columns)
-                require_comparable(table.targets[some], scale.transform(table.targets[some]), where)
         if fitted.task_type == "regression":
             fitted.calibration = splits.calibration
         return Prepared(settings, table, splits, fitted, rows, table.rejected)
 
     def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        splits, fitted = prepared.splits, prepared.fitted
+        splits, fitted, table = prepared.splits, prepared.fitted, prepared.data
+        if (scale := fitted.target_scale) is not None:
+            for rows in (splits.val, splits.test):
+                where = table.places(rows, table.columns.target_columns)
+                require_comparable(table.targets[rows], scale.transform(table.targets[rows]), where)
         batches = self.batches(prepared)
 
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
