@@ -145,7 +145,7 @@ def test_the_parameters_of_a_run_of_the_command_line(tmp_path):
     folder = RunFolder(tmp_path / "run")
     content = folder.read_json("model.json")
     content.pop("estimator")
-    folder.write_json("model.json", content)
+    folder.write_model(content)
     config = {"data": ["d.csv"], "smiles-columns": ["s"], "model-dim": 8, "score": "dot", "seed": 3, "head-dim": 4}
     folder.write_config({**config, "task-type": "regression", "split-sizes": [0.8, 0.1, 0.1]})
     params = MoleculeRegressor.load(folder.path).get_params()

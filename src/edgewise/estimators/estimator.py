@@ -176,7 +176,7 @@ class Estimator(BaseEstimator):
             trained.save(claimed)
             names = [str(name) for name in getattr(self, "feature_names_in_", ())]
             added = {KEY: text} | ({NAMES: names} if names else {})
-            claimed.write_json("model.json", {**claimed.read_json("model.json"), **added})
+            claimed.write_model({**claimed.read_json("model.json"), **added})
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:

@@ -76,7 +76,7 @@ class Fitted(ABC):
         saved = to_safetensors({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
         folder.write("model.safetensors", saved)
         named = {"format": self.FORMAT, "format_version": self.FORMAT_VERSION}
-        folder.write_json("model.json", {**named, **to_document(self), "ensemble_size": len(self.members)})
+        folder.write_model({**named, **to_document(self), "ensemble_size": len(self.members)})
 
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
@@ -104,6 +104,7 @@ class Fitted(ABC):
             fitted.members.append(filled(fitted.new_member, own, weights))
         if tensors:
             raise RunFolderError(f"{weights} does not fit model.json: the tensor {min(tensors)} is not known.")
+        folder.check_model(content)
         return fitted
 
 

@@ -375,8 +375,7 @@ class FittedTable(Fitted):
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""
         names, scale = self.columns.target_columns, self.target_scale
-        counts = [len(self.classes.get(name, ())) for name in names]
-        least = {"regression": 0, "classification": 2, "multiclass": 2}[self.task_type]
+        is_regression = self.task_type == "regression"
         holds = {
             "target_columns": len(names) >= 1,
             "coverage": 0 < self.coverage < 1,
@@ -384,12 +383,22 @@ class FittedTable(Fitted):
             and all(len(each.slopes) in (0, 1 + self.has_similarities) for each in self.difficulty)
             and all(math.isfinite(number) for each in self.difficulty for number in (each.constant, *each.slopes)),
             "sizes.num_outputs": self.model_outputs == self.num_outputs,
-            "classes": all(count >= least for count in counts) and (least == 0 or set(self.classes) == set(names)),
-            "scale": scale is None if least else scale is not None and len(scale.mean) == len(names),
+            "classes": self._has_classes(),
+            "scale": scale is not None and len(scale.mean) == len(names) if is_regression else scale is None,
         }
         for name, fits in holds.items():
             if not fits:
                 raise DataError(f"{name} does not fit the targets {', '.join(names)[:60]}.")
+
+    def _has_classes(self) -> bool:
+        """Whether each target has its classes, two or more with different names; none where targets are numbers."""
+        if self.task_type == "regression":
+            return not any(self.classes.values())
+        fits = set(self.classes) == set(self.columns.target_columns)
+        for names in self.classes.values():
+            is_count = len(names) == 2 if self.task_type == "classification" else len(names) >= 2
+            fits = fits and is_count and len(set(map(str, names))) == len(names)
+        return fits
 
 
 def spread(values: np.ndarray, rows: np.ndarray, num_rows: int, missing: float = np.nan) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import hashlib
 import itertools
 import json
 import os
@@ -20,6 +21,8 @@ from edgewise.train import claim
 if TYPE_CHECKING:
     import numpy as np
 
+CHECKSUM = "sha256"
+"""Where model.json holds a checksum of the rest of it."""
 TOGETHER = 2**13
 """Rows of a file that are written together."""
 
@@ -222,6 +225,21 @@ class RunFolder:
             )
         return content
 
+    def write_model(self, content: Mapping[str, Any]) -> None:
+        """Writes model.json, with a checksum of all that it says."""
+        known = {name: value for name, value in content.items() if name != CHECKSUM}
+        self.write_json("model.json", {**known, CHECKSUM: checksum_of(known)})
+
+    def check_model(self, content: Mapping[str, Any]) -> None:
+        """Raise RunFolderError where the content of model.json was changed since it was written; runs of older versions
+        have no checksum."""
+        known = {name: value for name, value in content.items() if name != CHECKSUM}
+        if CHECKSUM in content and content[CHECKSUM] != checksum_of(known):
+            raise RunFolderError(
+                f"{self.path / 'model.json'} is damaged: it was changed since it was written (its checksum differs); "
+                "restore it, or train again."
+            )
+
     def read_format(self) -> str | None:
         """What stands under `format` in model.json; raises RunFolderError where the file is missing or damaged."""
         content = self.read_json("model.json")
@@ -334,3 +352,8 @@ def json_line(row: Mapping[str, Any]) -> str:
     """An object on one line, signs beyond ASCII as they are unless one is half a character, which UTF-8 lacks."""
     line = json.dumps(row, ensure_ascii=False)
     return json.dumps(row) if any("\ud800" <= sign <= "\udfff" for sign in line) else line
+
+
+def checksum_of(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of a JSON object, however it is written."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

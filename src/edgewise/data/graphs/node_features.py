@@ -266,6 +266,15 @@ def features_of_nodes(
     return NodeFeatures.of(np.concatenate([numbers.to_dense(), words], axis=1)), problems, found
 
 
+def check_categories(name: str, categories: Categories, columns: Sequence[str]) -> None:
+    """Raise DataError where a column of words has none: the model could not read it."""
+    if missing := [column for column in columns if column not in categories]:
+        raise DataError(f"{name} has no words of the column {missing[0]!r:.60}.")
+    for column, words in categories.items():
+        if len(set(words)) < len(words):
+            raise DataError(f"{name} has a word of the column {column!r:.60} twice.")
+
+
 def one_hot(
     cells: Cells, columns: Sequence[str], categories: Categories | None, problems: Problems
 ) -> tuple[Float32[np.ndarray, " row word"], Categories]:

@@ -10,7 +10,7 @@ import torch
 from edgewise.data.graphs.edges import AS_FEATURES
 from edgewise.data.graphs.graphs import GraphTable, read_graphs
 from edgewise.data.graphs.lost import NOWHERE, with_lost
-from edgewise.data.graphs.node_features import Categories
+from edgewise.data.graphs.node_features import Categories, check_categories
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.graphs.union import Union, take
 from edgewise.data.scale import ConditionScaler, TargetScaler
@@ -152,6 +152,8 @@ class FittedGraphs(FittedTable):
 
     def check(self) -> None:
         super().check()
+        check_categories("categories", self.categories, self.columns.category_columns)
+        check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
         for name, size, scaler in (
             ("num_features", self.sizes.num_features, self.scales.node),
             ("num_conditions", self.sizes.num_conditions, self.scales.graph),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.links import Links, LinkSplits
-from edgewise.data.graphs.node_features import Categories, NodeFeatures
+from edgewise.data.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.scale import ConditionScaler
@@ -232,6 +232,11 @@ class FittedLinks(Fitted):
     """Of the features, where they are scaled by their spread."""
     graph: LinkGraph = field(metadata=TRANSIENT)
     """That of the training, with all its links."""
+
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
+        check_categories("categories", self.categories, self.category_columns)
+        check_categories("edge_categories", self.edge_categories, self.place.edge_category_columns)
 
     @property
     def num_columns(self) -> int:

@@ -26,6 +26,7 @@ from edgewise.models.gaussian_process import GaussianProcess, of_older
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.models.substructures import with_substructures
+from edgewise.plural import plural
 from edgewise.records import Batch
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.trained import FittedTable
@@ -340,14 +341,22 @@ class FittedProperty(FittedTable):
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other, and this RDKit."""
-        sizes, scales = self.sizes, self.scales
+        sizes, scales, columns = self.sizes, self.scales, self.columns
         for name, size, found in (
-            ("num_global_features", sizes.num_global_features, len(scales.feature.center)),
-            ("num_conditions", sizes.num_conditions, scales.condition.num_features),
-            ("num_components", sizes.num_components, len(self.columns.smiles_columns)),
+            ("sizes.num_global_features", sizes.num_global_features, len(scales.feature.center)),
+            ("sizes.num_global_features", sizes.num_global_features, len(set(self.descriptors))),
+            ("sizes.num_global_features", sizes.num_global_features, len(self.descriptors)),
+            ("sizes.num_conditions", sizes.num_conditions, scales.condition.num_features),
+            ("sizes.num_components", sizes.num_components, len(columns.smiles_columns)),
+            ("descriptors_columns", len(columns.descriptors_columns), len(scales.condition.mean)),
         ):
             if size != found:
-                raise DataError(f"sizes.{name} is {size}, but the other fields have {found}.")
+                raise DataError(f"{name} is {size}, but the other fields have {found}.")
+        if any(len(row) != sizes.num_components for row in self.known_rows):
+            raise DataError(f"known_rows has a row that is not of {plural(sizes.num_components, 'molecule')}.")
+        ends = [len(end) for end in (sizes.low, sizes.high) if end is not None]
+        if ends not in ([], [self.num_outputs] * 2) or len(self.bounds) not in (0, 2) or (self.bounds and not ends):
+            raise DataError(f"sizes.low, sizes.high and bounds do not fit {plural(self.num_outputs, 'output')}.")
         super().check()
 
     @classmethod

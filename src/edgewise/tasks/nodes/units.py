@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from edgewise.data.graphs.edges import EdgeList, num_distinct
 from edgewise.data.graphs.lost import hops_to_lost, with_lost
-from edgewise.data.graphs.node_features import Categories, NodeFeatures
+from edgewise.data.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import BACKWARD, GraphTypes, TypeScaler, in_own_columns, left_aligned, spoken
@@ -221,6 +221,12 @@ class FittedOnGraph(FittedTable):
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
     """The words of each column of categories of edges."""
+
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
+        super().check()
+        check_categories("categories", self.categories, self.columns.category_columns)
+        check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
 
     @property
     def rows_a_batch(self) -> int:

@@ -1,0 +1,136 @@
+"""Runs whose model.json was edited: an error of ours, or what was predicted before; never a traceback.
+
+Runs of the frozen version have no checksum of it, so that every field must fit the others; later ones have one.
+"""
+
+import copy
+import json
+import random
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openings import OPENINGS, in_folder
+
+from edgewise.cli.main import main
+from edgewise.errors import RunFolderError
+from edgewise.tasks.fitted import Fitted
+from edgewise.tasks.registry import task_of
+from edgewise.train.folder import CHECKSUM, RunFolder, checksum_of
+
+FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/*/expected"))
+ODD: list[Any] = ["x", -1, 0, None, [], 1e300, True]
+NUM_EDITS = 10
+"""Of a folder; more for a whole look: all 15,000 take three minutes."""
+OPEN = {"text_columns", "known_rows", "told"}
+"""Lists whose length no other field of the frozen version says: texts of a row, known molecules, types with targets."""
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value of a document, and the keys that lead to it."""
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in items:
+        yield (*path, key), value
+        yield from places(value, (*path, key))
+
+
+def edits(document: Any) -> list[tuple[tuple[Any, ...], str, Any]]:
+    """Where something is removed, doubled or replaced, how, and by what; of long lists at the first two items."""
+    found: list[tuple[tuple[Any, ...], str, Any]] = []
+    for path, value in places(document):
+        if path[0] in ("format", "format_version", "estimator") or any(type(key) is int and key > 1 for key in path):
+            continue
+        found += [(path, "remove", None)] * (type(path[-1]) is int) + [(path, "double", None)] * (type(path[-1]) is int)
+        found += [(path, "replace", odd) for odd in ODD if type(odd) is not type(value) or odd != value]
+    return found
+
+
+def edited(document: Any, path: tuple[Any, ...], how: str, value: Any) -> Any:
+    """The document after one edit."""
+    changed = copy.deepcopy(document)
+    inside = changed
+    for key in path[:-1]:
+        inside = inside[key]
+    if how == "remove":
+        del inside[path[-1]]
+    elif how == "double":
+        inside.insert(path[-1], copy.deepcopy(inside[path[-1]]))
+    else:
+        inside[path[-1]] = value
+    return changed
+
+
+def command_of(name: str) -> str:
+    """What uses the run, and writes to out.* or prints."""
+    opening = OPENINGS[name]
+    if opening.predict is not None:
+        return f"predict run {opening.predict} --overwrite -o out{opening.ending}"
+    if opening.vectors is not None:
+        return f"fingerprint run {opening.vectors} --overwrite -o out.npz"
+    if opening.generate:
+        return f"generate run {opening.generate[0]}"
+    return f"explain run {opening.explain} --overwrite -o out.json"
+
+
+def outcome(words: str, capsys: Any) -> tuple[int, Any]:
+    """The exit code of a command; and what it said went wrong, or what it wrote."""
+    code = main(shlex.split(words))
+    printed, errors = capsys.readouterr()
+    if code:
+        return code, errors.splitlines()[-1]
+    (written,) = [path.read_bytes() for path in Path().glob("out.*")] or [printed]
+    return code, written
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_an_edited_model_is_refused_or_predicts_as_before(folder, tmp_path, capsys):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    words, path = command_of(folder.name), tmp_path / "run/model.json"
+    document = json.loads(path.read_text())
+    assert CHECKSUM not in document
+    every = edits(document)
+    of_items = [edit for edit in every if edit[1] != "replace"]
+    draw = random.Random(folder.name)
+    chosen = draw.sample(every, NUM_EDITS) + draw.sample(of_items, min(NUM_EDITS, len(of_items)))
+    with in_folder(tmp_path):
+        code, expected = outcome(words, capsys)
+        assert code == 0, expected
+        for edit in chosen:
+            path.write_text(json.dumps(edited(document, *edit)))
+            code, found = outcome(words, capsys)
+            assert code == 0 or found.startswith("edgewise: error: "), (edit, found)
+            if code == 0 and edit[1] != "replace" and OPEN.isdisjoint(edit[0]):
+                assert found == expected, edit
+
+
+def kinds_of(kind: type[Fitted]) -> Iterator[type[Fitted]]:
+    """All types of trained models that are loaded."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from kinds_of(each)
+
+
+def one_of_each() -> list[Path]:
+    """A folder for each format."""
+    return list({json.loads((folder / "run/model.json").read_text())["format"]: folder for folder in FOLDERS}.values())
+
+
+@pytest.mark.parametrize("folder", one_of_each(), ids=lambda folder: folder.name)
+def test_an_edit_of_a_later_run_is_always_seen(folder, tmp_path):
+    shutil.copytree(folder / "run", tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
+    task_of(run)  # loads the module that has the type
+    fitted = next(kind for kind in kinds_of(Fitted) if getattr(kind, "FORMAT", None) == run.read_format())
+    fitted.load(run).save(run)
+    document = run.read_json("model.json")
+    assert document[CHECKSUM] == checksum_of({name: each for name, each in document.items() if name != CHECKSUM})
+    fitted.load(run)
+    for edit in random.Random(folder.name).sample(edits(document), NUM_EDITS):
+        if edit[0][0] != CHECKSUM:
+            run.write_json("model.json", edited(document, *edit))
+            with pytest.raises(RunFolderError):
+                fitted.load(run)
