@@ -21,7 +21,8 @@ from edgewise.engine.chunks import map_chunks
 from edgewise.engine.workers import Workers
 from edgewise.plural import plural
 from edgewise.progress import monitored, note, stage
-from edgewise.tasks.trained import FittedTable, prediction_columns, with_columns
+from edgewise.tasks.prediction_columns import prediction_columns, with_columns
+from edgewise.tasks.trained import FittedTable
 from edgewise.tasks.vocabulary import coverage_note, cut_note
 from edgewise.train.conformal import check_coverage
 from edgewise.train.device import pick_device

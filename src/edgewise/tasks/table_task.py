@@ -19,12 +19,13 @@ from edgewise.process import Background
 from edgewise.progress import stage
 from edgewise.records import Prediction
 from edgewise.tasks.chunks import predict_rows
+from edgewise.tasks.prediction_columns import prediction_columns, show
 from edgewise.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, epochs_line, same, score_table
 from edgewise.tasks.table_notes import constant_targets, described, labels_without_training_rows, rare_classes
 from edgewise.tasks.task import PredictRequest, Prepared, Task, best_epoch_of, num_parameters
-from edgewise.tasks.trained import FittedTable, prediction_columns, show
+from edgewise.tasks.trained import FittedTable
 from edgewise.train.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
 from edgewise.train.conformal import COVERAGES, check_coverage, coverage_of, learn_difficulty
 from edgewise.train.folder import RunFolder

@@ -27,12 +27,13 @@ from edgewise.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
 from edgewise.tasks.links.trained import FittedLinks, LinkGraph, LinkLoader, link_batch, probabilities
 from edgewise.tasks.nodes.settings import holds_types
 from edgewise.tasks.nodes.units import lost_within_reach, note_of_edges, scale_of
+from edgewise.tasks.prediction_columns import show, with_columns
 from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.report.judged import judged_links
 from edgewise.tasks.scores import command, free_name, same, split_line
 from edgewise.tasks.table_notes import constant_features, names_of_features
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
-from edgewise.tasks.trained import show, spread, with_columns
+from edgewise.tasks.trained import spread
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.links import LINK_SCORES, link_scores, simple_links

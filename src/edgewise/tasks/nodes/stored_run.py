@@ -22,8 +22,9 @@ from edgewise.settings import spelled
 from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
 from edgewise.tasks.nodes.stored import StoredNodes
+from edgewise.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.tasks.trained import FittedTable, prediction_columns, with_columns
+from edgewise.tasks.trained import FittedTable
 from edgewise.train.device import pick_device
 from edgewise.train.estimate import of_counts, size
 

@@ -25,9 +25,9 @@ from edgewise.progress import counted
 from edgewise.records import PairBatch
 from edgewise.tasks.chunks import unpredicted
 from edgewise.tasks.fitted import FittedText
+from edgewise.tasks.prediction_columns import with_columns
 from edgewise.tasks.scores import ScoreTable
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
-from edgewise.tasks.trained import with_columns
 from edgewise.tasks.translation.settings import TranslationRunSettings
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder
