@@ -5,7 +5,17 @@ import pandas as pd
 import pytest
 
 from edgewise import DataError
-from edgewise.estimators import LanguageModel, MoleculeRegressor, TextClassifier
+from edgewise.estimators import (
+    EdgeRegressor,
+    GraphNodes,
+    GraphRegressor,
+    LanguageModel,
+    LinkPredictor,
+    MoleculeRegressor,
+    NodeRegressor,
+    TextClassifier,
+    TextRegressor,
+)
 
 SMALL = {"epochs": 1, "model_dim": 8, "num_layers": 1}
 WORDS = ["good", "fine", "bad", "poor"] * 6
@@ -49,6 +59,120 @@ def test_columns_are_taken_by_name(fit, data, tmp_path):
             model.predict(data.rename(columns={last: "other"}))
         with pytest.raises(DataError, match=f"X lacks {last}"):
             model.score(data.drop(columns=last), LABELS)
+
+
+def test_rows_for_validation_are_joined_by_name():
+    held = TEXTS.iloc[:8]
+    fitted = [
+        TextClassifier(model="gru", random_state=0, **SMALL).fit(TEXTS, LABELS, validation=(some, LABELS[:8]))
+        for some in (held, held[["body", "title"]].assign(more="not read"))
+    ]
+    first, second = (model.predict_proba(TEXTS) for model in fitted)
+    np.testing.assert_array_equal(first, second)
+    assert fitted[0].metrics_["validation"] == fitted[1].metrics_["validation"]
+    renamed = held.rename(columns={"body": "other"})
+    with pytest.raises(DataError, match=r"validation lacks body, .*; its columns are title, other"):
+        TextClassifier(model="gru", **SMALL).fit(TEXTS, LABELS, validation=(renamed, LABELS[:8]))
+    by_place = TextClassifier(model="gru", random_state=0, **SMALL).fit(
+        TEXTS, LABELS, validation=(held.to_numpy(), LABELS[:8])
+    )
+    np.testing.assert_array_equal(by_place.predict_proba(TEXTS), first)
+    with pytest.raises(DataError, match="validation has 1 column, but X has 2"):
+        TextClassifier(model="gru", **SMALL).fit(TEXTS, LABELS, validation=(WORDS[:8], LABELS[:8]))
+
+
+def test_targets_are_joined_and_compared_by_name():
+    y = pd.DataFrame({"low": np.arange(24.0), "high": np.arange(24.0)[::-1] * 100})
+    model = TextRegressor(model="gru", random_state=0, **SMALL)
+    first = model.fit(TEXTS, y, validation=(TEXTS[:8], y[:8])).predict(TEXTS)
+    score = model.score(TEXTS, y)
+    assert model.score(TEXTS, y[["high", "low"]]) == score
+    second = model.fit(TEXTS, y, validation=(TEXTS[:8], y[:8][["high", "low"]])).predict(TEXTS)
+    np.testing.assert_array_equal(first, second)
+    with pytest.raises(DataError, match="y lacks high"):
+        model.score(TEXTS, y.rename(columns={"high": "other"}))
+
+
+def test_numbers_beside_molecules_are_taken_by_name():
+    smiles, numbers = MOLECULES["cation"].tolist(), MOLECULES[["kelvin", "bar"]]
+    model = MoleculeRegressor(molecule_descriptors=False, random_state=0, **SMALL)
+    model.fit(smiles, MOLECULES["bar"], conditions=numbers)
+    expected = model.predict(smiles, conditions=numbers)
+    np.testing.assert_allclose(model.predict(smiles, conditions=numbers[["bar", "kelvin"]]), expected, atol=1e-6)
+    with pytest.raises(DataError, match="conditions lacks bar"):
+        model.predict(smiles, conditions=numbers.rename(columns={"bar": "pascal"}))
+
+
+EDGES = np.array([[0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7, 0]])
+NODES = pd.DataFrame({"mass": np.linspace(0, 1, 8), "charge": np.linspace(5, -5, 8)})
+BONDS = pd.DataFrame({"length": np.linspace(1, 2, 8), "order": np.linspace(9, 3, 8)})
+
+
+@pytest.mark.parametrize("kind", [NodeRegressor, EdgeRegressor])
+def test_features_of_nodes_and_edges_are_taken_by_name(kind, tmp_path):
+    y, more = np.linspace(0, 1, 8), {"edge_features": BONDS}
+    model = kind(model="gat", random_state=0, **SMALL).fit(NODES, y, edges=EDGES, **more)
+    expected = model.predict(NODES, edges=EDGES, **more)
+    turned, bonds = NODES[["charge", "mass"]].assign(more=1.0), BONDS[["order", "length"]]
+    model.save(tmp_path / "model")
+    for each in (model, kind.load(tmp_path / "model")):
+        np.testing.assert_allclose(each.predict(turned, edges=EDGES, edge_features=bonds), expected, atol=1e-6)
+        np.testing.assert_allclose(each.predict(GraphNodes(turned, EDGES, bonds)), expected, atol=1e-6)
+        with pytest.raises(DataError, match="X lacks charge"):
+            each.predict(NODES.rename(columns={"charge": "spin"}), edges=EDGES, **more)
+        with pytest.raises(DataError, match="edge_features lacks order"):
+            each.predict(NODES, edges=EDGES, edge_features=BONDS.rename(columns={"order": "kind"}))
+    assert model.feature_names_in_.tolist() == ["mass", "charge"]
+
+
+def test_features_of_another_graph_of_links_are_taken_by_name():
+    edges = np.array([(one, two) for one in range(12) for two in range(one) if (one + two) % 3 == 0]).T
+    nodes = pd.DataFrame({"mass": np.linspace(0, 1, 12), "charge": np.linspace(5, -5, 12)})
+    model = LinkPredictor(model="gcn", random_state=0, baselines=False, **SMALL).fit(nodes, edges=edges)
+    expected = model.predict_proba([[0, 1]], nodes, edges)
+    np.testing.assert_allclose(model.predict_proba([[0, 1]], nodes[["charge", "mass"]], edges), expected, atol=1e-6)
+    with pytest.raises(DataError, match="X lacks charge"):
+        model.predict_proba([[0, 1]], nodes.rename(columns={"charge": "spin"}), edges)
+
+
+def test_features_of_many_graphs_are_taken_by_name():
+    graphs = [(NODES * size, EDGES) for size in range(1, 9)]
+    whole, y = pd.DataFrame({"a": np.arange(8.0), "b": np.arange(8.0)[::-1]}), np.arange(8.0)
+    model = GraphRegressor(model="gcn", random_state=0, **SMALL).fit(graphs, y, graph_features=whole)
+    expected = model.predict(graphs, graph_features=whole)
+    turned = [(nodes[["charge", "mass"]], edges) for nodes, edges in graphs]
+    np.testing.assert_allclose(model.predict(turned, graph_features=whole[["b", "a"]]), expected, atol=1e-6)
+    with pytest.raises(DataError, match="graph 1 lacks mass"):
+        model.predict([graphs[0], (NODES.rename(columns={"mass": "m"}), EDGES)], graph_features=whole[:2])
+    with pytest.raises(DataError, match="graph_features lacks b"):
+        model.predict(graphs, graph_features=whole.rename(columns={"b": "c"}))
+    explained = model.explain(graphs[2], graph_features={"b": 5.0, "a": 2.0}, methods=["attention"])
+    assert explained.predictions[0].value == pytest.approx(expected[2], abs=1e-5)
+
+
+def test_one_row_is_explained_by_its_names():
+    texts, molecules = classifier(), regressor()
+    for model, data in ((texts, TEXTS), (molecules, MOLECULES)):
+        expected = model.explain(data.iloc[[3]], methods=["attention"])
+        turned = data.iloc[3][data.columns[::-1]]
+        for item in (turned, turned.to_dict(), data.iloc[[3]][data.columns[::-1]], data.iloc[3].tolist()):
+            if model is molecules and isinstance(item, list):
+                continue  # the numbers are an argument there
+            found = model.explain(item, methods=["attention"])
+            assert found.sources == expected.sources
+            assert str(found.predictions) == str(expected.predictions)  # nothing equals NaN
+        with pytest.raises(DataError, match=f"item lacks {data.columns[-1]}"):
+            model.explain({name: data[name][3] for name in data.columns[:-1]})
+        with pytest.raises(DataError, match="item has 2 rows; an explanation is of one"):
+            model.explain(data.iloc[:2])
+
+
+def test_a_list_of_dicts_is_a_table_and_one_dict_is_refused():
+    fitted = classifier()
+    rows = [dict(reversed(row.items())) for row in TEXTS.to_dict("records")]
+    np.testing.assert_array_equal(fitted.predict_proba(rows), fitted.predict_proba(TEXTS))
+    with pytest.raises(DataError, match="X is a dict, where rows are expected; give a list of dicts"):
+        fitted.predict({"title": "good", "body": "it is bad"})
 
 
 def test_arrays_have_no_names():

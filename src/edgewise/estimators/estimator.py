@@ -10,6 +10,7 @@ import numpy as np
 import tomli_w
 
 from edgewise.errors import SettingError, UnsupportedError
+from edgewise.estimators.names import column_names, in_order, one_row
 from edgewise.estimators.params import (
     Parameter,
     constructor,
@@ -26,6 +27,7 @@ from edgewise.tasks.registry import explainable_of
 from edgewise.tasks.run import fit
 from edgewise.tasks.task import Prepared, Task
 from edgewise.train.device import pick_device
+from edgewise.train.document import read_part
 from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 try:
@@ -38,8 +40,8 @@ except ModuleNotFoundError:
 
 KEY = "estimator"
 """Where model.json holds the parameters of an estimator, as TOML, which has infinity."""
-NAMES = "feature_names"
-"""Where it holds the names of the columns that an estimator was trained on."""
+NAMES = "column_names"
+"""Where it holds the names of the columns that an estimator was trained on, by the argument that has them."""
 
 
 class NotFittedError(_NotFittedError, SettingError):
@@ -66,8 +68,12 @@ class Estimator(BaseEstimator):
     fit_options: ClassVar[tuple[str, ...]] = ()
     trained_: Any
     """What has been trained; there after `fit` or `load`."""
+    named: ClassVar[tuple[str, ...]] = ()
+    """Arguments beside the data whose columns may have names."""
     feature_names_in_: np.ndarray
     """(column): the names of the columns, where `fit` got a DataFrame whose columns have names."""
+    column_names_: dict[str, tuple[str, ...]]
+    """The same by argument, `X`, `y` and those in `named`."""
     metrics_: dict[str, Any]
     """Its scores on the validation rows, and where the model was trained on files on all splits; there after `fit` or
     `load`, empty where the folder has none."""
@@ -147,7 +153,8 @@ class Estimator(BaseEstimator):
         """One item, explained: where the model attends, and what changes its prediction.
 
         Args:
-            item: One of what `predict` takes: a text, or one for each column; the words of a sentence; a prompt.
+            item: One of what `predict` takes: a text, or one for each column, which a dict, a Series or a DataFrame of
+                one row may name; the words of a sentence; a prompt.
             target: What is explained: a target by its name; of tags and translations a word, by its place or itself.
             label: The class, the tag or the token whose probability is explained; the predicted one by default.
             options: `top`, how many of the strongest weights of each token are shown; and `methods`, names of methods:
@@ -161,6 +168,9 @@ class Estimator(BaseEstimator):
         if kind is None:
             raise UnsupportedError(f"{type(self).__name__} has no explanations.")
         options = {"target": target, "label": label, "top": None, **options}
+        columns = getattr(getattr(self.trained, "columns", None), "inputs", ())
+        item = one_row("item", item, self._known_names("X"), columns)
+        item = item.to_numpy(dtype=object)[0].tolist() if hasattr(item, "columns") else item
         return kind(self.trained).explain(kind.row(item), **options)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -174,8 +184,8 @@ class Estimator(BaseEstimator):
         with RunFolder(Path(folder)).claimed(overwrite=overwrite) as claimed:
             claimed.begin()
             trained.save(claimed)
-            names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-            added = {KEY: text} | ({NAMES: names} if names else {})
+            names = getattr(self, "column_names_", {})
+            added = {KEY: text, **({NAMES: names} if names else {})}
             claimed.write_model({**claimed.read_json("model.json"), **added})
 
     @classmethod
@@ -193,9 +203,11 @@ class Estimator(BaseEstimator):
         loaded.trained_ = trained
         loaded.metrics_ = found.read_json("metrics.json") if found.is_finished else {}
         loaded._restore()
-        names = found.read_json("model.json").get(NAMES)
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            loaded.feature_names_in_ = np.array(names, dtype=object)
+        content = found.read_json("model.json")
+        names = read_part(dict[str, list[str]], content.get(NAMES, {}), NAMES, found.path / "model.json")
+        loaded._set_names({argument: tuple(each) for argument, each in names.items()})
+        if KEY not in content:
+            loaded._set_names(loaded._names_of_run())
         return loaded
 
     @classmethod
@@ -217,6 +229,33 @@ class Estimator(BaseEstimator):
 
     def _restore(self) -> None:
         """Sets the attributes that follow from the trained model."""
+
+    def _learn_names(self, data: Any, y: Any, options: Mapping[str, Any]) -> None:
+        """Remembers what a training calls its columns; those of a training before are forgotten."""
+        held = {"X": data, "y": y, **{name: options[name] for name in self.named if name in options}}
+        found = {argument: column_names(argument, values) for argument, values in held.items()}
+        found |= {argument: names for argument, names in getattr(data, "column_names", {}).items() if names}
+        if len(found["y"]) < 2:
+            del found["y"]  # one column needs no name to be found
+        self._set_names({argument: names for argument, names in found.items() if names})
+
+    def _set_names(self, names: dict[str, tuple[str, ...]]) -> None:
+        self.column_names_ = names
+        self.__dict__.pop("feature_names_in_", None)
+        if "X" in names:
+            self.feature_names_in_ = np.array(names["X"], dtype=object)
+
+    def _names_of_run(self) -> dict[str, tuple[str, ...]]:
+        """The names of columns in the files that a run of the command line was trained on, by argument."""
+        return {}
+
+    def _known_names(self, argument: str) -> tuple[str, ...]:
+        """The names of the columns of an argument in the order of the training; none where they had no names."""
+        return getattr(self, "column_names_", {}).get(argument, ())
+
+    def _ordered(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments with the columns of DataFrames in the order of the training; see `in_order`."""
+        return {name: in_order(name, value, self._known_names(name)) for name, value in options.items()}
 
     def _named(self, method: str, old: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
         """The further arguments of a method by their names; those that are None are left out.

@@ -2,8 +2,8 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures, without_blanks
 from edgewise.data.magnitude import require_scalable
 from edgewise.errors import DataError
+from edgewise.estimators.names import column_names, places_of
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
@@ -52,6 +53,8 @@ class GraphNodes:
     """The features of nodes, where a sparse matrix holds them; `graph` has none then."""
     rows: np.ndarray | None = None
     """The nodes or edges that are rows, by number; None where all are."""
+    column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of features, where DataFrames hold those of nodes (`X`) or of edges (`edge_features`)."""
     unit: ClassVar[Literal["nodes", "edges"]] = "nodes"
     """What rows are."""
 
@@ -73,12 +76,37 @@ class GraphNodes:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, graph: Graph, sparse_features: NodeFeatures | None = None, rows: np.ndarray | None = None) -> Self:
+    def of(
+        cls,
+        graph: Graph,
+        sparse_features: NodeFeatures | None = None,
+        rows: np.ndarray | None = None,
+        column_names: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Self:
         """Some rows of a graph."""
-        found = object.__new__(cls)
-        for name, value in (("graph", graph), ("sparse_features", sparse_features), ("rows", rows)):
+        found, names = object.__new__(cls), column_names or {}
+        parts = {"graph": graph, "sparse_features": sparse_features, "rows": rows, "column_names": names}
+        for name, value in parts.items():
             object.__setattr__(found, name, value)
         return found
+
+    def in_order(self, known: Mapping[str, Sequence[str]]) -> Self:
+        """The same with the features that a model was trained on, in the order of the training.
+
+        Args:
+            known: The names of the features of nodes (`X`) and of edges (`edge_features`); features without names stay.
+
+        Raises:
+            DataError: One is missing.
+        """
+        graph, names = self.graph, dict(self.column_names)
+        for argument, attribute in (("X", "node_features"), ("edge_features", "edge_features")):
+            own, wanted = names.get(argument, ()), tuple(known.get(argument, ()))
+            if own and wanted and own != wanted:
+                places = places_of(argument, own, wanted)
+                graph = replace(graph, **{attribute: getattr(graph, attribute)[:, places]})
+                names[argument] = wanted
+        return self if graph is self.graph else self.of(graph, self.sparse_features, self.rows, names)
 
     def __len__(self) -> int:
         return self.size if self.rows is None else len(self.rows)
@@ -102,7 +130,7 @@ class GraphNodes:
         rows = rows[0] if isinstance(rows, tuple) else rows
         numbers = np.arange(self.size) if self.rows is None else self.rows
         taken = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
-        return self.of(self.graph, self.sparse_features, np.atleast_1d(taken))
+        return self.of(self.graph, self.sparse_features, np.atleast_1d(taken), self.column_names)
 
     def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
         """Values of the rows for all nodes, or all edges; `missing` elsewhere.
@@ -343,7 +371,11 @@ def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edg
         assert ends.names is not None
         names = zip(_names_of_rows(ends), _names_of_rows(relations))
         relations = Types.of([(sender, name, receiver) for (sender, _, receiver), name in names])
-    return GraphNodes.of(Graph(features, found, of_edges, node_types=types, edge_types=relations), sparse)
+    graph = Graph(features, found, of_edges, node_types=types, edge_types=relations)
+    tables = {"X": held, "edge_features": edge_features}
+    return GraphNodes.of(
+        graph, sparse, column_names={name: column_names(name, table) for name, table in tables.items()}
+    )
 
 
 def _types(name: str, held: Any, size: int, rows: str) -> Types | None:

@@ -1,5 +1,6 @@
 """GraphClassifier and GraphRegressor: many graphs, each a row."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.errors import DataError
 from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes, warn_of_ignored_edges
+from edgewise.estimators.names import column_names, in_order, one_row
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.explain.methods import Choice
@@ -25,6 +27,7 @@ class GraphEstimator(
     fitted_type=FittedGraphs,
     required={"data": ("the graphs",)},
     options=("graph_features",),
+    named=("graph_features",),
     positional={
         "predict": ("graph_features",),
         "predict_interval": ("graph_features",),
@@ -45,7 +48,17 @@ class GraphEstimator(
         whole = self.trained.whole if job is None else job.whole
         if job is not None:
             options["task_type"] = job.columns.task_type
-        return graphs_from_arrays(graphs_of(data), conditions=known, need_roots=whole.needs_roots, **options)
+        rows = graphs_of(data, self._known_names("features"))
+        return graphs_from_arrays(rows, conditions=known, need_roots=whole.needs_roots, **options)
+
+    def _learn_names(self, data: Any, y: Any, options: Mapping[str, Any]) -> None:
+        super()._learn_names(data, y, options)
+        if names := _feature_names(one_by_one(data)):
+            self._set_names({**self.column_names_, "features": names})
+
+    def _names_of_run(self) -> dict[str, tuple[str, ...]]:
+        names = self.trained.columns.graph_feature_columns
+        return {"graph_features": names} if names else {}
 
     def _check_job(self, job: Any, table: Any) -> None:
         warn_of_ignored_edges(job.model, table.edges.features.shape[1])
@@ -81,7 +94,11 @@ class GraphEstimator(
             graph_features: (feature) its numbers as a whole.
             methods: Names of methods; see `edgewise.explain.methods`.
         """
-        table = self.table_of([item], graph_features=None if graph_features is None else [graph_features])
+        names = self.trained.columns.graph_feature_columns
+        row = one_row("graph_features", graph_features, self._known_names("graph_features"), names)
+        if not hasattr(row, "columns"):
+            row = None if row is None else [row]
+        table = self.table_of([item], graph_features=row)
         return explain_graph(self.trained, table, 0, target=target, label=label, methods=methods)
 
 
@@ -98,8 +115,13 @@ class GraphRegressor(TableRegressor, GraphEstimator, models=layers_for("graphs")
     """Predicts numbers of graphs, and intervals around them; y is by default the `y` of each graph."""
 
 
-def graphs_of(held: Any) -> list[GraphRow]:
+def graphs_of(held: Any, names: Sequence[str] = ()) -> list[GraphRow]:
     """Graphs, whatever holds them.
+
+    Args:
+        held: The graphs.
+        names: Of the features of nodes in the order of the training, where DataFrames hold them; by default those of
+            the first graph.
 
     Raises:
         DataError: There is none, or one is held in no known way; the message counts it from 0.
@@ -107,7 +129,21 @@ def graphs_of(held: Any) -> list[GraphRow]:
     held = one_by_one(held)
     if not len(held):
         raise DataError("there is no graph; expected at least one.")
-    return [_graph_of(number, each) for number, each in enumerate(held)]
+    names = names or _feature_names(held)
+    return [_graph_of(number, _with_features(number, each, names)) for number, each in enumerate(held)]
+
+
+def _feature_names(graphs: Any) -> tuple[str, ...]:
+    """The names of the features of nodes, where the first graph is a tuple with a DataFrame of them."""
+    first = next(iter(graphs), None)
+    return column_names("graph 0", first[0]) if isinstance(first, tuple) and first else ()
+
+
+def _with_features(number: int, held: Any, names: Sequence[str]) -> Any:
+    """A graph with its features in the order of the training, where a DataFrame names them."""
+    if not names or not isinstance(held, tuple) or not held:
+        return held
+    return (in_order(f"graph {number}", held[0], names), *held[1:])
 
 
 def _graph_of(number: int, held: Any) -> GraphRow:

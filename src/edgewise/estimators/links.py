@@ -1,5 +1,6 @@
 """LinkPredictor: the links of one graph."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ class LinkPredictor(
     required={"data": ("the nodes",)},
     keep=("split_sizes", "data_seed", "directed", "baselines"),
     options=("edges", "edge_features"),
+    named=("edge_features",),
     fit_options=("splits",),
     positional={"predict": GRAPH, "score": ("sample_weight",), "explain": GRAPH},
 ):
@@ -72,7 +74,10 @@ class LinkPredictor(
         if validation is not None:
             splits = np.where(np.asarray(validation, dtype=bool), "val", "train")
         job = self.settings()
-        graph = graph_of(data, options.get("edges"), options.get("edge_features"), job.graph.directed)
+        self._learn_names(data, None, options)
+        graph = graph_of(
+            data, options.get("edges"), options.get("edge_features"), job.graph.directed, self.column_names_
+        )
         warn_of_ignored_edges(job.model, graph.edges.features.shape[1])
         links = Links.of(graph.edges, len(graph), job.graph.directed)
         if splits is None:
@@ -197,7 +202,8 @@ class LinkPredictor(
         X = options.pop("X", None)
         given = {"X": X, **self._named(method, old, options)}
         if given.get("edges") is not None or is_graph(given["X"]):
-            return graph_of(given["X"], given.get("edges"), given.get("edge_features"), self.trained.place.directed)
+            names, directed = self.column_names_, self.trained.place.directed
+            return graph_of(given["X"], given.get("edges"), given.get("edge_features"), directed, names)
         if given["X"] is not None or given.get("edge_features") is not None:
             raise DataError(f"{method}: there are nodes or features of edges, but no edges; give them too.")
         return None
@@ -208,13 +214,20 @@ def names_of(graph: LinkGraph) -> tuple[str, ...] | None:
     return None if graph.names == graph.counted_names else graph.names
 
 
-def graph_of(held: Any, edges: Any, edge_features: Any, is_directed: bool) -> LinkGraph:
+def graph_of(
+    held: Any, edges: Any, edge_features: Any, is_directed: bool, known: Mapping[str, Sequence[str]] = {}
+) -> LinkGraph:
     """A graph from arrays; as many nodes as there are features, else as the edges know or name.
 
+    Args:
+        held, edges, edge_features: As `GraphNodes` takes them.
+        is_directed: Whether edges are one way.
+        known: The names of features in the order of the training, as `GraphNodes.in_order` takes them.
+
     Raises:
-        DataError: Shapes do not fit, or an edge names no node.
+        DataError: Shapes do not fit, an edge names no node, or a feature of the training is missing.
     """
-    nodes = plain_nodes("LinkPredictor", held, edges, edge_features)
+    nodes = plain_nodes("LinkPredictor", held, edges, edge_features).in_order(known)
     count, listed = nodes.graph.num_nodes, nodes.edges
     features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays()["features"]
     names = nodes.names or tuple(map(str, range(count)))

@@ -7,6 +7,7 @@ import numpy as np
 from edgewise.data.molecules.table import table_from_arrays
 from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError
+from edgewise.estimators.names import one_row
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.explain.methods import Choice
@@ -26,6 +27,7 @@ class MoleculeEstimator(
     fitted_type=FittedProperty,
     required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
     options=("conditions",),
+    named=("conditions",),
     positional={"predict": ("conditions",), "predict_interval": ("conditions",), "score": ("sample_weight",)},
 ):
     """An ensemble over molecules: SMILES (row) or (row, component); or a DataFrame.
@@ -79,7 +81,7 @@ class MoleculeEstimator(
         """One row, explained: which atoms the model attends to, and what changes its prediction.
 
         Args:
-            item: One row as `predict` takes it, or one SMILES.
+            item: One row as `predict` takes it, or one SMILES; a dict or a Series names the values of a row.
             old: The target and the label.
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
@@ -91,8 +93,10 @@ class MoleculeEstimator(
         elif old:
             (conditions,) = old
         trained = self.trained
-        if hasattr(item, "columns") and hasattr(self, "feature_names_in_"):
-            item = self._in_order(item)
+        item = one_row("item", item, self._known_names("X"), trained.columns.inputs)
+        conditions = one_row(
+            "conditions", conditions, self._known_names("conditions"), trained.columns.descriptors_columns
+        )
         smiles, conditions = columns_of([item] if isinstance(item, str) else item, conditions)
         if len(smiles) != 1:
             raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")

@@ -21,6 +21,7 @@ BESIDE = ("edges", "edge_features")
 class OneGraph(
     TableEstimator,
     options=GRAPH_OPTIONS,
+    named=("edge_features",),
     fit_options=(),
     positional={"fit": BESIDE[:1], "predict": BESIDE, "predict_interval": BESIDE, "score": BESIDE},
 ):
@@ -31,7 +32,7 @@ class OneGraph(
 
     def rows_of(self, data: Any, options: Mapping[str, Any]) -> GraphNodes:
         """The rows of a graph, or of its parts in `options`."""
-        return self.rows_type(data, **options)
+        return self.rows_type(data, **options).in_order(getattr(self, "column_names_", {}))
 
     def predictions(self, data: Any, coverage: float | None = None, **options: Any) -> list[Prediction]:
         """The prediction of each target for the rows."""
@@ -45,6 +46,10 @@ class OneGraph(
         """Of each row, `ok` or why it cannot be predicted."""
         rows = self.rows_of(data, options)
         return list(rows.taken(np.asarray(super().status_of(rows), dtype=object)))
+
+    def _names_of_run(self) -> dict[str, tuple[str, ...]]:
+        names = self.trained.columns.descriptors_columns
+        return {"X": names} if len(names) == self.trained.num_columns else {}
 
     def row_of(self, item: Any, row: Any, name: str, options: Mapping[str, Any]) -> tuple[GraphNodes, int]:
         """The graph of an item, and the number of the row that is explained.

@@ -13,6 +13,7 @@ from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.labels import accuracy, class_numbers, r2
+from edgewise.estimators.names import as_rows, below, in_order
 from edgewise.estimators.params import old_names
 from edgewise.plural import plural
 from edgewise.records import Prediction
@@ -47,29 +48,9 @@ class TableEstimator(Estimator):
         raise NotImplementedError
 
     def _table(self, data: Any, job: Any = None, **options: Any) -> Any:
-        """`table_of` with the columns of a DataFrame taken by their names, as scikit-learn does."""
-        names = getattr(data, "columns", None)
-        if job is not None:
-            self.__dict__.pop("feature_names_in_", None)
-            if names is not None and len(names) and all(isinstance(name, str) for name in names):
-                self.feature_names_in_ = np.array(names, dtype=object)
-        elif names is not None and hasattr(self, "feature_names_in_"):
-            data = self._in_order(data)
-        return self.table_of(data, job, **options)
-
-    def _in_order(self, data: Any) -> Any:
-        """The columns that the model was trained on, in the order of the training; others are not read.
-
-        Raises:
-            DataError: One is missing.
-        """
-        known, names = self.feature_names_in_.tolist(), list(data.columns)
-        if missing := [name for name in known if name not in names]:
-            raise DataError(
-                f"X lacks {', '.join(missing)}, which the model was trained on; its columns are "
-                f"{', '.join(map(str, names))}. The feature names should match those that were passed during fit."
-            )
-        return data[known]
+        """`table_of` with the columns of DataFrames taken by their names, as scikit-learn does."""
+        data = in_order("X", as_rows("X", data), self._known_names("X"))
+        return self.table_of(data, job, **self._ordered(options))
 
     def predictions(self, data: Any, coverage: float | None = None, **options: Any) -> list[Prediction]:
         """The prediction of each target."""
@@ -118,6 +99,8 @@ class TableEstimator(Estimator):
             SettingError: A parameter has a value that it cannot have.
         """
         options = self._named("fit", old, {**options, "sample_weight": sample_weight, "validation": validation})
+        data = as_rows("X", data)
+        self._learn_names(data, y, options)
         if isinstance(validation := options.get("validation"), tuple):
             data, y, options = self._with_rows(data, y, validation, options)
         y = self._targets(data, y)
@@ -132,29 +115,38 @@ class TableEstimator(Estimator):
         """The targets as they are given."""
         return y
 
+    def _truth(self, data: Any, y: Any) -> Any:
+        """The targets that predictions are compared with, columns taken by their names."""
+        return self._targets(data, in_order("y", y, self._known_names("y")))
+
     def _cells(self, y: Any) -> tuple[Any, str]:
         """The targets as the cells of a table, and the type of the task."""
         raise NotImplementedError
 
     def _with_rows(self, data: Any, y: Any, more: tuple[Any, Any], options: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """Rows and targets with those of the validation behind them."""
+        """Rows and targets with those of the validation behind them, whose columns are taken by their names."""
         if others := options.keys() - {"validation", "sample_weight"}:
             raise DataError(f"fit: validation is (data, y), which has no {min(others)}; give a mask (row) instead.")
-        y, rows = np.concatenate([np.asarray(y), np.asarray(more[1])]), self._rows(data)
-        added = self._rows(more[0])
-        if len(y) != len(rows) + len(added):
-            raise DataError(f"fit: {plural(len(rows) + len(added), 'row')} with validation, but y has {len(y)}.")
-        mask = np.arange(len(y)) >= len(rows)
-        options = {**options, "validation": mask}
+        if len(more) != 2:
+            raise DataError(f"fit: validation holds {plural(len(more), 'part')}; expected (data, y), or a mask (row).")
+        added = in_order("validation", as_rows("validation", more[0]), self._known_names("X"))
+        targets = in_order("y of validation", more[1], self._known_names("y"))
+        y = np.concatenate([np.asarray(y), np.asarray(targets)])
+        size, num_added = len(self._rows(data)), len(self._rows(added))
+        if len(y) != size + num_added:
+            raise DataError(f"fit: {plural(size + num_added, 'row')} with validation, but y has {len(y)}.")
+        options = {**options, "validation": np.arange(len(y)) >= size}
         if "sample_weight" in options:
             given = np.asarray(options["sample_weight"], dtype=np.float64)
             usual = given.mean() if len(given) else 1.0  # a model may learn from them, too, when they have judged
-            options["sample_weight"] = np.concatenate([given, np.full(len(added), usual)])
-        if hasattr(data, "iloc") and hasattr(more[0], "iloc"):
-            import pandas
+            options["sample_weight"] = np.concatenate([given, np.full(num_added, usual)])
+        if hasattr(data, "columns"):
+            return below("validation", data, added), y, options
+        return [*self._rows(data), *self._rows(added)], y, options
 
-            return pandas.concat([data, more[0]], ignore_index=True), y, options
-        return [*rows, *added], y, options
+    def _names_of_run(self) -> dict[str, tuple[str, ...]]:
+        names = self.trained.columns.inputs
+        return {"X": names} if names else {}
 
     def _rows(self, data: Any) -> list[Any]:
         refuse_single_text("X", data)
@@ -255,7 +247,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):
         """The share of the rows whose class is predicted right, each counted by its weight."""
         options = self._named("score", old, {**options, "sample_weight": sample_weight})
         weight = options.pop("sample_weight", None)
-        return accuracy(self._targets(data, y), self.predict(data, **options), weight)
+        return accuracy(self._truth(data, y), self.predict(data, **options), weight)
 
 
 class TableRegressor(RegressorMixin, TableEstimator):
@@ -308,7 +300,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
         """R² over the targets that are known, of several the mean."""
         options = self._named("score", old, {**options, "sample_weight": sample_weight})
         weight = options.pop("sample_weight", None)
-        return r2(self._targets(data, y), self.predict(data, **options), self.status_of(data, **options), weight)
+        return r2(self._truth(data, y), self.predict(data, **options), self.status_of(data, **options), weight)
 
 
 def warn_of(method: str, notes: Sequence[str]) -> None:
