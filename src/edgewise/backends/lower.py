@@ -151,7 +151,7 @@ def _linked(call: Call) -> tuple[Tensor, Tensor]:
         return has_key, has_query
     assert isinstance(neighborhood, Ranges)
     positions = torch.arange(call.num_queries, device=device)
-    starts, stops = torch.broadcast_tensors(*neighborhood.runs(positions, call.num_queries, call.num_keys))
+    starts, stops = torch.broadcast_tensors(*neighborhood.kernel_runs(positions, call.num_queries, call.num_keys))
     open_runs = torch.zeros(*starts.shape[:-1], call.num_keys + 1, dtype=torch.int64, device=device)
     one = torch.ones_like(starts)
     open_runs = open_runs.scatter_add(-1, starts, one).scatter_add(-1, stops, -one).cumsum(-1)

@@ -46,7 +46,9 @@ def run(call: Call) -> Tensor:
     else:
         assert isinstance(call.neighborhood, Ranges)
         positions = torch.arange(call.num_queries, device=value.device)
-        starts, stops = torch.broadcast_tensors(*call.neighborhood.runs(positions, call.num_queries, call.num_keys))
+        starts, stops = torch.broadcast_tensors(
+            *call.neighborhood.kernel_runs(positions, call.num_queries, call.num_keys)
+        )
         total = _between(value, starts, stops)
         count = (stops - starts).clamp(min=1).unsqueeze(-1)
         out = (total.div_(count) if weight == MEAN else total.mul_(weight)).to(dtype)  # nobody else holds the total

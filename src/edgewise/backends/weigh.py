@@ -103,7 +103,7 @@ def _weigh_ranges(call: Call, ranges: Ranges, top: int, chosen: Tensor | None) -
     values, keys = triton.strongest(call, min(top, call.num_keys), None if chosen is None else positions)
     if values.numel() == 0:
         return _nothing(values.shape[:-2], call.query)
-    starts, stops = torch.broadcast_tensors(*ranges.runs(positions, call.num_queries, call.num_keys))
+    starts, stops = torch.broadcast_tensors(*ranges.kernel_runs(positions, call.num_queries, call.num_keys))
     counts = stops - starts
     first = torch.where(counts > 0, starts, call.num_keys)
     return _in_slots(values, keys, counts, first.flatten(0, -2).amin(0) if first.dim() > 1 else first, positions)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.backends import numba
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import features_of_edges
@@ -83,7 +83,16 @@ class DirectedMessages(nn.Module):
 def onward(
     start: Float[Tensor, " *batch edge feature"], sent: Float[Tensor, " *batch edge feature"], edges: Edges
 ) -> Float[Tensor, " *batch edge feature"]:
-    """ReLU(start_e + Σ sent_e' over the edges e' that arrive where e leaves, but for the reverse of e)."""
+    """ReLU(start_e + Σ sent_e' over the edges e' that arrive where e leaves, but for the reverse of e).
+
+    Raises:
+        ShapeError: one is not a row for each edge, as wide as the other.
+    """
+    if start.shape[-2:] != sent.shape[-2:] or start.shape[-2] != edges.num_edges:
+        raise ShapeError(
+            f"onward: start and sent must be (*batch, {edges.num_edges}, feature), a row for each edge, not "
+            f"{tuple(start.shape)} and {tuple(sent.shape)}."
+        )
     is_plain = start.dim() == 2 and start.dtype == sent.dtype and start.dtype in (torch.float32, torch.float64)
     if is_plain and start.device.type == "cpu" and not numba.import_error():
         from edgewise.backends.numba.onward import onward as fused

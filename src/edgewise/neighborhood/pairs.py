@@ -164,6 +164,26 @@ class Ranges(Neighborhood):
         start = torch.maximum(start, frame.key_start).clamp(0, num_keys)
         return start, torch.maximum(start, stop)
 
+    def kernel_runs(self, query: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
+        """`runs` as kernels read them, which look at no number: also those of a class of the caller's own name one run
+        for each query, and no key that is not there.
+
+        Raises:
+            ShapeError: they are not one for each query.
+        """
+        start, stop = self.runs(query, num_queries, num_keys)
+        if torch.compiler.is_compiling():
+            return start, stop
+        if start.shape[-1:] != query.shape or stop.shape[-1:] != query.shape or start.is_floating_point():
+            raise ShapeError(
+                f"{type(self).__name__}: runs must be whole numbers (*batch, {len(query)}), one for each query, not "
+                f"{tuple(start.shape)} and {tuple(stop.shape)} of {start.dtype}."
+            )
+        if type(self).runs is Ranges.runs:  # which has cut them
+            return start, stop
+        start = start.clamp(0, num_keys)
+        return start, torch.maximum(start, stop.clamp(0, num_keys))
+
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
         start, stop = self.runs(query, num_queries, num_keys)
         return (key >= start[..., None]) & (key < stop[..., None])

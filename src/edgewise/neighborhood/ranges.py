@@ -14,6 +14,8 @@ from edgewise.neighborhood.index import copied, unchecked
 from edgewise.neighborhood.pairs import Frame, Ranges
 
 Align = Literal["end", "start"]
+FAR = 2**62
+"""More keys than there are on a side of a window; a sum with more would be negative."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ class Window(Ranges):
 
     def run(self, query: Tensor, frame: Frame) -> tuple[Tensor, Tensor]:
         position = _position(query, frame, self.align)
-        return position - self.before, position + self.after + 1
+        return position - min(self.before, FAR), position + min(self.after, FAR) + 1
 
     def key_span(self, query_start: int, query_stop: int, num_queries: int, num_keys: int) -> tuple[int, int]:
         shift = num_keys - num_queries if self.align == "end" else 0

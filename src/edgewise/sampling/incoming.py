@@ -32,6 +32,9 @@ class Incoming:
     """(edge), int64: the time of each as `ordered` writes it; empty where there are none."""
     cumulative: np.ndarray
     """(edge), float64: sums of the weights from the first edge of its receiver and type on; empty without weights."""
+    is_trusted: bool = False
+    """Whether the numbers are known to be right, as those of a file that is compared with its checksum; then nobody
+    reads all of them once more."""
     _tables: list[np.ndarray] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
@@ -78,6 +81,7 @@ class Incoming:
             np.empty(0, np.int32) if types is None else types[placed],
             np.empty(0, np.int64) if times is None else times[placed],
             np.empty(0) if weight is None else weight[placed],
+            is_trusted=True,
         )
         if weight is not None:
             from edgewise.sampling.kernels import accumulate
@@ -86,6 +90,35 @@ class Incoming:
             if not np.isfinite(found.cumulative).all():
                 raise DataError("NeighborSampler: the weights of a node add up to infinity; divide all by the largest.")
         return found
+
+    def check(self, num_nodes: int, num_types: int) -> None:
+        """Raise a ShapeError unless kernels, which look at no number, can read these arrays.
+
+        Cost: O(1) where the numbers are trusted, else O(edge + node).
+        """
+        count = len(self.links)
+        columns = self.types, self.times, self.cumulative
+        kinds = [each.dtype.kind for each in (self.offsets, self.links, *columns)]
+        fits = self.offsets.shape == (num_nodes + 1,) and self.links.shape == (count, 2) and kinds == [*"iiiif"]
+        if not fits or any(each.shape not in ((0,), (count,)) for each in columns):
+            arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
+            came = ", ".join(f"{name} {each.dtype} {each.shape}" for name, each in arrays.items())
+            raise ShapeError(
+                f"NeighborSampler: incoming must have offsets ({num_nodes + 1},) of whole numbers, one more than there "
+                f"are nodes, links (edge, 2), and types, times and cumulative (edge,) or empty, not {came}."
+            )
+        if self.is_trusted:
+            return
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        if first != 0 or last != count or (self.offsets[1:] < self.offsets[:-1]).any():
+            raise ShapeError(
+                f"NeighborSampler: offsets of incoming must begin at 0, not fall, and end at {count}, the number of its "
+                f"edges; they go from {first} to {last}."
+            )
+        for name, numbers, size in (("links", self.links[:, 0], num_nodes), ("types", self.types, num_types)):
+            if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < size:
+                wrong = int(numbers.min()) if numbers.min() < 0 else int(numbers.max())
+                raise ShapeError(f"NeighborSampler: {name} of incoming must lie in 0 … {size - 1}; found {wrong}.")
 
     @contextmanager
     def place_table(self, is_needed: bool = True) -> Iterator[np.ndarray]:

@@ -17,6 +17,8 @@ STRATEGIES = ("uniform", "last")
 """Which edges before the seed's time are sampled: any, or the latest."""
 FORMS = ("directional", "induced")
 """Which edges a sample holds: those that were sampled, or all between its nodes."""
+MAX_FANOUT = 2**31
+"""A kernel has room for so many draws of a node."""
 Fanouts = Sequence[int] | Mapping[Hashable, Sequence[int]]
 """How many edges a hop samples of each node, hop after hop; or these by the type of the edges."""
 
@@ -42,11 +44,12 @@ class NeighborSampler:
         form: "directional", the sampled edges; or "induced", all edges between the nodes that were found.
         seed: of the random numbers.
         incoming: the incoming edges of each node, where they are known; the edges of the graph are not read then, and
-            weights and times are those that stand there.
+            weights and times are those that stand there: give both as `Incoming.of` got them.
 
     Raises:
         SettingError: fanouts or another option cannot be.
-        ShapeError: weights or times are not one for each edge, or senders and receivers are two sets of nodes.
+        ShapeError: weights or times are not one for each edge, senders and receivers are two sets of nodes, or a number
+            of `incoming` names nothing that there is.
         DataError: a weight is negative, NaN or infinite, or a time is NaN.
 
     Cost: O(edge + node) once; a sample costs as much as it holds, whatever the size of the graph.
@@ -91,6 +94,22 @@ class NeighborSampler:
             raise SettingError("NeighborSampler: form 'induced' needs seeds that share nodes; leave disjoint out.")
         self.times_are_whole = self.is_timed and not torch.as_tensor(edge_times).is_floating_point()
         self.incoming = Incoming.of(self.graph, weights, edge_times) if incoming is None else incoming
+        if incoming is not None:
+            self._check_incoming(incoming, has_weights=weights is not None)
+        if not self.replace:  # a kernel has room for as many edges as a fanout
+            self.fanouts = np.minimum(self.fanouts, max(len(self.incoming.links), 1))
+
+    def _check_incoming(self, incoming: Incoming, has_weights: bool) -> None:
+        """Raise unless what is known of incoming edges fits the graph and the other arguments."""
+        incoming.check(self.graph.num_nodes, self.fanouts.shape[1])
+        columns = ("edge_times", self.is_timed, incoming.times), ("weights", has_weights, incoming.cumulative)
+        for name, is_given, column in columns:
+            if len(incoming.links) and is_given != (len(column) > 0):
+                raise SettingError(
+                    f"NeighborSampler: incoming {'has no' if is_given else 'has'} {name}, which are "
+                    f"{'given' if is_given else 'not given'}; make it by Incoming.of(graph, weights, edge_times) and "
+                    "give the same here."
+                )
 
     def sample(
         self,
@@ -172,10 +191,10 @@ def fanout_table(fanouts: Fanouts, graph: Graph) -> np.ndarray:
     if not rows or not rows[0]:
         raise SettingError("NeighborSampler: fanouts are empty; give a number for each hop, such as [15, 10].")
     for value in (value for row in rows for value in row):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < -1:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not -1 <= value < MAX_FANOUT:
             raise SettingError(
                 f"NeighborSampler: a fanout is {value!r}; expected a whole number of edges a node, 0 for none, or -1 "
-                "for all."
+                f"for all, below {MAX_FANOUT:,}."
             )
     return np.ascontiguousarray(np.array(rows, dtype=np.int64).T)
 

@@ -166,7 +166,7 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
     (query, key), value = replace(lowered, call=call).nodes, _padded(call.value)
     key_dim = query.shape[-1]
     query, key = _padded(query), _padded(key)
-    starts, stops = ranges.runs(torch.arange(call.num_queries), call.num_queries, call.num_keys)
+    starts, stops = ranges.kernel_runs(torch.arange(call.num_queries), call.num_queries, call.num_keys)
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     bias_batch = () if call.bias is None else call.bias.shape[:-2]
     shapes = [x.shape[:-2] for x in (query, key, value)]

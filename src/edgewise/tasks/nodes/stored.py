@@ -243,7 +243,9 @@ class StoreSampler:
         nothing = torch.zeros(0, dtype=torch.int64)
         graph = Graph(None, Edges(nothing, nothing, nodes.num_nodes, nodes.num_nodes))
         empty = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
-        self.sampler = NeighborSampler(graph, fanouts, seed=seed, incoming=Incoming(nodes.offsets, nodes.links, *empty))
+        # The files of a store are compared with their checksums where they may have changed.
+        incoming = Incoming(nodes.offsets, nodes.links, *empty, is_trusted=True)
+        self.sampler = NeighborSampler(graph, fanouts, seed=seed, incoming=incoming)
 
     def sample(self, rows: np.ndarray, epoch: int, batch: int) -> NodeBatch:
         """Rows and the sampled graph around them."""

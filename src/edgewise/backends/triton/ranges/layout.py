@@ -67,7 +67,7 @@ def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> 
     runs = None if queries is not None else kept_runs(call.neighborhood, query, call.num_queries, call.num_keys)
     if runs is None:
         places = torch.arange(call.num_queries, device=query.device) if queries is None else queries
-        own = torch.broadcast_tensors(*call.neighborhood.runs(places, call.num_queries, call.num_keys))
+        own = torch.broadcast_tensors(*call.neighborhood.kernel_runs(places, call.num_queries, call.num_keys))
         shapes.append(own[0].shape[:-1])
     if queries is not None:
         query = query.index_select(-2, queries)
