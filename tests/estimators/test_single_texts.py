@@ -1,10 +1,12 @@
 """A text where several are expected is an error: Python would take it apart into its characters."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from edgewise import DataError, Edges, ShapeError
+from edgewise.data.molecules.feature import Chem
 from edgewise.data.molecules.similarity import similarity
 from edgewise.data.molecules.table import table_from_arrays
 from edgewise.data.texts.table import texts_from_arrays
@@ -44,6 +46,27 @@ SMALL = {"epochs": 1, "model_dim": 8, "num_layers": 1}
 def test_one_text_is_not_taken_apart(make, argument):
     with pytest.raises(DataError, match=f"{argument} is one text, .* put it into a list"):
         make()
+
+
+def test_what_has_no_rows_is_not_read_as_its_keys():
+    """`predict({"text": texts})` was one prediction, of the word text."""
+    for held in ({"text": ["good", "bad"]}, {"good", "bad"}):
+        with pytest.raises(DataError, match=f"X is a {type(held).__name__}, which has no rows; give a list"):
+            TextClassifier().fit(held, np.array([1, 0]))
+        with pytest.raises(DataError, match="which has no rows"):
+            MoleculeClassifier().fit(held, np.array([1, 0]))
+
+
+def test_molecules_of_rdkit_are_molecules():
+    """They became the text `<rdkit.Chem.rdchem.Mol ...>`, which no molecule is, and NaN was predicted."""
+    mols = [Chem.MolFromSmiles(text) for text in ("CCO", "c1ccccc1")]
+    assert list(table_from_arrays(mols).store.canonical) == ["CCO", "c1ccccc1"]
+    pairs = table_from_arrays([[mols[0], "C"], ["N", mols[1]]])
+    assert [[pairs.store.canonical[place] for place in row] for row in pairs.graph_of_row] == [
+        ["CCO", "C"], ["N", "c1ccccc1"]
+    ]  # fmt: skip
+    table = table_from_arrays(pd.DataFrame({"a": mols}).to_numpy()[:, 0])
+    assert table.usable.all()
 
 
 def test_one_text_is_not_predicted_letter_by_letter():

@@ -9,10 +9,11 @@ from jaxtyping import Float64, Int64
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.distinct import DistinctMolecules
+from edgewise.data.molecules.feature import Chem
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.data.molecules.molecule import INCHI, as_smiles, is_inchi
 from edgewise.data.molecules.store import MoleculeStore
-from edgewise.data.tables.cell import Problems, distinct, pa, read_numbers
+from edgewise.data.tables.cell import Problems, distinct, pa, read_numbers, refuse_single_text
 from edgewise.data.tables.labels import Classes
 from edgewise.data.tables.mapped import growing_texts, parts, with_column
 from edgewise.data.tables.read import Cells, Values, check_columns_exist
@@ -146,7 +147,7 @@ def table_from_arrays(
     """A table from arrays, with the checks of a file.
 
     Args:
-        smiles: `(row,)` or `(row, component)` strings.
+        smiles: `(row,)` or `(row, component)` strings, or molecules of RDKit.
         targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for rows to predict.
         conditions: `(row,)` or `(row, condition)` numbers.
         weights: `(row,)` numbers, zero or more.
@@ -160,7 +161,13 @@ def table_from_arrays(
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or no row can be used.
     """
-    arrays = {"smiles": smiles, "target": targets, "condition": conditions, "weight": weights, "group": groups}
+    arrays = {
+        "smiles": _written(smiles),
+        "target": targets,
+        "condition": conditions,
+        "weight": weights,
+        "group": groups,
+    }
     cells, columns_of, others = cells_of_roles(arrays)
     columns = Columns(
         smiles_columns=columns_of["smiles"],
@@ -170,6 +177,16 @@ def table_from_arrays(
         **others,
     )
     return _interpret(cells, columns, strict, targets is not None, classes, with_descriptors, limits)
+
+
+def _written(smiles: Values) -> Values:
+    """Molecules of RDKit as SMILES, where there are any."""
+    refuse_single_text("smiles", smiles)
+    rows = smiles if isinstance(smiles, np.ndarray) else np.asarray(smiles, dtype=object)
+    if not any(isinstance(each, Chem.Mol) for each in rows.flat):
+        return smiles
+    written = [Chem.MolToSmiles(each) if isinstance(each, Chem.Mol) else each for each in rows.flat]
+    return np.array(written, dtype=object).reshape(rows.shape)
 
 
 def _interpret(

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -293,15 +293,20 @@ def is_missing(cell: str) -> bool:
 
 
 def refuse_single_text(what: str, values: Any) -> None:
-    """Raise where one text is given for several: Python would take it apart into its characters.
+    """Raise where one text, or what has no order, is given for several texts: Python would take the characters of the
+    text, the keys of a dictionary, or a set in any order.
 
     Args:
         what: The argument, for the message.
         values: What should be a sequence of texts.
 
     Raises:
-        DataError: It is a text.
+        DataError: It is something else.
     """
     if isinstance(values, str | bytes):
         shown = repr(values) if len(values) <= 40 else f"{values[:37]!r}…"
         raise DataError(f"{what} is one text, {shown}, where several are expected; put it into a list.")
+    if isinstance(values, Mapping | Set):
+        raise DataError(
+            f"{what} is a {type(values).__name__}, which has no rows; give a list, an array or a DataFrame."
+        )
