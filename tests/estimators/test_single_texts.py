@@ -51,9 +51,9 @@ def test_one_text_is_not_taken_apart(make, argument):
 def test_what_has_no_rows_is_not_read_as_its_keys():
     """`predict({"text": texts})` was one prediction, of the word text."""
     for held in ({"text": ["good", "bad"]}, {"good", "bad"}):
-        with pytest.raises(DataError, match=f"X is a {type(held).__name__}, which has no rows; give a list"):
+        with pytest.raises(DataError, match=f"X is a {type(held).__name__}, .*; give a list"):
             TextClassifier().fit(held, np.array([1, 0]))
-        with pytest.raises(DataError, match="which has no rows"):
+        with pytest.raises(DataError, match=f"X is a {type(held).__name__}, .*; give a list"):
             MoleculeClassifier().fit(held, np.array([1, 0]))
 
 
