@@ -2,12 +2,14 @@
 
 import copy
 import io
+import pickle
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch_geometric.data import HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 from edgewise import Edges, SettingError
 from edgewise.interop import pyg_edges
@@ -347,7 +349,7 @@ def test_what_cannot_be_swapped_is_listed():
         "cheb": "there is no fused ChebConv",
         "axis": "node_dim=0; fused is -2",
     }
-    assert str(report).splitlines()[:2] == ["1 fused, 6 not fused", "  gat: EdgewiseGATConv(5, 4, heads=1)"]
+    assert str(report).splitlines()[:2] == ["1 fused, 6 not fused", "  gat: GATConv(5, 4, heads=1)"]
     with pytest.warns(UserWarning, match="no layer could be fused: 0 fused, 1 not fused\n  model: not fused: there is"):
         fuse(pyg.ChebConv(5, 4, 2))
     with pytest.raises(SettingError, match=r"fuse: expected a torch\.nn\.Module, not dict"):
@@ -415,6 +417,67 @@ def test_linear_layers_that_a_user_changed_are_called(kind, change):
             handle.remove()
     assert layer.fallback is None
     torch.testing.assert_close(ours, expected)
+
+
+KINDS = {
+    "GAT": (lambda: pyg.GATConv(5, 4, heads=2)),
+    "GATv2": (lambda: pyg.GATv2Conv(5, 4, heads=2)),
+    "Transformer": (lambda: pyg.TransformerConv(5, 4, heads=2)),
+    "GCN": (lambda: pyg.GCNConv(5, 4)),
+    "SAGE": (lambda: pyg.SAGEConv(5, 4)),
+    "GIN": (lambda: pyg.GINConv(mlp())),
+    "Simple": (lambda: pyg.SimpleConv()),
+}
+
+
+def saved_and_loaded(layer):
+    file = io.BytesIO()
+    torch.save(layer, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def with_edge_mask(layer, x):
+    set_masks(layer, torch.linspace(0, 1, LOOPED.shape[1]), LOOPED, apply_sigmoid=False)
+    out = layer(x, LOOPED)
+    clear_masks(layer)
+    return out
+
+
+@pytest.mark.parametrize("restore", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer)), saved_and_loaded])
+@pytest.mark.parametrize("name", KINDS)
+def test_copies_of_a_fused_layer_keep_edge_masks(name, restore):
+    """Once a copy was made, the masks of all fused layers of that class had no effect."""
+    theirs, ours = pair_of_layers(KINDS[name], torch.float32)
+    x = torch.randn(7, 5)
+    expected = with_edge_mask(theirs, x)
+    again = restore(ours)
+    assert type(again) is type(ours)
+    for layer in (ours, again, restore(again), unfuse(restore(ours))):
+        torch.testing.assert_close(with_edge_mask(layer, x), expected)
+        torch.testing.assert_close(layer(x, LOOPED), theirs(x, LOOPED))
+    assert vars(type(ours)).keys().isdisjoint({"propagate", "_orig_propagate", "edge_updater"})
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_fused_layers_read_as_the_original(name):
+    theirs, ours = pair_of_layers(KINDS[name], torch.float32)
+    assert str(ours) == str(theirs)
+    assert str(torch.nn.ModuleList([ours])) == str(torch.nn.ModuleList([theirs]))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_outputs_are_laid_out_as_the_original(name):
+    theirs, ours = pair_of_layers(KINDS[name], torch.float32)
+    is_attention = name in ("GAT", "GATv2", "Transformer")
+    x = torch.randn(7, 5) if is_attention else torch.randn(3, 7, 5)  # a batch of features on one graph
+    weights = {"return_attention_weights": True} if is_attention else {}
+    for own, other in zip(ours(x, LOOPED, **weights), theirs(x, LOOPED, **weights), strict=True):
+        tensors = (own, other) if isinstance(own, torch.Tensor) else (own[1], other[1])
+        assert tensors[0].stride() == tensors[1].stride()
+    out = ours(x, LOOPED)
+    assert out.is_contiguous()
+    assert ours.fallback is None
 
 
 def test_hooks_on_a_linear_layer_still_run():

@@ -79,8 +79,8 @@ def fuse(model: Model) -> Model:
     >>> model = fuse(GAT(16, 8, num_layers=2, heads=2))
     >>> print(fuse_report(model))
     2 fused, 0 not fused
-      convs.0: EdgewiseGATConv(16, 4, heads=2)
-      convs.1: EdgewiseGATConv(8, 4, heads=2)
+      convs.0: GATConv(16, 4, heads=2)
+      convs.1: GATConv(8, 4, heads=2)
     """
     for layer in _layers("fuse", model).values():
         if type(layer) not in ORIGINAL and _refusal(layer) is None:

@@ -1,11 +1,12 @@
 """PyTorch Geometric's layers with the same parameters, computed by the kernels of Edgewise; see `pyg_fuse`.
 
-Each class is a subclass of the layer it replaces and changes `forward` alone. A call that the kernels do not cover runs
-the `forward` of the parent class; `fallback` then holds the reason.
+Each class is a subclass of the layer it replaces and changes `forward` alone; `in_place_of_parent` lets it read, copy
+and unpickle as that layer. A call that the kernels do not cover runs the `forward` of the parent class; `fallback` then
+holds the reason.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -39,7 +40,26 @@ MAX_HEADS_AT_ONCE = 16
 """Up to so many heads, scores of nodes are made by a matrix whose blocks are the vectors of the heads."""
 LINEAR_AGGREGATIONS = ("add", "sum", "mean")
 
+FusedLayer = TypeVar("FusedLayer", bound=type)
 
+
+def in_place_of_parent(fused: FusedLayer) -> FusedLayer:
+    """Let a fused class read as the layer it replaces, and be copied and unpickled as that layer is."""
+    parent = fused.__mro__[1]
+
+    def restore(layer: Any, state: dict[str, Any]) -> None:
+        # What is unpickled or copied compiles `propagate` into its class, and takes the one it finds for the plain one,
+        # which applies edge masks. A subclass would find its parent's compiled one.
+        layer.__class__ = parent
+        layer.__setstate__(state)
+        layer.__class__ = fused
+
+    fused.__setstate__ = restore  # type: ignore[attr-defined]
+    fused.__name__ = parent.__name__  # for str(layer); pickles go by the __qualname__, which stays
+    return fused
+
+
+@in_place_of_parent
 class EdgewiseGATConv(GATConv):
     """`GATConv` on `attend` with the score `GAT`."""
 
@@ -52,6 +72,7 @@ class EdgewiseGATConv(GATConv):
         return _run(self, _gat, super().forward, x, edge_index, edge_attr, size, return_attention_weights)
 
 
+@in_place_of_parent
 class EdgewiseGATv2Conv(GATv2Conv):
     """`GATv2Conv` on `attend` with the score `GATv2`."""
 
@@ -63,6 +84,7 @@ class EdgewiseGATv2Conv(GATv2Conv):
         return _run(self, _gatv2, super().forward, x, edge_index, edge_attr, return_attention_weights)
 
 
+@in_place_of_parent
 class EdgewiseTransformerConv(TransformerConv):
     """`TransformerConv` on `attend` with the score `ScaledDot`."""
 
@@ -74,6 +96,7 @@ class EdgewiseTransformerConv(TransformerConv):
         return _run(self, _transformer, super().forward, x, edge_index, edge_attr, return_attention_weights)
 
 
+@in_place_of_parent
 class EdgewiseGCNConv(GCNConv):
     """`GCNConv` on a weighted sum."""
 
@@ -83,6 +106,7 @@ class EdgewiseGCNConv(GCNConv):
         return _run(self, _gcn, super().forward, x, edge_index, edge_weight)
 
 
+@in_place_of_parent
 class EdgewiseSAGEConv(SAGEConv):
     """`SAGEConv` on `aggregate`."""
 
@@ -92,6 +116,7 @@ class EdgewiseSAGEConv(SAGEConv):
         return _run(self, _sage, super().forward, x, edge_index, size)
 
 
+@in_place_of_parent
 class EdgewiseGINConv(GINConv):
     """`GINConv` on `aggregate`."""
 
@@ -101,6 +126,7 @@ class EdgewiseGINConv(GINConv):
         return _run(self, _gin, super().forward, x, edge_index, size)
 
 
+@in_place_of_parent
 class EdgewiseSimpleConv(SimpleConv):
     """`SimpleConv` on `aggregate`."""
 
@@ -121,7 +147,15 @@ def _run(layer: Any, ours: Callable[..., Any], theirs: Callable[..., Any], x: An
         layer.fallback = str(reason)
         return theirs(x, edge_index, *more)
     layer.fallback = None
-    return out
+    return _contiguous(out)
+
+
+def _contiguous(out: Any) -> Any:
+    """The output, perhaps with (edge_index, weights), laid out as the original's: so that `view` works on it."""
+    if isinstance(out, Tensor):
+        return out.contiguous()
+    nodes, (edge_index, weights) = out
+    return nodes.contiguous(), (edge_index, weights.contiguous())
 
 
 def _require_plain(layer: Any, x: Any, edge_index: Any) -> None:
