@@ -1,8 +1,8 @@
 """What compiled kernels read by number is looked at where it enters: a kernel itself looks at nothing.
 
-Who enters where: edges in `Edges`, `Plan.of`, `EdgeRows`, `Relations` and `Types`; runs of keys in `Ranges.kernel_runs`;
-messages of edges in `onward`; seeds, links and incoming edges in `NeighborSampler` and its loaders; clusters in
-`ClusterLoader`; files of a store where it is opened, by their checksums.
+Where it is looked at: edges in `Edges`, `Plan.of`, `EdgeRows`, `Relations` and `Types`; runs of keys in
+`Ranges.kernel_runs`; messages of edges in `onward`; seeds, links and incoming edges in `NeighborSampler` and its
+loaders; clusters in `ClusterLoader`; files of a store where it is opened, by their checksums.
 """
 
 from dataclasses import dataclass, replace

@@ -47,9 +47,11 @@ class Rows(ABC):
         """A tensor of shape `(*batch)` in the shape of the scores."""
 
 
-COLDEST = 1e-20
+COLDEST = 1e-19
 """The smallest temperature, but 0, at which scores are divided before the largest of their row is subtracted: what is
-divided by a smaller one may overflow."""
+divided by a smaller one may overflow. One that is a tensor counts as no smaller than this; its weights are the same."""
+NOTHING = -1000.0
+"""A logarithm of a weight that is 0 in every precision."""
 Normalize = Callable[[Tensor, Rows], Tensor]
 
 
@@ -88,8 +90,9 @@ class Softmax:
                 return rows.softmax(scores)
         gap = rows.keep(scores - rows.largest(scores))
         if isinstance(self.temperature, Tensor):
-            shut = gap == -math.inf  # −∞ / T would give T the gradient 0 · ∞
-            grown = torch.exp(torch.where(shut, 0.0, gap) / rows.spread(self.temperature))
+            temperature = rows.spread(self.temperature.clamp(min=COLDEST))
+            shut = gap < NOTHING * temperature.detach()  # what has no weight would give T the gradient 0 · ∞
+            grown = torch.exp(torch.where(shut, 0.0, gap) / temperature)
             return _shares(torch.where(shut, 0.0, grown), rows)
         return _shares(torch.exp(gap / self.temperature), rows)
 
@@ -170,23 +173,25 @@ def weights_of(normalize: Normalize, scores: Tensor, rows: Rows) -> Tensor:
     """The weights of some scores.
 
     Raises:
-        ShapeError: the normalizer returned another shape, which would be broadcast. It may add batch axes, which a
-            temperature of its own has.
+        ShapeError: the normalizer returned another shape, which would be broadcast, or no tensor.
     """
     weights = normalize(scores, rows)
-    if weights.shape != scores.shape and not _has_more_batch_axes(weights.shape, scores.shape):
-        raise ShapeError(
-            f"normalize: the weights have shape {tuple(weights.shape)}, but the scores {tuple(scores.shape)}; a "
-            "normalizer returns a weight for each score."
-        )
-    return weights
+    if isinstance(weights, Tensor) and (
+        weights.shape == scores.shape or _has_larger_axes(normalize, weights.shape, scores.shape)
+    ):
+        return weights
+    came = f"shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else f"the type {type(weights).__name__}"
+    raise ShapeError(
+        f"normalize: the weights have {came}, but the scores {tuple(scores.shape)}; a normalizer returns a weight for "
+        "each score."
+    )
 
 
-def _has_more_batch_axes(weights: torch.Size, scores: torch.Size) -> bool:
-    """Whether the one shape is the other with batch axes that are new, or larger than 1 where they were 1."""
-    if len(weights) < len(scores):
+def _has_larger_axes(normalize: Normalize, weights: torch.Size, scores: torch.Size) -> bool:
+    """Whether the one shape is the other, but larger where it was 1, as the temperature varies over that batch axis."""
+    if not isinstance(getattr(normalize, "temperature", None), Tensor) or len(weights) != len(scores):
         return False
-    return all(size in (1, other) for size, other in zip(reversed(scores), reversed(weights), strict=False))
+    return all(size in (1, other) for size, other in zip(scores, weights, strict=True))
 
 
 def softmax_of(scores: Tensor, rows: Rows) -> Tensor:

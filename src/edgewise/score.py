@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood.checks import broadcast_shape, not_positive, number
@@ -41,10 +41,14 @@ def score_pairs(score: Score, query: Tensor, key: Tensor) -> Tensor:
         ShapeError: the score gave another shape.
     """
     found, pairs = score(query, key), broadcast_shape(query.shape[:-1], key.shape[:-1])
+    if not isinstance(found, Tensor):
+        raise ShapeError(f"score: {_name(score)} gave the type {type(found).__name__}; expected a tensor.")
     if found.shape == pairs:
         return found
-    fits = found.dim() <= len(pairs) and all(
-        1 in (own, size) or own == size for own, size in zip(found.shape[::-1], pairs[::-1])
+    # The tensors of a score may have batch axes where queries and keys have 1.
+    varies = isinstance(score, nn.Module) or any(isinstance(x, Tensor) for x in getattr(score, "__dict__", {}).values())
+    fits = found.dim() == len(pairs) and all(
+        own in (1, size) or (size == 1 and varies) for own, size in zip(found.shape, pairs)
     )
     if not fits:
         raise ShapeError(

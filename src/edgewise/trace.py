@@ -8,6 +8,7 @@ from torch import Tensor
 
 from edgewise.graph import Graph, Weights
 from edgewise.neighborhood import Edges
+from edgewise.neighborhood.checks import count
 
 
 class WeightedGraph:
@@ -39,6 +40,10 @@ class Trace:
     """Record only these queries: their positions, or a mask `(query)`."""
     weights: list[Weights] = field(default_factory=list)
     """What was recorded, layer after layer, in the order in which the layers ran."""
+
+    def __post_init__(self) -> None:
+        if self.top is not None:
+            self.top = count("Trace", "top", self.top)
 
     def record(self, weights: Weights) -> None:
         """Add one layer's weights."""

@@ -84,7 +84,7 @@ def test_what_is_refused():
         effective_neighbors(weights_of([[-1.0]], [0], [0], 1))
     with pytest.raises(ShapeError, match=r"lengths is \(2,\), expected \(3,\)"):
         mean_distance(CHAIN, torch.zeros(2))
-    with pytest.raises(SettingError, match="top must be at least 1, not 0"):
+    with pytest.raises(SettingError, match="top must be a whole number of at least 1, not 0"):
         strongest(CHAIN, 0)
     with pytest.raises(ShapeError, match="averaged: there are no weights"):
         averaged(Trace())

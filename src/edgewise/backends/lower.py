@@ -15,7 +15,7 @@ from torch import Tensor
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read
-from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Normalize, Sigmoid, Softmax, Sparsemax
+from edgewise.normalize import COLDEST, Entmax15, Hardmax, Identity, Mean, Normalize, Sigmoid, Softmax, Sparsemax
 from edgewise.score import GAT, Activation, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
 Kind = Literal["Dot", "Constant", "GATv2", "Additive", "Distance"]
@@ -116,7 +116,7 @@ def _coldness(call: Call) -> tuple[Call, Factor]:
     temperature = call.normalize.temperature
     if isinstance(temperature, Tensor):
         precise = temperature.to(torch.promote_types(temperature.dtype, torch.float32))  # before a quotient is rounded
-        return replace(call, normalize=Softmax()), 1 / precise
+        return replace(call, normalize=Softmax()), 1 / precise.clamp(min=COLDEST)
     if temperature == 1:
         return call, 1.0
     if temperature == 0:

@@ -13,8 +13,9 @@ from edgewise.backends import triton
 from edgewise.backends.call import Call
 from edgewise.backends.gather import SLICE, block_weights, edge_weights, row_weights, table_blocks
 from edgewise.backends.rows import TableRows
-from edgewise.errors import SettingError, ShapeError
+from edgewise.errors import ShapeError
 from edgewise.neighborhood import Edges, Ranges
+from edgewise.neighborhood.checks import count
 from edgewise.neighborhood.index import integers, unchecked
 from edgewise.score import DotProduct
 from edgewise.trace import Weights
@@ -22,8 +23,7 @@ from edgewise.trace import Weights
 
 def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> Weights:
     """The weights of a call, of the chosen queries, all of them or the strongest of each row."""
-    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
-        raise SettingError(f"attention_weights: top must be a whole number of at least 1, not {top!r}.")
+    top = None if top is None else count("attention_weights", "top", top)
     chosen = _chosen(call, queries)
     neighborhood, is_fused = call.neighborhood, _is_fused(call)
     if isinstance(neighborhood, Edges):

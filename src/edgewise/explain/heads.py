@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from edgewise.errors import SettingError, ShapeError
+from edgewise.errors import ShapeError
 from edgewise.explanation import Layer
+from edgewise.neighborhood.checks import count
 from edgewise.plural import plural
 from edgewise.trace import Trace, Weights
 
@@ -132,8 +133,7 @@ def strongest(weights: Weights, top: int) -> Weights:
     >>> strongest(all_three, 2).senders.tolist()
     [[1, 2]]
     """
-    if top < 1:
-        raise SettingError(f"strongest: top must be at least 1, not {top}.")
+    top = count("strongest", "top", top)
     _require_all("strongest", weights)
     by_value = weights.values.argsort(dim=-1, descending=True, stable=True)
     order = by_value.gather(-1, weights.receivers[by_value].argsort(dim=-1, stable=True))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from edgewise.backends.call import is_autocast, require_floating, require_tensors
 from edgewise.errors import ShapeError, UnsupportedError
 from edgewise.neighborhood.checks import can_be_read, joint_batch
+from edgewise.neighborhood.index import integers
 from edgewise.records import SparseFeatures
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -107,6 +108,12 @@ def require_edges(owner: str, name: str, numbers: Tensor, num_edges: int) -> Non
     if numbers.shape[-1:] != (num_edges,):
         found = numbers.shape[-1] if numbers.dim() else "missing"
         raise ShapeError(f"{owner}: axis 'edge' is {found} in {name} but {num_edges} in edges.")
+
+
+def offsets_of(owner: str, offsets: Any, nodes: Tensor, name: str = "offsets") -> Tensor:
+    """Boundaries of graphs, a list or an array too, as whole numbers, on the device of the nodes."""
+    found = integers(owner, name, offsets)
+    return found if isinstance(offsets, Tensor) else found.to(nodes.device)
 
 
 def require_lengths(owner: str, lengths: Any, nodes: Tensor, least: int = 0) -> None:

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.errors import ShapeError
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import offsets_of, require_nodes
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
 from edgewise.neighborhood import GivenNeighborhood, edges_of, membership
+from edgewise.neighborhood.checks import check_offsets
 from edgewise.score import safe_sqrt
 from edgewise.trace import Trace
 
@@ -46,6 +47,7 @@ class NodeStatistics(nn.Module):
         self, nodes: Float[Tensor, " *batch node node_dim"], offsets: Int64[Tensor, " boundary"]
     ) -> Float[Tensor, " *batch graph global_dim"]:
         """The statistics of each graph; nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+        offsets = offsets_of("NodeStatistics", offsets, nodes)
         members = membership(offsets, nodes.shape[-2])
         mean = aggregate(nodes, members, "mean")
         squares = aggregate((nodes - mean.index_select(-2, members.receivers)).square(), members, "mean")
@@ -72,6 +74,8 @@ class LearnedGlobals(nn.Module):
         self, nodes: Float[Tensor, " *batch node node_dim"], offsets: Int64[Tensor, " boundary"]
     ) -> Float[Tensor, " graph global_dim"]:
         """The vector, once a graph."""
+        offsets = offsets_of("LearnedGlobals", offsets, nodes)
+        check_offsets("LearnedGlobals", offsets, nodes.shape[-2])
         return self.vector.expand(offsets.shape[0] - 1, -1)
 
 
@@ -139,7 +143,10 @@ class GraphNetwork(nn.Module):
         for name, each in (("source", source), ("target", target)) if isinstance(nodes, tuple) else (("nodes", nodes),):
             require_nodes("GraphNetwork", each, None, next(self.parameters(), None), name)
         edges, ends = edges_of("GraphNetwork", edges, target.shape[-2], source.shape[-2]), nodes
-        if offsets is None:
+        if offsets is not None:
+            offsets = offsets_of("GraphNetwork", offsets, target)
+            check_offsets("GraphNetwork", offsets, target.shape[-2])
+        else:
             offsets = torch.tensor([0, target.shape[-2]], device=target.device)
         if edge is None:
             edge = target.new_zeros(edges.num_edges, 0)

@@ -5,9 +5,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.layers.given import require_nodes, size_of, weight_of
+from edgewise.layers.given import offsets_of, require_nodes, size_of, weight_of
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import membership
+from edgewise.neighborhood.checks import check_offsets
 
 
 class GraphPosition(nn.Module):
@@ -70,6 +71,9 @@ class GraphPosition(nn.Module):
                 f"GraphPosition: axis 'position' is {positions.shape[-1]} in positions but {self.num_positions} in "
                 "the layer."
             )
+        if offsets is not None:
+            offsets = offsets_of("GraphPosition", offsets, nodes)
+            check_offsets("GraphPosition", offsets, nodes.shape[-2])
         if self.training and self.num_laplacian:
             num_graphs = 1 if offsets is None else offsets.shape[0] - 1
             signs = positions.new_ones(num_graphs, positions.shape[-1])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.errors import SettingError
-from edgewise.layers.given import require_nodes, size_of, weight_of
+from edgewise.layers.given import offsets_of, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges, derived, membership
@@ -77,6 +77,8 @@ def members_of(offsets: Tensor | None, batch: Tensor | None, num_graphs: int | N
     if offsets is not None and batch is not None:
         raise SettingError("Readout: offsets and batch both name the graphs; give one.")
     num_nodes = nodes.shape[-2]
+    offsets = None if offsets is None else offsets_of("Readout", offsets, nodes)
+    batch = None if batch is None else offsets_of("Readout", batch, nodes, "batch")
     if batch is not None and batch.shape == (num_nodes,):
         if num_graphs is None:
             num_graphs = 1 + int(batch.max()) if num_nodes else 0

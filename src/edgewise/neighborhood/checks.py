@@ -4,6 +4,7 @@ import math
 import numbers
 import operator
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -20,6 +21,15 @@ def whole(owner: str, name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise ShapeError(f"{owner}: {name} must be a whole number, not {value!r}.") from None
+
+
+def count(owner: str, name: str, value: Any) -> int:
+    """`value` as a whole number of at least 1."""
+    if not isinstance(value, bool):
+        with suppress(TypeError):
+            if (found := operator.index(value)) >= 1:
+                return found
+    raise SettingError(f"{owner}: {name} must be a whole number of at least 1, not {value!r}.")
 
 
 def can_be_read(x: Tensor) -> bool:

@@ -33,6 +33,16 @@ class Neighborhood:
         """The pairs in either, each once."""
         return Union(_parts(self, Union) + _parts(other, Union))
 
+    def __rand__(self, other: Any) -> "Neighborhood":
+        """What stands before `&` is no neighborhood, or it would have been asked."""
+        _parts(other)
+        return NotImplemented
+
+    def __ror__(self, other: Any) -> "Neighborhood":
+        """The same for `|`."""
+        _parts(other)
+        return NotImplemented
+
     @property
     def batch_shape(self) -> torch.Size:
         """The batch axes over which the neighborhood itself varies; empty where one serves all."""

@@ -112,7 +112,7 @@ class Incoming:
         first, last = int(self.offsets[0]), int(self.offsets[-1])
         if first != 0 or last != count or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ShapeError(
-                f"NeighborSampler: offsets of incoming must begin at 0, not fall, and end at {count}, the number of its "
+                f"NeighborSampler: offsets of incoming must begin at 0, not fall, and end at {count}, its number of "
                 f"edges; they go from {first} to {last}."
             )
         for name, numbers, size in (("links", self.links[:, 0], num_nodes), ("types", self.types, num_types)):
