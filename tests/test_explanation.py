@@ -4,9 +4,8 @@ import json
 import math
 
 import numpy as np
-import pytest
 
-from edgewise.explanation import Attribution, Curve, Explanation, Layer, Link, TargetPrediction, Unit
+from edgewise.explanation import Attribution, Explanation, Layer, Link, TargetPrediction, Unit
 
 
 def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
@@ -29,13 +28,3 @@ def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
     assert found["attributions"][0]["values"] == [1e-9, None]
     assert found["units"][1] == {"name": "O", "source": "smiles", "start": 1, "stop": 2}
     assert found["faithfulness"] is None
-
-
-def test_the_old_name_of_predictions_works_for_one_release():
-    curve = Curve("T", np.array([1.0]), np.array([2.0]), 1.0)
-    found = Explanation("graph", "a", {}, (TargetPrediction("y", 1.0),), "y", (), curves=(curve,))
-    for each in (found, curve):
-        with pytest.warns(DeprecationWarning, match=r"told is now \w+\.predictions; the old name works"):
-            assert each.told is each.predictions
-    plain = found.to_json()
-    assert plain["told"] == plain["predictions"] and plain["curves"][0]["told"] == [2.0]

@@ -12,8 +12,6 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from edgewise.renames import warn_old_name
-
 Kind = Literal["text", "molecule", "graph"]
 """What the input is: texts, molecules, or a node in its graph."""
 
@@ -104,12 +102,6 @@ class Curve:
     here: float
     """Its value in the row."""
 
-    @property
-    def told(self) -> Float[np.ndarray, " step"]:
-        """The old name of `predictions`."""
-        warn_old_name(True, "Curve.told is now Curve.predictions")
-        return self.predictions
-
 
 @dataclass(frozen=True, eq=False)
 class Removal:
@@ -194,12 +186,6 @@ class Explanation:
     notes: tuple[str, ...] = ()
     """What else a reader should know, a sentence each: what was cut, what was left out."""
 
-    @property
-    def told(self) -> tuple[TargetPrediction, ...]:
-        """The old name of `predictions`."""
-        warn_old_name(True, "Explanation.told is now Explanation.predictions")
-        return self.predictions
-
     def to_json(self) -> dict[str, Any]:
         """The explanation as dictionaries, lists, words and numbers to seven digits; null where there is no number."""
         return _plain(self)
@@ -207,9 +193,7 @@ class Explanation:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        found = {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
-        # The old name of the key works in this release only.
-        return found | ({"told": found["predictions"]} if isinstance(value, Explanation | Curve) else {})
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f":  # millions of them, in one go

@@ -1,9 +1,7 @@
 """Old names of settings and of their values: they keep working for one release, in files, flags and Python alike."""
 
-import inspect
 import warnings
-from collections.abc import Callable, Collection, Mapping
-from functools import wraps
+from collections.abc import Collection, Mapping
 from typing import Any
 
 SETTINGS: dict[str, str] = {
@@ -34,18 +32,8 @@ ARGUMENTS: dict[str, str] = {
     **dict.fromkeys(("graph", "prompt", "sentence"), "item"),
 }
 """Old names of arguments of estimators and layers, and the new ones."""
-CLASSES: dict[str, str] = {"KindLinear": "TypedLinear"}
-"""Old names of classes, and the new ones."""
 VALUES: dict[str, dict[str, str]] = {"model": {"hops": "hop_attention", "mean": "sage"}}
 """Old values of a setting, by its new name, and the new ones."""
-
-
-def renamed_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name, old values in their new words."""
-    return {
-        name: VALUES[name].get(value, value) if name in VALUES and isinstance(value, str) else value
-        for name, value in values.items()
-    }
 
 
 def renamed(values: Mapping[str, Any], known: Collection[str] | None = None, *, note: bool = False) -> dict[str, Any]:
@@ -70,28 +58,6 @@ def renamed(values: Mapping[str, Any], known: Collection[str] | None = None, *, 
             value = today
         found[name] = value
     return found
-
-
-def takes_old_arguments(function: Callable) -> Callable:
-    """The function, which takes arguments by their old names too, with a note."""
-    known = inspect.signature(function).parameters
-
-    @wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
-        for old in [name for name in named if name not in known and ARGUMENTS.get(name) in known]:
-            warn_old_name(True, f"{function.__qualname__}: {old} is now {ARGUMENTS[old]}")
-            named[ARGUMENTS[old]] = named.pop(old)
-        return function(*arguments, **named)
-
-    return call
-
-
-def renamed_class(module: Any, name: str) -> Any:
-    """What a module calls an old name of a class today, with a note; for its `__getattr__`."""
-    if name not in CLASSES:
-        raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
-    warn_old_name(True, f"{module['__name__']}.{name} is now {CLASSES[name]}")
-    return module[CLASSES[name]]
 
 
 def _flag(name: str) -> str:

@@ -15,12 +15,10 @@ import itertools
 import math
 import sys
 import textwrap
-from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
-from edgewise import renames
 from edgewise.errors import SettingError
 
 NUM_LAYERS = ("depth", "n-layers", "n-layer", "num-hidden-layers")
@@ -74,9 +72,6 @@ def setting(
 
 class Settings:
     """The base of dataclasses of settings: what their fields declare is checked when one is made."""
-
-    RENAMED: ClassVar[Mapping[str, str]] = renames.SETTINGS
-    """Old names of fields in model.json and config.toml."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import time
-import warnings
 
 import pytest
 
@@ -10,10 +9,8 @@ from cli_tables import SMALL, molecules, write_csv
 from edgewise.cli.training import all_flags
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import NodeSettings
-from edgewise.models.time_settings import DynamicsSettings
 from edgewise.settings import check_value, helps
-from edgewise.tasks.config import defaults_of, groups_of, job_to_config
-from edgewise.tasks.motion.settings import DynamicsRunSettings
+from edgewise.tasks.config import defaults_of, groups_of
 from edgewise.tasks.registry import names, settings_of
 from edgewise.train.document import to_document, typed
 
@@ -140,23 +137,6 @@ def test_names_of_other_programs_mean_the_same(edgewise, tmp_path):
     assert edgewise("train", "molecules", "--data-path", data, *shared, *theirs, "-o", tmp_path / "theirs")[0] == 0
     configs = [(tmp_path / name / "config.toml").read_text() for name in ("ours", "theirs")]
     assert configs[0] == configs[1]
-
-
-def test_old_names_work_with_a_note(edgewise, tmp_path):
-    code, _, err = edgewise("train", "motion", tmp_path / "none.npz", "--ahead", 3, "--told", "positions")
-    assert code == 2
-    assert err.splitlines()[:2] == [
-        "edgewise: note: --ahead is now --horizon",
-        "edgewise: note: --told is now --target-quantity",
-    ]
-    with pytest.warns(DeprecationWarning, match="--ahead is now --horizon"):
-        old = DynamicsRunSettings.of({"data": "a.npz", "ahead": 3}, "DynamicsModel")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert DynamicsRunSettings.of({"data": "a.npz", "ahead": 3}, "config.toml") == old
-        assert DynamicsRunSettings.of({"data": "a.npz", "horizon": 3}, "DynamicsModel") == old
-    assert job_to_config(old)["horizon"] == 3
-    assert DynamicsSettings.RENAMED["told"] == "target_quantity"
 
 
 def test_bounds_refuse_what_is_no_number():

@@ -10,7 +10,7 @@ from edgewise.data.graphs.union import copies
 from edgewise.data.molecules.table import table_from_arrays
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.estimators.molecules import MoleculeRegressor
-from edgewise.models.gaussian_process import GaussianProcess, of_older
+from edgewise.models.gaussian_process import GaussianProcess
 from edgewise.models.substructures import with_substructures
 from edgewise.tasks.molecules.settings import SETTINGS
 from edgewise.tasks.molecules.task import TASK
@@ -93,22 +93,6 @@ def test_validation_rows_judge_before_they_are_learned(tmp_path):
 def test_it_is_saved_and_loaded(regressor, tmp_path):
     regressor.save(tmp_path / "run")
     assert np.array_equal(predicted(MoleculeRegressor.load(tmp_path / "run")), predicted(regressor))
-
-
-@pytest.mark.parametrize("kept", [[*range(6), 8], [*range(7), *range(8, 11)]], ids=["one length", "no series"])
-def test_that_of_an_older_run_is_opened(regressor, tmp_path, kept):
-    """The covariance of the oldest had one length a condition, that of later ones no series."""
-    regressor.save(tmp_path / "run")
-    path = tmp_path / "run" / "model.safetensors"
-    tensors = load_file(path)
-    names = [name for name in tensors if name.endswith("process.logs")]
-    older = {name: tensors[name][:, kept] for name in names}
-    save_file(tensors | older, path)
-    opened = MoleculeRegressor.load(tmp_path / "run").trained
-    assert len(names) == len(opened.members)
-    for name, member in zip(names, opened.members, strict=True):
-        assert torch.equal(member.process.logs, of_older(older[name], 1))
-    assert np.isfinite(predicted(MoleculeRegressor.load(tmp_path / "run"))).all()
 
 
 def test_a_damaged_one_is_refused(regressor, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import gelu
 
-from edgewise import Edges, MeanConvolution, MultiHeadAttention, SettingError, ShapeError, Trace, layers, why
+from edgewise import Edges, MeanConvolution, MultiHeadAttention, SettingError, ShapeError, Trace, why
 from edgewise.layers import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.layers.feature import FeatureLinear
 from edgewise.neighborhood import Relations, Types
@@ -331,13 +331,3 @@ def test_what_is_refused(shapes_unchecked):
         RelationalAttention(6, 4, 1, 1)
     with pytest.raises(SettingError, match="num_bases is 0; expected at least 1"):
         RelationalConvolution(6, 3, 2, num_bases=0)
-
-
-def test_old_names_work_for_one_release_with_a_note():
-    with pytest.warns(DeprecationWarning, match="KindLinear is now TypedLinear"):
-        assert layers.KindLinear is TypedLinear
-    with pytest.warns(DeprecationWarning, match="num_kinds is now num_types"):
-        layer = RelationalAttention(8, 2, num_kinds=2, num_relations=3)
-    assert layer.project.input_dims == (8, 8)
-    with pytest.warns(DeprecationWarning, match="kinds is now types"):
-        layer.project(torch.ones(3, 8), kinds=Types(torch.tensor([0, 1, 0]), 2))

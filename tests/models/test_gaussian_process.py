@@ -21,7 +21,6 @@ from edgewise.models.gaussian_process import (
     _first_logs,
     _series,
     _solved,
-    of_older,
 )
 from edgewise.models.graph_settings import PropertySizes
 from edgewise.models.noise import FREEDOMS, SHARES, blocks_of, grouped, heavy_tailed
@@ -108,23 +107,6 @@ def test_its_mean_is_that_of_the_textbook(case):
         np.testing.assert_allclose(found[:, output], expected, atol=1e-4)
     assert not np.allclose(process.logs[0], process.logs[1])
     assert (process.logs[:, 7:8] > -100).any() == (case == "series")
-
-
-def test_the_covariance_of_an_older_run():
-    """(a · cos + (b + c · cos) · M(z) + d) · M(u): all parts had the same lengths."""
-    batch = batch_of(*CASES["both"])
-    older = torch.tensor([[-0.5, 0.5, 1.0, -3.0, -1.0, 0.3, 0.7]], dtype=torch.float64)
-    (logs,) = of_older(older, 1)
-    found, alike = (
-        covariance(batch, logs.numpy()),
-        covariance(replace(batch, conditions=torch.zeros(10, 0)), logs.numpy()[:5]),
-    )
-    gap = np.square(batch.conditions.double().numpy() - batch.conditions.double().numpy().T) / np.exp(0.7)
-    near = (1 + np.sqrt(5 * gap) + 5 * gap / 3) * np.exp(-np.sqrt(5 * gap))
-    np.testing.assert_allclose(found, (alike + np.exp(0.3)) * near, rtol=1e-9)
-    assert torch.equal(of_older(logs[None], 1)[0], logs)
-    assert torch.equal(of_older(older[:, :5], 0), older[:, :5])
-    assert torch.equal(of_older(older[0], 1), older[0])  # damaged: refused where its shape is compared
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,22 +1,20 @@
 """The register of graph layers: every entry works in every task that it names, and old names still open."""
 
-import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
-from edgewise import Edges, MoleculeRegressor, SettingError
+from edgewise import Edges, SettingError
 from edgewise.layers import MeanConvolution
 from edgewise.models.graph_layers import LAYERS, layers_for
-from edgewise.models.graph_settings import NodeSettings, NodeSizes, PropertySettings
+from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeModel
 from edgewise.records import NodeBatch
 from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.links.settings import LinkRunSettings
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.nodes.settings import NodeRunSettings
-from edgewise.train.document import typed
 
 JOBS = {
     "nodes": (NodeRunSettings.of, {}),
@@ -92,7 +90,7 @@ def test_gin_sums_its_neighbors_and_reads_edge_features():
 def test_attention_of_papers_reads_edge_features_in_its_scores(model):
     settings = NodeSettings(model=model, model_dim=8, num_layers=1, dropout=0.0)
     torch.manual_seed(0)
-    network = NodeModel(NodeSizes(3, 2, 4, reads_edges=True), settings).eval()
+    network = NodeModel(NodeSizes(3, 2, 4), settings).eval()
     layer, given = network.layers.layers[0], batch(2)
     into, senders = torch.tensor([1, 4]), torch.tensor([1, 0])  # the edges of node 2
     edge = given.edge_features[into] @ layer.edge.weight.T
@@ -106,19 +104,3 @@ def test_attention_of_papers_reads_edge_features_in_its_scores(model):
         scores = torch.nn.functional.leaky_relu(queries + values + edge, 0.2) @ layer.vector[0]
     expected = scores.softmax(0) @ values + layer.bias
     torch.testing.assert_close(network(given)[2], expected)
-    torch.manual_seed(0)
-    old = NodeModel(NodeSizes(3, 2, 4), settings)
-    assert not [name for name in old.state_dict() if "edge" in name], "runs of older versions open as they were"
-
-
-def test_old_names_work_with_a_note():
-    for old, new in (("hops", "hop_attention"), ("mean", "sage")):
-        with pytest.warns(DeprecationWarning, match=f"--model {old} is now --model {new}"):
-            assert NodeRunSettings.of({"data": ["graph.npz"], "model": old}).model.model == new
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert NodeRunSettings.of({"data": ["graph.npz"], "model": old}, "runs/old/config.toml").model.model == new
-        assert typed(NodeSettings, {"model": old}, "settings").model == new
-    with pytest.warns(DeprecationWarning, match="--model mean is now --model sage"):
-        assert MoleculeRegressor(model="mean").settings().model == PropertySettings(model="sage")
-    assert typed(NodeSizes, {"num_features": 1, "num_edge_features": 0, "num_outputs": 1, "kind_features": [2]}, "")

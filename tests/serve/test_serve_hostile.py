@@ -242,4 +242,4 @@ def test_without_the_key_there_is_only_the_page(client):
 def test_rows_that_are_not_ascii_leave_the_others_alone(client):
     rows = [molecule_row(name) for name in ("CC", "CC\U0001f600bad", "C(" + "\u00e9" * 1000 + "bad", "CCC")]
     answer = client().post("/predict", json={"rows": rows})
-    assert [len(each["told"]) for each in answer.json()["rows"]] == [1, 0, 0, 1]
+    assert [len(each["predictions"]) for each in answer.json()["rows"]] == [1, 0, 0, 1]

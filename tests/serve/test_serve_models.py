@@ -43,7 +43,7 @@ def test_what_is_told_of_texts_is_what_the_model_tells(client, reader):
     (field,) = explainer.fields
     asker = client(explainer)
     answer = asker.post("/predict", json={"rows": [{field["name"]: text} for text in TEXTS]})
-    predicted = [each["told"][0]["probabilities"] for each in answer.json()["rows"]]
+    predicted = [each["predictions"][0]["probabilities"] for each in answer.json()["rows"]]
     expected = model.predict_proba(TEXTS)
     assert model.classes_.tolist() == list(predicted[0])
     np.testing.assert_allclose([list(each.values()) for each in predicted], expected, rtol=0, atol=1e-6)
@@ -59,7 +59,7 @@ def test_a_translation_is_told_and_any_token_of_it_explained(client, translator)
     asker = client(explainer)
     assert asker.get("/model").json()["facts"]["open"] == ["target"]
     answer = asker.post("/predict", json={"rows": [{"source": text} for text in TEXTS] + [{"source": " "}]}).json()
-    assert [row["told"][0]["label"] for row in answer["rows"][:-1]] == model.predict(TEXTS)
+    assert [row["predictions"][0]["label"] for row in answer["rows"][:-1]] == model.predict(TEXTS)
     assert answer["rows"][-1]["error"] == "source: the text is empty."
     row = {"source": TEXTS[0]}
     assert asker.post("/explain", json={"row": row}).json() == explainer.explain(row).to_json()
@@ -83,7 +83,7 @@ def test_a_row_of_unknown_words_alone_has_the_status_of_the_command_line(client,
         knows_bytes = explainer.facts["task"] == "translation"
         assert [row["status"] for row in found] == ["ok", "ok" if knows_bytes else ALL_UNKNOWN]
         assert [row["error"] for row in found] == [None, None]
-        assert all(row["told"] for row in found)
+        assert all(row["predictions"] for row in found)
 
 
 def test_a_text_longer_than_the_model_reads_is_refused(client, reader):
@@ -91,7 +91,7 @@ def test_a_text_longer_than_the_model_reads_is_refused(client, reader):
     name = explainer.fields[0]["name"]
     answer = client(explainer).post("/predict", json={"rows": [{name: "fine " * 50}, {name: "fine"}]})
     first, second = answer.json()["rows"]
-    assert (first["told"], second["error"]) == ([], None)
+    assert (first["predictions"], second["error"]) == ([], None)
     assert first["error"].startswith("the row is too long: ")
     assert first["error"].endswith(" tokens, of which the model reads 12.")
 
@@ -126,11 +126,11 @@ def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
     assert asker.get("/openapi.json").json()["info"]["description"] == "A trained model over the links of a graph."
     ends = [(int(trained.graph.edges.senders[0]), int(trained.graph.edges.receivers[0])), (0, 1)]
     rows = [{"sender": f"n{one}", "receiver": f"n{other}"} for one, other in ends]
-    predicted = [each["told"][0]["value"] for each in asker.post("/predict", json={"rows": rows}).json()["rows"]]
+    predicted = [each["predictions"][0]["value"] for each in asker.post("/predict", json={"rows": rows}).json()["rows"]]
     np.testing.assert_allclose(predicted, predict_links(trained, *zip(*ends, strict=True)), atol=1e-6)
     found = asker.post("/explain", json={"row": rows[0]}).json()
     assert found == explain_link(trained, *ends[0]).to_json()
-    assert (found["center"], found["other_end"], found["told"][0]["value"]) == (
+    assert (found["center"], found["other_end"], found["predictions"][0]["value"]) == (
         0,
         1,
         pytest.approx(predicted[0], abs=1e-6),
@@ -155,8 +155,8 @@ def test_edges_are_told_and_explained_as_they_are_in_python(client, monkeypatch)
     found = asker.post("/explain", json={"row": row}).json()
     assert found == explainer.explain(row).to_json()
     assert (found["title"], found["center"], found["other_end"]) == ("n34 – n8", 0, 1)
-    assert found["told"][0]["probabilities"]["yes"] == pytest.approx(
-        predicted["told"][0]["probabilities"]["yes"], abs=1e-6
+    assert found["predictions"][0]["probabilities"]["yes"] == pytest.approx(
+        predicted["predictions"][0]["probabilities"]["yes"], abs=1e-6
     )
     assert asker.post("/page", json={"row": row}).status_code == 200
     answer = asker.post("/explain", json={"row": {**row, "to": "zoe"}})
@@ -192,13 +192,13 @@ def test_the_next_token_is_told_and_explained(client, writer):
     assert (predicted["facts"]["task"], predicted["facts"]["targets"]) == ("language", ["next token"])
     answer = asker.post("/predict", json={"rows": [{"text": text} for text in ("the cat", "XY", "a" * 13, " ")]})
     first, unknown, long, space = answer.json()["rows"]
-    assert first["told"][0]["label"] == model.explain("the cat").predictions[0].label
-    assert first["told"][0]["probabilities"] == pytest.approx(
+    assert first["predictions"][0]["label"] == model.explain("the cat").predictions[0].label
+    assert first["predictions"][0]["probabilities"] == pytest.approx(
         model.explain("the cat").predictions[0].probabilities, abs=1e-6
     )
     assert "never seen: 'X', 'Y'" in unknown["error"]
     assert long["error"] == "the row is too long: 13 tokens, of which the last 12 are read."
-    assert space["told"]
+    assert space["predictions"]
     asked = {"row": {"text": "the cat"}, "label": " "}
     assert asker.post("/explain", json=asked).json() == model.explain("the cat", label=" ").to_json()
     refused = asker.post("/explain", json={**asked, "label": "the"})
@@ -215,7 +215,7 @@ def test_tags_are_told_and_explained(client, marker):
     assert (facts["task"], facts["classes"]) == ("tagging", {"tags": list(TAGS)})
     row, nothing = {"tokens": "the film was great"}, {"tokens": "\n"}
     first, second = asker.post("/predict", json={"rows": [row, nothing]}).json()["rows"]
-    assert [each["label"] for each in first["told"]] == model.predict([["the", "film", "was", "great"]])[0]
+    assert [each["label"] for each in first["predictions"]] == model.predict([["the", "film", "was", "great"]])[0]
     assert second["error"] == "tokens: the text is empty."
     asked = {"row": row, "target": "film", "label": "O", "top": 2}
     expected = model.explain(row["tokens"], target="film", label="O", top=2)

@@ -63,7 +63,7 @@ def test_the_prediction_and_the_picture_change_with_what_is_typed(opened):
     page.keyboard.type("a film")  # the first cell has the focus
     expect(predicted(page).locator(".value")).to_have_text("6")
     expect(page.frame_locator("[data-panel=a] iframe").locator("#numbers")).to_contain_text("a film")
-    assert drawn(page)["told"][0]["value"] == 6
+    assert drawn(page)["predictions"][0]["value"] == 6
     page.keyboard.type(" to remember")
     expect(predicted(page).locator(".value")).to_have_text("18")
     expect(page.frame_locator("[data-panel=a] iframe").locator("#numbers")).to_contain_text("a film to remember")

@@ -115,30 +115,6 @@ def of_task(name, group, **settings):
     return difference(*found)
 
 
-def refused(group, given, name, folder, settings):
-    """The error of a run that is not prepared; empty where it is."""
-    chosen, place = task(name), RunFolder(folder / "refused")
-    try:
-        run = Run.prepare(chosen, chosen.settings_type.of(settings, "the test"), place, group=given, overwrite=True)
-    except EdgewiseError as error:
-        return max(group.gather(f"{type(error).__name__}: {error}"))
-    run.claim.close()
-    return group.gather("")[0]
-
-
-def validation_loss(group, settings):
-    """The mean loss of the validation part of a text, whose last window is shorter than the others."""
-    chosen = task("language")
-    prepared = chosen.prepare(chosen.settings_type.of(settings, "the test"))
-    recipe = replace(chosen.recipe(prepared), device="cpu")
-    torch.manual_seed(0)
-    model = prepared.fitted.new_member()
-    _, loader = chosen.loaders(prepared)(recipe)
-    loader.shard = group.shard
-    assert loader.whole * loader.context + 1 < len(loader.tokens)
-    return Training(model, chosen.loss(prepared), recipe, 1, "cpu", group=group).validate(loader)
-
-
 def killed_at(step, group, folder, **options):
     """Trains, and ends at a step."""
     original = Training.save_within
@@ -185,18 +161,6 @@ def findings(group, folder):
     found["gradient of language"] = of_task(
         "language", group, data=texts, context=16, batch_size=5, tokens="characters"
     )
-    together = replace(group, splits_tokens=True)
-    small = {"data": texts, "context": 16, "batch_size": 5, "tokens": "characters", "model_dim": 16, "num_layers": 2}
-    small |= {"num_heads": 4}
-    for name, options in {
-        "split texts": {},
-        "split texts, learned positions": {"position": "learned", "num_key_heads": 2},
-    }.items():
-        found[f"gradient of {name}"] = of_task("language", together, **small, **options)
-    for options in ({}, {"context": 18}, {"window": 4}, {"position": "alibi"}, {"dropout": 0.1}):
-        found[f"refusal of {options}"] = refused(group, together, "language", folder, {**small, **options})
-    found["refusal of masked"] = refused(group, together, "masked", folder, {"data": texts})
-    found["loss of split texts"] = [validation_loss(each, small) for each in (ALONE, together)]
     found["gradient of masked"] = of_task("masked", group, data=texts, batch_size=200)
 
     alone = train(ALONE)

@@ -1,4 +1,4 @@
-"""Whose folder it is: other people's files stay, one training at a time, and runs of earlier versions still count."""
+"""Whose folder it is: other people's files stay, and one training at a time."""
 
 import json
 import os
@@ -49,12 +49,6 @@ def run_in(path) -> RunFolder:
     return folder
 
 
-def without_marker(folder):
-    """The same, as earlier versions left it."""
-    (folder.path / MARKER).unlink()
-    return folder
-
-
 @pytest.mark.parametrize("wish", [{}, {"overwrite": True}, {"resume": True}])
 def test_a_folder_of_other_files_is_refused_with_any_flag(tmp_path, wish):
     write(tmp_path, "logs/journal.txt", "checkpoints/llama.bin", "report.html", "model.safetensors", "model.json")
@@ -69,13 +63,10 @@ def test_a_folder_of_other_files_is_refused_with_any_flag(tmp_path, wish):
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("earlier", [False, True])
-def test_overwrite_replaces_what_a_run_wrote_and_only_that(tmp_path, earlier):
+def test_overwrite_replaces_what_a_run_wrote_and_only_that(tmp_path):
     folder = run_in(tmp_path)
     mine = ("notes.txt", "logs/journal.txt", "checkpoints/llama.bin", "checkpoints/member_0/my.ckpt")
     write(tmp_path, *mine)
-    if earlier:
-        without_marker(folder)
     with folder.claimed(overwrite=True):
         folder.begin()
     assert set(contents(tmp_path)) == {*mine, MARKER}
@@ -151,21 +142,6 @@ def test_root_home_and_what_is_above_are_refused(tmp_path, monkeypatch):
             with pytest.raises(RunFolderError, match=f"is {reason}, which is never a run folder"):
                 RunFolder(Path(place)).check(**wish)
     RunFolder(current / "to_home" / "run").check()
-
-
-@pytest.mark.parametrize("done", [False, True])
-def test_runs_of_earlier_versions_are_resumed_and_completed(tmp_path, done):
-    folder = without_marker(run_in(tmp_path))
-    if not done:
-        for name in ("model.json", "model.safetensors", "metrics.json"):
-            (tmp_path / name).unlink()
-    with folder.claimed(resume=True):
-        folder.checkpoint_folder(0)
-        folder.write_json("metrics.json", {"rmse": 1.0})
-    assert folder.read_json("metrics.json") == {"rmse": 1.0}
-    assert {"config.toml", "checkpoints/member_0/last.ckpt"} <= set(
-        json.loads((tmp_path / MARKER).read_text())["files"]
-    )
 
 
 def test_one_training_at_a_time_and_a_killed_one_does_not_count(tmp_path):

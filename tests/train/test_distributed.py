@@ -52,9 +52,7 @@ def found(tmp_path_factory):
     return first
 
 
-@pytest.mark.parametrize(
-    "name", ["molecules", "sampled nodes", "language", "masked", "split texts", "split texts, learned positions"]
-)
+@pytest.mark.parametrize("name", ["molecules", "sampled nodes", "language", "masked"])
 def test_the_gradient_is_that_of_one_process_on_the_same_batch(found, name):
     assert found[f"gradient of {name}"] <= 1e-6
 
@@ -64,26 +62,6 @@ def test_steps_over_a_whole_graph_are_refused_and_one_process_says_why(found):
     assert found["whole graph"] == (
         "SettingError: 2 processes have nothing to share out: models of nodes compute the whole graph in every step; "
         "sample neighborhoods with --fanouts 15 10 --batch-size 1024."
-    )
-
-
-def test_texts_that_are_split_have_the_loss_of_whole_ones(found):
-    alone, together = found["loss of split texts"]
-    assert together == pytest.approx(alone, rel=1e-6)
-
-
-def test_what_cannot_be_split_is_refused(found):
-    needs = "--context-parallel needs causal attention without a window, --dropout 0 and --position "
-    assert found["refusal of {}"] == ""
-    assert found["refusal of {'context': 18}"] == (
-        "SettingError: 18 tokens cannot be split over 2 processes, early ones and late ones for each; use a --context "
-        "that is a multiple of 4."
-    )
-    for options in ({"window": 4}, {"position": "alibi"}, {"dropout": 0.1}):
-        assert found[f"refusal of {options}"] == f"SettingError: {needs}rotary, learned, sinusoidal."
-    assert found["refusal of masked"] == (
-        "SettingError: --context-parallel splits the tokens of each text between processes; models of hidden tokens "
-        "share out rows: leave it out."
     )
 
 

@@ -3,10 +3,8 @@
 import math
 import random
 import re
-import shutil
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -444,38 +442,3 @@ def test_tensorboard_gets_its_own_files(make_model, make_batch, tmp_path):
     log.close()
     assert list((tmp_path / "tensorboard").glob("events.out.tfevents.*"))
     assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 7
-
-
-@pytest.mark.parametrize("stopped", ["after_an_epoch", "within_an_epoch"])
-def test_a_run_that_an_older_version_began_ends_with_the_same_bits(
-    make_model, make_batch, tmp_path, monkeypatch, stopped
-):
-    """Checkpoints of version 0.1.0 are Lightning's. The same bits are asked for where this processor rounds as the one
-    that wrote them: where its own weights, after as many steps, are those of the checkpoint."""
-    folder = Path(__file__).parents[1] / "frozen" / "lightning" / stopped
-    written = torch.load(folder / "last.ckpt", weights_only=False)
-    original, after = Training.train_step, []
-
-    def noting(training, batch):
-        original(training, batch)
-        if training.step == written["global_step"]:
-            after.extend(each.detach().clone() for each in training.parameters)
-
-    settings = TrainSettings(**{**SETTINGS.__dict__, "checkpoint": "best"})
-    whole, resumed = make_model(), make_model()
-    monkeypatch.setattr(Training, "train_step", noting)
-    expected = train(whole, make_batch, settings)
-    monkeypatch.undo()
-    began = list(written["state_dict"].values())
-    torch.testing.assert_close(after, began, rtol=1e-6, atol=1e-7)
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    visited = []
-    found = train(resumed, recorded(make_batch, visited), settings, folder=tmp_path, resume=True)
-    losses, own = ([record["val_loss"] for record in run.history] for run in (found, expected))
-    if all(map(torch.equal, after, began)):
-        assert same(resumed, whole)
-        assert losses == own
-    else:
-        assert losses == pytest.approx(own, rel=1e-6)
-        torch.testing.assert_close(list(resumed.parameters()), list(whole.parameters()), rtol=1e-6, atol=1e-7)
-    assert 0 < visited.count("train") < 18

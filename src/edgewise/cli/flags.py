@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from edgewise import renames
 from edgewise.errors import SettingError
 from edgewise.settings import choices_of, flag_of, helps, is_optional, kinds_of, spelled
 
@@ -70,16 +69,6 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
-class Renamed(argparse.Action):
-    """Stores the value of a flag that has another name now, and says so."""
-
-    def __call__(
-        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        print(f"edgewise: note: {option_string} is now {spelled(self.dest)}", file=sys.stderr)
-        setattr(namespace, self.dest, values)
-
-
 def formatter(**details: Any) -> Any:
     """What lays out the help; imported when it is needed."""
     from rich_argparse import RichHelpFormatter
@@ -127,7 +116,7 @@ def add_settings(
 
 
 def add_field(group: Any, field: "dataclasses.Field[Any]", text: str, choices: Sequence[str]) -> None:
-    """The flag of one field, its other names, and its old ones."""
+    """The flag of one field, and its other names."""
     shared: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
     if field.type is bool:
         group.add_argument(flag_of(field), action=argparse.BooleanOptionalAction, help=text, **shared)
@@ -146,9 +135,6 @@ def add_field(group: Any, field: "dataclasses.Field[Any]", text: str, choices: S
         spelled(name) for name in field.metadata.get("aliases", ()) if spelled(name) not in spellings_of(group)
     ]:
         group.add_argument(*aliases, help=argparse.SUPPRESS, **shared)
-    old = [spelled(name) for name, new in renames.SETTINGS.items() if new == field.name]
-    if old := [flag for flag in old if flag not in spellings_of(group)]:
-        group.add_argument(*old, action=Renamed, help=argparse.SUPPRESS, **shared)
 
 
 def add_molecule_limits(parser: argparse.ArgumentParser) -> None:

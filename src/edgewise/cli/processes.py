@@ -14,7 +14,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +165,7 @@ def run_among_others(given: dict[str, Any]) -> int:
             if not group.leads:
                 quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
                 quiet.enter_context(monitored(None))
-            return run_in_group(given, replace(group, splits_tokens="context_parallel" in given))
+            return run_in_group(given, group)
     except ProcessGroupError as error:
         if not str(error):  # another process has printed its error
             return 2
@@ -196,9 +195,8 @@ def run_in_ray(given: dict[str, Any]) -> int:
     check_typed(chosen.name, how["typed"])
     job = chosen.settings_type.of(settings, how["source"])
     if has_folds(job) or chosen.ensemble_size(job) > 1:
-        for name in ("strategy", "context_parallel"):
-            if name in given:
-                raise SettingError(f"{spelled(name)}: a worker of Ray trains a whole fold or member; leave it out.")
+        if "strategy" in given:
+            raise SettingError("--strategy: a worker of Ray trains a whole fold or member; leave it out.")
         return train(settings, folder, **how, workers=Workers(count, on_gpu, given.get("ray_address")))
     folder.check(overwrite=how["overwrite"], resume=how["resume"])
     if how["overwrite"]:
@@ -229,7 +227,7 @@ def work_in_ray(given: dict[str, Any]) -> str | None:
         folder = job_of(given)[1]
         given = {**given, "resume": group.share(folder.is_started)}
         try:
-            run_in_group(given, replace(group, splits_tokens="context_parallel" in given))
+            run_in_group(given, group)
         except ProcessGroupError as error:
             if str(error):
                 raise

@@ -87,9 +87,6 @@ def add_command_flags(parser: Any) -> None:
         help="ddp: each process has the whole model (the default); fsdp: each stores a part of it",
         **absent,
     )
-    group.add_argument(
-        "--context-parallel", action="store_true", help="split the tokens of each text between processes", **absent
-    )
     add_engine_flags(group)
 
 
@@ -159,6 +156,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def require_several(given: dict[str, Any]) -> None:
     """Raise SettingError where flags about several processes are given to one."""
-    for name, what in (("context_parallel", "splits each text"), ("strategy", "shares the work")):
-        if name in given:
-            raise SettingError(f"{spelled(name)} {what} between processes; say how many with --devices.")
+    if "strategy" in given:
+        raise SettingError("--strategy shares the work between processes; say how many with --devices.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgewise.train.distributed import Group
     from edgewise.train.folder import RunFolder
 
-PROCESSES = ("devices", "num_nodes", "strategy", "context_parallel", "engine", "num_workers", "ray_address")
+PROCESSES = ("devices", "num_nodes", "strategy", "engine", "num_workers", "ray_address")
 """Words about the processes of a training, which change nothing in its result."""
 COMMAND = (
     *("run", "words", "current_folder", "config_path", "output_dir", "overwrite", "resume", "task", "data_path"),
@@ -29,6 +29,7 @@ COMMAND = (
 
 def job_of(given: dict[str, Any]) -> tuple[dict[str, Any], "RunFolder", dict[str, Any]]:
     """The settings of a run, its folder, and what else there is to know of it."""
+    from edgewise.tasks.config import plain
     from edgewise.train.folder import RunFolder, read_toml
 
     typed = {name: value for name, value in given.items() if name not in COMMAND}
@@ -78,14 +79,6 @@ def check_is_no_task(first: str) -> None:
     raise SettingError(
         f"{first} is no task and no file.{did_you_mean(first, list(names()))} The tasks are {', '.join(names())}."
     )
-
-
-def plain(config: dict[str, Any]) -> dict[str, Any]:
-    """The names of a configuration file as Python writes them, old names as the new ones."""
-    from edgewise.renames import renamed
-
-    known = {setting for name in names() for setting in all_flags(name)}
-    return renamed({name.replace("-", "_"): value for name, value in config.items()}, known)
 
 
 def default_folder(settings: dict[str, Any]) -> str:

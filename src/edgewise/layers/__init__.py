@@ -1,7 +1,5 @@
 """Layers over the one operator, for sequences and graphs alike."""
 
-from typing import Any
-
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.cache import Cache
@@ -32,7 +30,6 @@ from edgewise.layers.position import (
 from edgewise.layers.readout import Readout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
-from edgewise.renames import renamed_class
 
 __all__ = [
     "ALiBi",
@@ -73,8 +70,3 @@ __all__ = [
     "T5Position",
     "TypedLinear",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Old names of classes, for one release."""
-    return renamed_class(globals(), name)

@@ -14,7 +14,6 @@ from edgewise.layers.given import require_nodes, require_positions, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, over_heads, require_multiple
 from edgewise.layers.linear import Linear, linear, may_be_joined
 from edgewise.layers.position import PairPosition, default_positions, distances
-from edgewise.layers.ring import current_ring, ring_attend
 from edgewise.layers.scorer import Given, LearnedScore
 from edgewise.neighborhood import EdgeRows, Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.normalize import Normalize, Softmax
@@ -207,10 +206,6 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """The output from what every head compares and sums; parts are k^e, v^e and b."""
         edge_key, edge_value, bias = parts
-        if current_ring() is not None:
-            is_plain = all(part is None for part in (*parts, trace)) and not (self.training and self.dropout)
-            heads = ring_attend(queries, keys, values, neighborhood, self.score(), self.normalize(), is_plain=is_plain)
-            return self._combined(heads if len(self.head_shape) == 1 else heads.flatten(-4, -3))
         heads = attend_and_record(
             trace, queries, keys, values, neighborhood, score=self.score(), normalize=self.normalize(), bias=bias,
             edge_key=edge_key, edge_value=edge_value, edge_rows=edge_rows,

@@ -18,7 +18,6 @@ from edgewise.layers.heads import require_multiple
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Relations, Types
 from edgewise.records import SparseFeatures
-from edgewise.renames import takes_old_arguments
 from edgewise.trace import Trace
 
 
@@ -55,7 +54,6 @@ class TypedLinear(nn.Module):
             start = bounds[:, None] * torch.empty(len(bounds), output_dim).uniform_(-1, 1)
             self.bias = nn.Parameter(start)
 
-    @takes_old_arguments
     def forward(self, nodes: Nodes, types: Types) -> Float[Tensor, " *batch node output_dim"]:
         """The rows after the layer, `(*batch, node, input_dim)` or sparse before.
 
@@ -179,7 +177,6 @@ class RelationalAttention(nn.Module):
     torch.Size([4, 8])
     """
 
-    @takes_old_arguments
     def __init__(
         self,
         model_dim: int,
@@ -205,7 +202,6 @@ class RelationalAttention(nn.Module):
         """μ."""
         self.output = TypedLinear([model_dim] * num_types, model_dim)
 
-    @takes_old_arguments
     def forward(
         self,
         nodes: Float[Tensor, " *batch node model_dim"] | tuple[Tensor, Tensor],

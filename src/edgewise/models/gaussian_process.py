@@ -267,17 +267,6 @@ def _series(rows: Rows) -> int | None:
     return most - 1 if shares[most] >= LEAST_SHARED else None
 
 
-def of_older(logs: Float[Tensor, "*older"], num_conditions: int) -> Float[Tensor, "*log"]:
-    """The logarithms as they are today: older runs had no series; the oldest one length a condition, and nothing of a
-    molecule's own."""
-    if num_conditions and logs.shape[1:] == (6 + num_conditions,):
-        logs = torch.cat([logs[:, :6], torch.full_like(logs[:, :1], NONE), *[logs[:, 6:]] * 3], 1)
-    if num_conditions and logs.shape[1:] == (7 + 3 * num_conditions,):
-        none = torch.full_like(logs[:, :1], NONE)
-        logs = torch.cat([logs[:, :7], none, logs[:, 7:], logs[:, -num_conditions:]], 1)
-    return logs
-
-
 def _numbers(batch: Batch) -> dict[str, Tensor]:
     """What a process keeps of a batch that counts its substructures."""
     assert batch.substructures is not None

@@ -30,7 +30,7 @@ class GraphModel(nn.Module):
         super().__init__()
         model_dim = layers.model_dim
         self.layers = layers_of(
-            NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim, reads_edges=sizes.reads_edges),
+            NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim),
             layers,
         )
         self.norm = nn.LayerNorm(model_dim)

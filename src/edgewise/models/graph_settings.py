@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from edgewise.choices import Aggregation, Combine, NormalizerName, ScoreName
 from edgewise.errors import SettingError
@@ -88,16 +88,15 @@ class NodeSettings(Settings):
         return self.spec.is_relational
 
 
-def edge_sizes(num_columns: int, settings: NodeSettings, num_added: int = 0) -> dict[str, Any]:
-    """The fields of `NodeSizes` and `GraphSizes` that follow from the features of edges.
+def num_edge_inputs(num_columns: int, settings: NodeSettings, num_added: int = 0) -> int:
+    """How many features of an edge a model reads.
 
     Args:
         num_columns: features of an edge in the data.
         settings: the layers; those that need loops get a feature that marks them.
         num_added: features that the model adds.
     """
-    total = (num_columns + settings.has_loops if num_columns else 0) + num_added
-    return {"num_edge_features": total, "reads_edges": True}
+    return (num_columns + settings.has_loops if num_columns else 0) + num_added
 
 
 @dataclass(frozen=True)
@@ -114,10 +113,6 @@ class NodeSizes:
     """Features of each type of nodes, with layers that read types."""
     num_relations: int = 0
     """Types of edges, likewise."""
-    reads_edges: bool = False
-    """Whether gat, gatv2, gcn and sage read what they can of edge features; runs of older versions do not."""
-
-    RENAMED: ClassVar = {"kind_features": "type_features"}
 
 
 GraphReadoutName = Literal["attention_sum", "attention", "mean", "sum", "max", "root"]
@@ -164,8 +159,6 @@ class GraphSizes:
     """Outputs for a graph."""
     typical_nodes: float
     """Nodes of a typical training graph, the unit in which sums over nodes are taken."""
-    reads_edges: bool = False
-    """As in `NodeSizes`."""
 
     def __post_init__(self) -> None:
         check_unit("typical_nodes", self.typical_nodes)

@@ -7,7 +7,6 @@ from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import linear
 from edgewise.layers.position import first_positions
-from edgewise.layers.ring import current_ring, places
 from edgewise.models.text_settings import TransformerSettings
 from edgewise.models.transformer import Stack, causal, placed, placing, within_texts
 from edgewise.neighborhood import Neighborhood
@@ -62,8 +61,6 @@ class NextTokenModel(nn.Module):
 
     def _of_batch(self, batch: TextBatch, trace: Trace | None, vectors: Tensor | None) -> Tensor:
         neighborhood, positions = within_texts(self.neighborhood, batch)
-        if (ring := current_ring()) is not None:
-            positions = places(batch.tokens.shape[-1] * ring[1], *ring).to(batch.tokens.device)
         return self.nodes(batch.tokens, neighborhood, positions=positions, trace=trace, vectors=vectors)
 
     def nodes(

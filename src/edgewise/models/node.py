@@ -110,9 +110,8 @@ class PaperLayers(GraphLayers):
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
         spec, last = settings.spec, settings.num_layers - 1
-        reads_edges = spec.has_edge_features and (sizes.reads_edges or not spec.attends)
-        self.reads_weights = spec.reads_edge_weights and sizes.reads_edges and sizes.num_edge_features == 1
-        edge_dim, adds = sizes.num_edge_features if reads_edges else 0, spec.adds_edge_features
+        self.reads_weights = spec.reads_edge_weights and sizes.num_edge_features == 1
+        edge_dim, adds = sizes.num_edge_features if spec.has_edge_features else 0, spec.adds_edge_features
         self.input = FeatureLinear(sizes.num_features, settings.model_dim) if edge_dim and adds else None
         first = sizes.num_features if self.input is None else settings.model_dim
         dims = [first, *[settings.model_dim] * last, sizes.num_outputs]

@@ -14,7 +14,6 @@ from torch import Tensor
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood.index import integers
 from edgewise.neighborhood.pairs import Edges
-from edgewise.renames import warn_old_name
 
 EDGE_TYPES = ("graph", "expander", "to_virtual", "from_virtual")
 """Where an edge of an extended graph comes from."""
@@ -27,12 +26,6 @@ class ExtendedEdges(NamedTuple):
     """Over the nodes of the graph and, behind them, its virtual nodes."""
     edge_types: Int64[Tensor, " edge"]
     """What each edge is, as a place in `EDGE_TYPES`."""
-
-    @property
-    def kinds(self) -> Tensor:
-        """The old name of `edge_types`."""
-        warn_old_name(True, "ExtendedEdges.kinds is now ExtendedEdges.edge_types")
-        return self.edge_types
 
 
 def expander_edges(

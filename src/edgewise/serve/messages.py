@@ -50,7 +50,6 @@ class RowAnswer(BaseModel):
     """The predictions of a row, or why there are none."""
 
     predictions: list[PredictionAnswer] = Field(description="one entry a target; empty where the row cannot be read")
-    told: list[PredictionAnswer] = Field(description="the old name of predictions, in this release only")
     status: str = Field(description="ok; ok, and what the prediction lacks; or the error")
     error: str | None = Field(description="why the row cannot be read; null where it can")
 
@@ -68,7 +67,6 @@ class ExplainAnswer(BaseModel):
     title: str
     sources: dict[str, str] = Field(description="the text of each column as it came; SMILES for molecules")
     predictions: list[PredictionAnswer]
-    told: list[PredictionAnswer] = Field(description="the old name of predictions, in this release only")
     explained: str = Field(description="which number the attributions speak of")
     units: list[dict[str, Any]] = Field(description="tokens, atoms, nodes")
     links: list[dict[str, Any]] = Field(description="bonds, or the edges of a graph")
@@ -207,9 +205,9 @@ def cells_of(row: BaseModel) -> dict[str, Any]:
 def as_row(outcome: Outcome) -> dict[str, Any]:
     """What is predicted of a row, as `RowAnswer` describes it."""
     if isinstance(outcome, Predicted):
-        found = [as_answer(each) for each in outcome.predictions]
-        return {"predictions": found, "told": found, "status": outcome.status, "error": None}
-    return {"predictions": [], "told": [], "status": str(outcome), "error": str(outcome)}
+        predictions = [as_answer(prediction) for prediction in outcome.predictions]
+        return {"predictions": predictions, "status": outcome.status, "error": None}
+    return {"predictions": [], "status": str(outcome), "error": str(outcome)}
 
 
 def as_answer(one: TargetPrediction) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from edgewise.data.tables.options import TableFormat, array_names
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.models.graph_layers import LAYERS, Task, with_recipe
 from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
-from edgewise.renames import renamed
 from edgewise.settings import Settings, check_value, choices_of, flag_of, spelled, typed
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import require
@@ -185,7 +184,7 @@ def split_by_owner(
     """The values of a flat table, split into those of the run itself and those of each group; see `RunSettings.of`."""
     owners = owners_of(kind)
     values: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in groups_of(kind)}}
-    given = renamed(plain(config), owners, note=is_typed(source))
+    given = plain(config)
     check_read(kind, given, source)
     for name, value in given.items():
         if name == "model" and kind.PRESETS:
@@ -205,11 +204,6 @@ def split_by_owner(
             order = " (the file stands before flags that take several values)"
             raise SettingError(f"no {what} given: edgewise train {kind.EXAMPLE}{order}.")
     return values.pop(""), values
-
-
-def is_typed(source: str) -> bool:
-    """Whether settings come from a call, not from a file, which an earlier version may have written."""
-    return not source.endswith(".toml")
 
 
 def noun(kind: type[RunSettings]) -> str:
@@ -367,7 +361,7 @@ def check_config(folder: RunFolder, kind: type[RunSettings], config: Mapping[str
     # A setting that is new in this version had its default.
     defaults = as_config(defaults_of(kind))
     before = {name: defaults[name] for name in config if name in defaults}
-    before |= as_config(renamed(plain(folder.read_config()), owners_of(kind)))
+    before |= as_config(plain(folder.read_config()))
     require_same(folder, before, {name: config.get(name) for name in before.keys() | config.keys()})
 
 
@@ -403,7 +397,7 @@ def check_finished(folder: RunFolder, kind: type[RunSettings], given: Mapping[st
     """
     # What is typed as `auto` is what the run has made of it.
     given = {name: value for name, value in given.items() if value != AUTO}
-    defaults, stored = as_config(defaults_of(kind)), renamed(plain(folder.read_config()), owners_of(kind))
+    defaults, stored = as_config(defaults_of(kind)), plain(folder.read_config())
     before, now = {**defaults, **as_config(stored)}, as_config(dict(given))
     require_same(folder, before, {name: now[name] for name in now if name in before})
     # What is left may be the name of a model, which stands for several settings.

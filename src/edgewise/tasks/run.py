@@ -81,8 +81,6 @@ class Run:
                         f"{group.size} processes have nothing to share out: models of {task.noun} compute the whole "
                         f"graph in every step; {remedy}."
                     )
-                if group.splits_tokens:
-                    task.check_split(prepared, group.size)
                 if group.leads:
                     continues = begin(
                         folder,

@@ -173,13 +173,6 @@ class Task(ABC):
         None."""
         return None
 
-    def check_split(self, prepared: Prepared, size: int) -> None:
-        """Raise SettingError unless so many processes can split the tokens of each text between them."""
-        raise SettingError(
-            f"--context-parallel splits the tokens of each text between processes; models of {self.noun} share out "
-            "rows: leave it out."
-        )
-
     def start_background(self, prepared: Prepared) -> None:  # noqa: B027 (most tasks have nothing)
         """Starts what another core can compute while the model trains, into `prepared.background`."""
 

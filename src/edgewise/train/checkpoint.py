@@ -68,8 +68,6 @@ def latest(folder: Path, *, keeps_best: bool = True) -> Saved | None:
             continue
         if failed is not None:
             note(f"{str(failed).removesuffix('; train again with --overwrite.')}; the training goes on from {path}.")
-        if "pytorch-lightning_version" in content:
-            content = of_lightning(path, content)
         needs_best = keeps_best and path.name != FINISHED and read_history(path, content)[1] >= 0
         return Saved(path, content, load_checkpoint(folder / BEST).get("state_dict") if needs_best else None)
     if failed is not None:
@@ -146,23 +144,3 @@ def check_within(path: Path, within: Any, num_batches: int) -> None:
         raise damaged(path, "the state within the epoch holds other things")
     if not all(isinstance(each, Tensor) and each.numel() == 1 for each in sums):
         raise damaged(path, "the sums of the losses are no numbers")
-
-
-def of_lightning(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint that Lightning wrote, as runs of version 0.1.0 have it, in today's form."""
-    try:
-        within, (optimizer,) = content.get("within"), content["optimizer_states"]
-        if within is not None:
-            sums = within["sums"].get("train", (torch.zeros(()), torch.zeros(())))
-            within = {**within, "sums": tuple(sums)}
-        return {
-            **content["callbacks"]["EpochKeeper"],
-            "state_dict": {name.removeprefix("model."): value for name, value in content["state_dict"].items()},
-            "averaged": content["averaged"],
-            "optimizer": optimizer["state"],
-            "scaler": content.get("MixedPrecision", {}),
-            "step": content["global_step"],
-            "within": within,
-        }
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise damaged(path, error) from error

@@ -89,15 +89,14 @@ def _is_folder(path: Path) -> bool:
 def owned_files(path: Path) -> frozenset[str] | None:
     """The files in a folder that runs of ours wrote, or None where no run of ours was ever there.
 
-    The marker lists them. A folder of an earlier version has none: it is known by its model.json, or by its config.toml
-    with the checksums beside the checkpoints, and every file there with the name of a run's file is taken for ours.
+    The marker lists them.
 
     Raises:
         RunFolderError: The marker is damaged, or of a newer format.
     """
     marker = path / MARKER
     if not os.path.lexists(marker):
-        return frozenset(existing_outputs(path)) if _is_earlier_run(path) else None
+        return None
     content = None if marker.is_symlink() else _json(marker)
     names = content.get("files") if isinstance(content, dict) and content.get("format") == FORMAT else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -109,14 +108,6 @@ def owned_files(path: Path) -> frozenset[str] | None:
         )
     # The other logger names its files itself; its folder is ours.
     return frozenset(names) | {name for name in existing_outputs(path) if _EVENTS.fullmatch(name)}
-
-
-def _is_earlier_run(path: Path) -> bool:
-    model = _json(path / "model.json")
-    if isinstance(model, dict) and str(model.get("format")).startswith("edgewise "):
-        return type(model.get("format_version")) is int
-    data = _json(path / "checkpoints" / "data.json")
-    return isinstance(data, dict) and isinstance(data.get("sha256"), list) and (path / "config.toml").is_file()
 
 
 def _json(path: Path) -> Any:

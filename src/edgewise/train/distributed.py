@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.errors import EdgewiseError, ProcessGroupError, SettingError
-from edgewise.layers.ring import ring
 from edgewise.train.loader import Shard
 
 Value = TypeVar("Value")
@@ -41,8 +40,6 @@ class Group:
     """How many there are."""
     strategy: str = "ddp"
     """ddp: each has all weights. fsdp: each stores a part of the weights, of their averages and of Adam's moments."""
-    splits_tokens: bool = False
-    """Whether each has some tokens of every text, not some of the rows."""
 
     @property
     def leads(self) -> bool:
@@ -62,11 +59,7 @@ class Group:
     @property
     def shard(self) -> Shard:
         """The share of each batch that this process computes."""
-        return Shard(self.rank, self.size, self.splits_tokens)
-
-    def ring(self) -> contextlib.AbstractContextManager[None]:
-        """A block in which layers attend to the tokens of all processes, where these are split."""
-        return ring(self.rank, self.size if self.splits_tokens else 1)
+        return Shard(self.rank, self.size)
 
     def sum(self, *values: Tensor) -> tuple[Tensor, ...]:
         """The sums of single numbers over all processes, as float64."""

@@ -1,7 +1,4 @@
-"""Dataclasses as JSON documents and back: every value is checked against the type of its field, once, when it is read.
-
-A dataclass whose fields were renamed says so in `RENAMED`, old name to new name, so that older documents open.
-"""
+"""Dataclasses as JSON documents and back: every value is checked against the type of its field when it is read."""
 
 import contextlib
 import dataclasses
@@ -16,7 +13,6 @@ from typing import Any, Literal, TypeVar, Union
 
 from edgewise.errors import DataError, RunFolderError, SettingError
 from edgewise.plural import plural
-from edgewise.renames import renamed_values
 
 Content = TypeVar("Content")
 LARGEST = 2**53
@@ -78,8 +74,6 @@ def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict
         DataError: A value is missing or of another type.
     """
     saved, known = [each for each in dataclasses.fields(kind) if is_saved(each)], _annotations(kind)
-    content = {name if name in known else _renamed(kind).get(name, name): value for name, value in content.items()}
-    content = renamed_values(content)
     needed = [each.name for each in saved if each.default is each.default_factory is dataclasses.MISSING]
     if missing := [name for name in needed if name not in content]:
         raise DataError(f"{_inside(where, missing[0])} is missing.")
@@ -153,19 +147,13 @@ def _dataclass(kind: type, value: Any, where: str) -> Any:
         value = {next(iter(known)): value}
     if not isinstance(value, dict):
         raise _mismatch(value, "an object", where)
-    if unknown := sorted(set(value) - set(known) - set(_renamed(kind))):
+    if unknown := sorted(set(value) - set(known)):
         raise DataError(f"{_inside(where, unknown[0][:_SHOWN])} is not known here.")
     found = read_fields(kind, value, where)
     try:
         return kind(**found)
     except (SettingError, DataError) as error:
         raise DataError(f"{where or 'the document'}: {error}") from error
-
-
-def _renamed(kind: type) -> Mapping[str, str]:
-    names = {field.name for field in dataclasses.fields(kind)}  # a name that a field has is never an old one
-    table: Mapping[str, str] = getattr(kind, "RENAMED", {})
-    return {old: new for old, new in table.items() if old not in names and new in names}
 
 
 @cache

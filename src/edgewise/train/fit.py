@@ -125,8 +125,6 @@ def check_group(group: Group, settings: TrainSettings, device: str) -> None:
         return
     if device == "mps":
         raise SettingError("--device mps trains in one process; leave --devices out.")
-    if group.splits_tokens and settings.compile:
-        raise SettingError("--compile does not go with --context-parallel; leave it out.")
     if group.is_sharded and (settings.compile or settings.precision == "16"):
         flag = "--compile" if settings.compile else "--precision 16"
         raise SettingError(f"{flag} does not go with --strategy fsdp; use --strategy ddp, or leave it out.")

@@ -8,11 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Int64
 from torch import Tensor
 
-from edgewise.layers.ring import PIECES, places
 from edgewise.records import TextBatch
 
 CACHED_ROWS = 2**14
@@ -27,27 +25,15 @@ class Shard:
     """Which process this is, from 0."""
     size: int = 1
     """How many there are."""
-    of_tokens: bool = False
-    """Whether each has some tokens of all texts of a batch, not all tokens of some."""
 
     def of(self, rows: np.ndarray) -> np.ndarray:
         """The share of the rows of a batch: no two processes have the same row, and none is left out."""
-        return rows if self.size == 1 or self.of_tokens else np.array_split(rows, self.size)[self.rank]
+        return rows if self.size == 1 else np.array_split(rows, self.size)[self.rank]
 
     def batch(self, rows: np.ndarray, make_batch: Callable[[np.ndarray], Any]) -> Any:
         """The share of a batch; `Idle` where there are fewer rows than processes, and none for this one."""
         own = self.of(rows)
         return make_batch(own) if len(own) or not len(rows) else Idle(make_batch(rows[:1]))
-
-    def tokens(self, batch: TextBatch) -> TextBatch:
-        """The share of each text; after its end there are tokens without a target, so that all shares are as long."""
-        if not self.of_tokens or self.size == 1:
-            return batch
-        missing = -batch.tokens.shape[-1] % (PIECES * self.size)
-        assert batch.targets is not None
-        tokens, targets = F.pad(batch.tokens, (0, missing)), F.pad(batch.targets, (0, missing), value=-1)
-        own = places(tokens.shape[-1], self.rank, self.size)
-        return TextBatch(tokens[..., own], targets=targets[..., own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,13 +174,13 @@ class WindowLoader:
             yield self.shard.batch(starts, self.windows)
         if (rest := self.tokens[self.whole * self.context :]).shape[0] > 1:
             last = TextBatch(rest[None, :-1], targets=rest[None, 1:])
-            yield self.shard.batch(np.zeros(1), lambda _: self.shard.tokens(last))
+            yield self.shard.batch(np.zeros(1), lambda _: last)
 
     def windows(self, starts: np.ndarray) -> TextBatch:
         """The windows that begin at these places."""
         places = torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)
         found = self.tokens[places]
-        return self.shard.tokens(TextBatch(found[:, :-1], targets=found[:, 1:]))
+        return TextBatch(found[:, :-1], targets=found[:, 1:])
 
 
 class LengthLoader:

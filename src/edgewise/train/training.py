@@ -179,8 +179,7 @@ class Training:
         gradients of all processes add up to that of the whole batch, however unevenly its rows are weighted.
         """
         is_idle = isinstance(batch, Idle)
-        with self.group.ring():
-            total, weight = loss_of(self.model, self.loss, batch.batch if is_idle else batch)
+        total, weight = loss_of(self.model, self.loss, batch.batch if is_idle else batch)
         if self.group.is_alone:
             return total / weight.where(weight > 0, 1.0), (total.detach(), weight.detach())
         if is_idle:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,8 +29,6 @@ ColumnsOfTypes = Sequence[Sequence[int]]
 @dataclass(frozen=True)
 class TypeNames:
     """The types that a model knows, in the order of their numbers."""
-
-    RENAMED: ClassVar[dict[str, str]] = {"told": "predicted"}
 
     nodes: tuple[str, ...]
     """The types of nodes."""

@@ -15,7 +15,7 @@ from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.errors import SettingError
 from edgewise.models.edge import EdgeBatch, EdgeModel
-from edgewise.models.graph_settings import NodeSizes, edge_sizes
+from edgewise.models.graph_settings import NodeSizes, num_edge_inputs
 from edgewise.plural import plural
 from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.edges.settings import EdgeRunSettings
@@ -110,9 +110,10 @@ class EdgesTask(TableTask):
         known = graph_fields(settings, table, splits.train, table.nodes, table.edges)
         scaler = known["scaler"]
         edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
+        num_columns = num_edge_features(table.edges, edge_scaler, settings.model)
         sizes = NodeSizes(
             num_features=table.nodes.shape[1] if scaler is None else scaler.num_features,
-            **edge_sizes(num_edge_features(table.edges, edge_scaler, settings.model), settings.model),
+            num_edge_features=num_edge_inputs(num_columns, settings.model),
             num_outputs=num_outputs(table),
         )
         return FittedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)

@@ -17,7 +17,7 @@ from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.models.graph import GraphModel
-from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings, edge_sizes
+from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.tasks.batches import RowBatches
@@ -194,9 +194,10 @@ class GraphsTask(TableTask):
             ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.graph_feature_columns)),
             target_scale(table, rows),
         )
+        num_columns = num_edge_features(table.edges, scales.edge, settings.model)
         sizes = GraphSizes(
             num_features=scales.node.num_features,
-            **edge_sizes(num_edge_features(table.edges, scales.edge, settings.model), settings.model),
+            num_edge_features=num_edge_inputs(num_columns, settings.model),
             num_conditions=scales.graph.num_features,
             num_outputs=num_outputs(table),
             typical_nodes=float(table.num_nodes[rows].mean()),

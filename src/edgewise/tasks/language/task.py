@@ -14,7 +14,6 @@ from edgewise.data.tables.decode import check_files_differ
 from edgewise.data.tables.options import TABLES
 from edgewise.data.texts.tokenizer import Tokenizer, Tokens, read_text
 from edgewise.errors import DataError, SettingError
-from edgewise.layers.ring import places
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.text_settings import SamplingSettings, TransformerSettings
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from edgewise.train.training import FitResult
 
 
-SPLIT_POSITIONS = ("rotary", "learned", "sinusoidal")
-"""Positions that add nothing to a pair, so that rings of processes can attend."""
 WINDOWS_A_BATCH = 64
 """Windows that are read at once where no gradient is wanted."""
 
@@ -230,15 +227,6 @@ class LanguageTask(Task):
             return WindowLoader(training, context, recipe.batch_size, steps, recipe.seed), judged
 
         return of_member
-
-    def check_split(self, prepared: Prepared, size: int) -> None:
-        model = prepared.settings.model
-        if model.window is not None or model.dropout or model.position not in SPLIT_POSITIONS:
-            raise SettingError(
-                "--context-parallel needs causal attention without a window, --dropout 0 and --position "
-                f"{', '.join(SPLIT_POSITIONS)}."
-            )
-        places(model.context, 0, size)
 
     def loss(self, prepared: Prepared) -> TokenLoss:
         return TokenLoss()

@@ -19,7 +19,7 @@ from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import TypeScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, SettingError
-from edgewise.models.graph_settings import NodeSizes, edge_sizes
+from edgewise.models.graph_settings import NodeSizes, num_edge_inputs
 from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.tasks.chunks import unpredicted
@@ -136,7 +136,7 @@ class LinksTask(Task):
             scale, scaler, num_features = "none", None, len(graph)
         sizes = NodeSizes(
             num_features=num_features,
-            **edge_sizes(graph.edges.features.shape[1], settings.model),
+            num_edge_features=num_edge_inputs(graph.edges.features.shape[1], settings.model),
             num_outputs=settings.model.model_dim,
         )
         return FittedLinks(

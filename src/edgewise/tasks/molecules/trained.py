@@ -22,7 +22,7 @@ from edgewise.data.tables.cell import OK
 from edgewise.errors import DataError, RunFolderError
 from edgewise.files import release
 from edgewise.models.forest import Forest, numbers_of
-from edgewise.models.gaussian_process import GaussianProcess, of_older
+from edgewise.models.gaussian_process import GaussianProcess
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.models.substructures import with_substructures
@@ -381,8 +381,6 @@ class FittedProperty(FittedTable):
                 f"{folder.path / 'model.json'} was trained with another release of RDKit, which has the descriptors "
                 f"{', '.join(other[:3])}; install that release, or train again."
             )
-        for name in [name for name in tensors if name.endswith("process.logs")]:
-            tensors[name] = of_older(tensors[name], values["sizes"].num_conditions)
         return super().load_parts(folder, values, tensors)
 
 

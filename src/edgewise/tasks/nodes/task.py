@@ -3,7 +3,7 @@
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from edgewise.data.store.layout import is_store
 from edgewise.data.store.table import StoredTable, read_store
 from edgewise.engine.workers import Workers
 from edgewise.errors import DataError, SettingError
-from edgewise.models.graph_settings import NodeSettings, NodeSizes, edge_sizes
+from edgewise.models.graph_settings import NodeSettings, NodeSizes, num_edge_inputs
 from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.plural import plural
@@ -68,7 +68,6 @@ class FittedNodes(FittedOnGraph):
     """A trained ensemble over the nodes of a graph."""
 
     FORMAT = NodeRunSettings.FORMAT
-    RENAMED: ClassVar[dict[str, str]] = {"kinds": "types"}
 
     types: TypeNames | None = None
     """The types of nodes and edges; None where the model ignores them."""
@@ -99,7 +98,7 @@ class FittedNodes(FittedOnGraph):
         if self.stored is None or self.stored.table is not table:
             found = table.features.shape[1], table.num_edge_features
             check_features(table.source, (self.num_columns, self.num_edge_columns), found)
-            reads_weights = self.settings.spec.reads_edge_weights and self.sizes.reads_edges and found[1] == 1
+            reads_weights = self.settings.spec.reads_edge_weights and found[1] == 1
             if reads_weights:
                 check_stored_weights(table, self.settings)
             scale = partial(scaled_rows, scale=self.feature_scale, scaler=self.scaler)
@@ -254,7 +253,7 @@ class NodesTask(TableTask):
         of_types = () if found is None else units.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
         sizes = NodeSizes(
             num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
-            **edge_sizes(num_edge_features, model, len(EDGE_TYPES) if model.is_extended else 0),
+            num_edge_features=num_edge_inputs(num_edge_features, model, len(EDGE_TYPES) if model.is_extended else 0),
             num_outputs=num_outputs(table),
             type_features=of_types,
             num_relations=0 if found is None else len(found.names.relations),

@@ -351,7 +351,7 @@ def note_of_edges(count: int, settings: NodeSettings) -> list[str]:
 
 def check_weights(source: str, edges: EdgeList, settings: NodeSettings, sizes: NodeSizes | GraphSizes) -> None:
     """Raise a DataError where the one feature of an edge is read as its weight, and is below 0."""
-    reads_weights = settings.spec.reads_edge_weights and sizes.reads_edges and edges.features.shape[1] == 1
+    reads_weights = settings.spec.reads_edge_weights and edges.features.shape[1] == 1
     if reads_weights and (negative := np.flatnonzero(edges.features[:, 0] < 0)).size:
         weight = edges.features[negative[0], 0]
         raise DataError(

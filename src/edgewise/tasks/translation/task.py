@@ -47,12 +47,11 @@ class FittedTranslation(FittedText):
     """A model, its vocabulary, and the names of what it reads and writes."""
 
     FORMAT = TranslationRunSettings.FORMAT
-    FORMAT_VERSION = 2  # version 1 did not name the kind of the model, which was a transformer
 
     tokens: TokenKind = "bpe"
     num_tokens: int
     """Tokens that the model has vectors for."""
-    kind: Literal["transformer", "recurrent"] = "transformer"
+    kind: Literal["transformer", "recurrent"]
     """What the model is."""
     settings: TransformerSettings | RecurrentSettings
     """The sizes of the model."""
