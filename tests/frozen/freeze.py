@@ -25,7 +25,7 @@ import edgewise
 from edgewise.cli.main import main
 
 HERE = Path(__file__).parent
-LARGEST = 200_000
+LARGEST = 300_000
 """Bytes of a folder."""
 DROPPED = ("report.html", "rejected.csv", "checkpoints", "*.svg", "*.png")
 """What no verb needs of a finished run."""
@@ -301,15 +301,6 @@ def saved_nodes() -> None:
     NodeClassifier(model="sage", num_layers=1, model_dim=8, epochs=3, threads=1).fit(x, y, index).save("run")
 
 
-def first_translation() -> None:
-    """Version 1 of the format of translations, which named no kind, out of a run of version 2."""
-    train(TRANSLATION)()
-    path = Path("run/model.json")
-    content = json.loads(path.read_text())
-    del content["kind"], content["sha256"]
-    path.write_text(json.dumps({**content, "format_version": 1}, indent=1) + "\n")
-
-
 OPENED: set[str] = set()
 """Files that were read; the others are not needed."""
 
@@ -429,7 +420,6 @@ KINDS: dict[str, Frozen] = {
     ),
     "translation": Frozen(pairs, train(TRANSLATION)),
     "translation_recurrent": Frozen(pairs, train(RECURRENT)),
-    "translation_first_format": Frozen(pairs, first_translation),
     "language": Frozen(book, train(BOOK)),
     "language_byte_pairs": Frozen(book, train(f"{BOOK} --model gpt2 --tokens bpe --vocabulary-size 280")),
     "language_converted": Frozen(book, converted(f"{BOOK} --model gpt2 --tokens bpe --vocabulary-size 280")),
@@ -481,9 +471,9 @@ KINDS: dict[str, Frozen] = {
     ),
     "forecast": forecast("--edges edges.csv --directed --period 25 --num-heads 2"),
     "forecast_alone": forecast("--edges edges.csv --model gru"),
-    "motion": motion("--ahead 2 --num-layers 2 --weighing gate"),
-    "motion_network": motion("--ahead 2 --num-layers 1 --model graph_network"),
-    "motion_forces": motion("--told accelerations --model forces"),
+    "motion": motion("--horizon 2 --num-layers 2 --aggregation gate"),
+    "motion_network": motion("--horizon 2 --num-layers 1 --model graph_network"),
+    "motion_forces": motion("--target-quantity accelerations --model forces"),
 }
 """Every kind of run that this version knows, and every way in which folders of a kind differ."""
 

@@ -8,7 +8,6 @@ import io
 import json
 import math
 import shlex
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ import numpy as np
 
 import edgewise
 from edgewise.cli.main import main
-from edgewise.renames import SETTINGS, VALUES
 
 
 @dataclass(frozen=True)
@@ -81,24 +79,17 @@ def explained(content: dict[str, Any]) -> dict[str, Any]:
         "explained": content["explained"],
         "predictions": [
             [each[name] for name in ("name", "value", "label", "std", "low", "high", "probabilities")]
-            for each in content["told"]
+            for each in content["predictions"]
         ],
         "units": [unit["name"] for unit in content["units"]],
         "links": [[link["first"], link["second"], link["effect"]] for link in content["links"]],
         "attributions": {each["name"]: each["values"] for each in content["attributions"]},
         "parts": [[part["name"], part["units"], part["effect"]] for part in content["parts"]],
-        "curves": [[each["name"], each["at"], each["told"]] for each in content["curves"]],
+        "curves": [[each["name"], each["at"], each["predictions"]] for each in content["curves"]],
         "layers": {
             layer["name"]: [layer["senders"], layer["receivers"], layer["values"]] for layer in content["layers"]
         },
     }
-
-
-ONCE_NONE = {
-    *("model", "num_layers", "num_heads", "model_dim", "attention_score", "normalize", "temperature", "combine"),
-    *("epochs", "batch_size", "learning_rate", "weight_decay", "patience", "loss_function"),
-}
-"""Parameters of molecules whose default was None, for the default of the setting."""
 
 
 def facts_of(opening: Opening) -> dict[str, Any]:
@@ -106,14 +97,7 @@ def facts_of(opening: Opening) -> dict[str, Any]:
     assert opening.python is not None
     estimator, results = opening.python()
     params = estimator.get_params()
-    saved = json.loads(Path("run/model.json").read_text()).get("estimator")
-    if saved is not None and type(estimator).__name__.startswith("Molecule"):
-        params |= dict.fromkeys(ONCE_NONE - tomllib.loads(saved).keys())
-    params |= {old: params[new] for old, new in SETTINGS.items() if new in params}
-    for name, words in VALUES.items():
-        once = {new: old for old, new in words.items()}
-        params |= {name: once[params[name]]} if params.get(name) in once else {}
-    facts = {"class": type(estimator).__name__, "params": plain({**params, "more": params})}
+    facts = {"class": type(estimator).__name__, "params": plain(params)}
     if hasattr(estimator, "classes_"):
         facts["classes"] = plain(estimator.classes_)
     return {**facts, **{name: plain(result) for name, result in results.items()}}
@@ -191,7 +175,6 @@ def sentences(path: str, key: str) -> Any:
     """Sentences in Python."""
 
     def use() -> tuple[Any, dict[str, Any]]:
-        import json
 
         tagger = load("Tagger")
         return tagger, {
@@ -377,7 +360,6 @@ OPENINGS: dict[str, Opening] = {
     ),
     "translation": Opening(NEW, "'1 2'", python=translations, report=True),
     "translation_recurrent": Opening(NEW, "'1 2'", python=translations),
-    "translation_first_format": Opening(NEW, "'1 2'", python=translations),
     "language": Opening(explain="'the cat s'", generate=WRITTEN, python=language, report=True),
     "language_byte_pairs": Opening(explain="'the cat s'", generate=WRITTEN, python=language),
     "language_converted": Opening(explain="'the cat s'", generate=WRITTEN, python=language),

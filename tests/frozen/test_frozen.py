@@ -26,7 +26,7 @@ FOLDERS = sorted(path.parent for path in HERE.glob("*/*/expected"))
 """`<version>/<kind>`."""
 TOLERANCE = 1e-6
 """Of a number, absolute and relative: what float32 leaves of an output, on another processor too."""
-LARGEST, LARGEST_OF_ALL = 200_000, 2_500_000
+LARGEST, LARGEST_OF_ALL = 300_000, 2_500_000
 """Bytes of a folder, and of all folders of a version."""
 
 
@@ -110,13 +110,6 @@ def test_it_predicts(copies, folder):
                 ran(words)
     if opening.predict is not None:
         found, expected = (rows_of(copy / name / f"predictions{opening.ending}") for name in ("found", "expected"))
-        if folder.name.startswith("forecast"):  # series have the times of their steps since then
-            assert all(row.pop("step") > 0 for row in found)
-        if folder.name == "molecules_mixture":  # classes of mixtures say what is new, as numbers of mixtures did then
-            for row in found:
-                similarities = [row.pop(name) for name in list(row) if name.startswith("similarity_")]
-                assert all(0 <= float(value) <= 1 for value in similarities if value != "")
-                row.pop("new")
         for row, other in zip(found, expected, strict=True):
             assert list(row) == list(other)
         assert_same(found, expected, "predictions")
