@@ -169,26 +169,6 @@ def test_a_recurrent_run_that_was_killed_ends_with_the_same_bits(edgewise, tmp_p
     assert {"model", "num-heads"} & config.keys() == set()
 
 
-def test_a_transformer_of_the_first_format_is_read(table, edgewise, tmp_path):
-    run = tmp_path / "run"
-    assert edgewise("train", table, *COLUMNS, *QUICK, "-o", run)[0] == 0
-    assert edgewise("predict", run, table, "-o", tmp_path / "new.csv")[0] == 0
-    content = json.loads((run / "model.json").read_text())
-    content |= {"format_version": 1, "beam": {"max_length": 12}}
-    del content["kind"], content["sha256"]
-    (run / "model.json").write_text(json.dumps(content))
-    assert edgewise("predict", run, table, "-o", tmp_path / "old.csv")[0] == 0
-    assert (tmp_path / "old.csv").read_bytes() == (tmp_path / "new.csv").read_bytes()
-    del content["beam"]
-    (run / "model.json").write_text(json.dumps(content))
-    assert edgewise("predict", run, table, "-o", tmp_path / "older.csv")[0] == 0
-    (run / "model.json").write_text(json.dumps(content | {"kind": "oracle"}))
-    assert (
-        'kind is "oracle", expected one of transformer, recurrent'
-        in edgewise("predict", run, table, "-o", tmp_path / "none.csv")[2]
-    )
-
-
 def test_aligned_files(edgewise, paste, tmp_path):
     names = []
     for part, rows in (("train", pairs(40)), ("val", pairs(8, 40)), ("test", pairs(8, 48))):

@@ -359,6 +359,8 @@ class PropertySizes:
 
     def __post_init__(self) -> None:
         check_unit("typical_nodes", self.typical_nodes)
+        if self.num_substructures < 0:
+            raise SettingError(f"num_substructures is {self.num_substructures}; expected 0 or more.")
 
 
 def check_unit(name: str, value: float) -> None:

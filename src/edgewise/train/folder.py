@@ -231,10 +231,9 @@ class RunFolder:
         self.write_json("model.json", {**known, CHECKSUM: checksum_of(known)})
 
     def check_model(self, content: Mapping[str, Any]) -> None:
-        """Raise RunFolderError where the content of model.json was changed since it was written; runs of older versions
-        have no checksum."""
+        """Raise RunFolderError where the content of model.json was changed since it was written."""
         known = {name: value for name, value in content.items() if name != CHECKSUM}
-        if CHECKSUM in content and content[CHECKSUM] != checksum_of(known):
+        if content.get(CHECKSUM) != checksum_of(known):
             raise RunFolderError(
                 f"{self.path / 'model.json'} is damaged: it was changed since it was written (its checksum differs); "
                 "restore it, or train again."

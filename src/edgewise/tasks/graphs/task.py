@@ -160,6 +160,10 @@ class FittedGraphs(FittedTable):
         ):
             if size != scaler.num_features:
                 raise DataError(f"sizes.{name} is {size}, but scales have {scaler.num_features}.")
+        if self.settings.spec.has_edge_features:
+            size, expected = self.sizes.num_edge_features, num_edge_inputs(self.scales.edge.num_features, self.settings)
+            if size != expected:
+                raise DataError(f"sizes.num_edge_features is {size}, but scales have {expected}.")
 
 
 class GraphsTask(TableTask):
