@@ -101,7 +101,7 @@ async def values(port: int, smiles: list[str]) -> list[float]:
         status, told = await answer(reader, writer, each)
         writer.close()
         assert status == 200, told
-        return told["rows"][0]["told"][0]["value"]
+        return told["rows"][0]["predictions"][0]["value"]
 
     return await asyncio.gather(*map(one, smiles))
 

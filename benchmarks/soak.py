@@ -113,7 +113,7 @@ class Soak:
             self.times[name].append(time.monotonic() - began)
             self.seen[name][str(status)] += 1
             if status == 200:
-                told = found["rows"][0]["told"] if name == "predictions" else found["predictions"]
+                told = found["rows"][0]["predictions"] if name == "predictions" else found["predictions"]
                 self.wrong += abs(told[0]["value"] - self.known[place]) > 1e-4
             await asyncio.sleep(PAUSE)
         streams[1].close()
@@ -268,7 +268,7 @@ async def soak(port: int, pid: int, smiles: list[str], seconds: float) -> Soak:
     for each in smiles:
         status, found = await answer(reader, writer, each)
         assert status == 200, found
-        known.append(found["rows"][0]["told"][0]["value"])
+        known.append(found["rows"][0]["predictions"][0]["value"])
     writer.close()
     field = Soak(port, smiles, known, time.monotonic() + seconds)
     await field.run(pid)

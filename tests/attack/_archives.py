@@ -129,7 +129,7 @@ def body_targets(_: Path) -> list[Target]:
                 is_usable = is_usable and bool(row["smiles"].strip()) and type(row["T"]) in (int, float)
                 assert not is_usable or not -1e300 < row["T"] < 1e300, f"{row} is refused: {one['error']}"
                 continue
-            (told,) = one["told"]
+            (told,) = one["predictions"]
             assert (told["value"], told["high"]) == (len(row["smiles"]), row["T"]), f"{row} is answered by {told}"
 
     row = st.fixed_dictionaries({"smiles": st.text(max_size=9), "T": st.integers() | st.floats()})

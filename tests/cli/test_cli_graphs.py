@@ -72,7 +72,7 @@ def test_numbers_of_graphs(learn, rings, edgewise, paste, tmp_path):
     found = json.loads((tmp_path / "graphs.json").read_text())
     assert [each["title"] for each in found] == ["g7", "g12"]
     for each, row in zip(found, (rows[7], rows[12]), strict=True):
-        assert each["told"][0]["value"] == pytest.approx(float(row["y_pred"]), abs=1e-4)
+        assert each["predictions"][0]["value"] == pytest.approx(float(row["y_pred"]), abs=1e-4)
         assert len(each["units"]) == len(each["attributions"][0]["values"])
     assert [(link["first"], link["second"]) for link in found[0]["links"]] == [(n, n + 1) for n in range(5)]
     names = [unit["name"] for unit in found[0]["units"]]

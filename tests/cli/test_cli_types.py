@@ -60,7 +60,7 @@ def test_kinds_are_named_said_and_told(learn, files, edgewise, tmp_path):
     code, out, err = edgewise("explain", tmp_path / "run", "p3", "-o", tmp_path / "p3.json")
     assert (code, err) == (0, "")
     (found,) = json.loads((tmp_path / "p3.json").read_text())
-    assert found["told"][0]["probabilities"]["1"] == pytest.approx(float(rows[23]["label_prob_1"]), abs=1e-4)
+    assert found["predictions"][0]["probabilities"]["1"] == pytest.approx(float(rows[23]["label_prob_1"]), abs=1e-4)
     kinds = [part["name"] for part in found["parts"]]
     assert kinds[:3] == ["author", "paper", "author writes paper"]
     code, _, err = edgewise("explain", tmp_path / "run", "a3", "-o", tmp_path / "a3.json")

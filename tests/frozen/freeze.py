@@ -406,7 +406,7 @@ KINDS: dict[str, Frozen] = {
     "texts_pretrained": Frozen(
         pretrained,
         train(
-            "data.csv --text-columns text --target-columns label --ignore-columns stars title --from pretrained "
+            "data.csv --text-columns text --target-columns label --ignore-columns stars title --pretrained pretrained "
             "--epochs 12 --learning-rate 0.02 --logger csv --threads 1 --device cpu"
         ),
     ),

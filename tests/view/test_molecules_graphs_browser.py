@@ -51,7 +51,7 @@ def test_parts_and_curves_say_their_numbers(opened):
     for number, curve in enumerate(plain["curves"], 1):
         points = f'[data-figure="curve-{number}"] circle[data-x]'
         assert numbers(page, points, "x") == curve["at"]
-        assert numbers(page, points, "y") == curve["told"]
+        assert numbers(page, points, "y") == curve["predictions"]
         assert numbers(page, f'[data-figure="curve-{number}"] circle[data-here]', "here") == [curve["here"]]
 
 
