@@ -312,7 +312,9 @@ def test_the_tag_of_a_word_is_explained(files, edgewise, tmp_path):
     assert out.startswith(f"{text}: 1 Mrs is ")
     (found,) = json.loads((tmp_path / "tags.json").read_text())
     assert (found["explained"], found["sources"]) == ("5 Paris = O", {"tokens": text})
-    assert [predicted["name"] for predicted in found["predictions"]] == [f"{n} {w}" for n, w in enumerate(text.split(), 1)]
+    assert [predicted["name"] for predicted in found["predictions"]] == [
+        f"{n} {w}" for n, w in enumerate(text.split(), 1)
+    ]
     assert edgewise("explain", run, text, "-o", tmp_path / "tags.html")[0] == 0
     assert edgewise("explain", run, text, "-o", tmp_path / "tags.svg")[0] == 0
     long = edgewise("explain", run, "to Lund " * 30, "-o", tmp_path / "long.json")[1]

@@ -77,7 +77,7 @@ RUNS: dict[str, list[str]] = {
         "--epochs",
         "1",
     ],
-    "motion": ["charges.npz", "--start", "31", "--ahead", "10", "--epochs", "5"],
+    "motion": ["charges.npz", "--start", "31", "--horizon", "10", "--epochs", "5"],
     "tagging": ["tags.conll", "--task-type", "tagging", "--epochs", "3"],
 }
 

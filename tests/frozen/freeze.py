@@ -423,7 +423,7 @@ KINDS: dict[str, Frozen] = {
     "language": Frozen(book, train(BOOK)),
     "language_byte_pairs": Frozen(book, train(f"{BOOK} --model gpt2 --tokens bpe --vocabulary-size 280")),
     "language_converted": Frozen(book, converted(f"{BOOK} --model gpt2 --tokens bpe --vocabulary-size 280")),
-    "nodes_hops": nodes(f"{NUMBERS} --target-columns height --model hops --num-hops 3"),
+    "nodes_hops": nodes(f"{NUMBERS} --target-columns height --model hop_attention --num-hops 3"),
     "nodes_attention": nodes(
         f"{NUMBERS} --target-columns team --model attention --num-layers 1 --num-heads 2 --edge-feature-columns trust "
         "--category-columns role "
