@@ -130,7 +130,7 @@ def test_settings_that_are_refused(rings):
     for settings, message in [
         ({"validation_size": 1}, "validation_size is 1"),
         ({"readouts": "sum"}, "GraphRegressor has the unknown setting 'readouts'; did you mean 'readout'"),
-        ({"readout": "leaf"}, "--readout is 'leaf'; expected one of attention_sum"),
+        ({"readout": "leaf"}, "readout is 'leaf'; expected one of attention_sum"),
     ]:
         with pytest.raises(SettingError, match=message):
             GraphRegressor(**settings).fit(graphs, sizes)

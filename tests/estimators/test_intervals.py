@@ -182,7 +182,7 @@ def test_rows_of_random_calibration_have_the_parts_of_their_names(monkeypatch):
 
 
 def test_classes_have_no_intervals():
-    with pytest.raises(SettingError, match="--calibration goes with numbers, but the targets are classes"):
+    with pytest.raises(SettingError, match="calibration goes with numbers, but the targets are classes"):
         MoleculeClassifier(**SMALL, calibration="group").fit(["C", "CC", "CO", "CCO"] * 3, [0, 1] * 6)
 
 

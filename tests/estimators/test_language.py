@@ -87,9 +87,9 @@ def test_the_schedule(settings, expected):
         ({"contxt": 3}, "did you mean 'context'"),
         ({"smiles_columns": ["a"]}, "unknown setting 'smiles-columns'"),
         ({"model": "gat"}, "expected one of gpt2"),
-        ({"tokens": "syllables"}, "--tokens is 'syllables'"),
+        ({"tokens": "syllables"}, "tokens is 'syllables'"),
         ({"split_sizes": (0.5, 0.2, 0.3)}, "two fractions"),
-        ({"steps": 0}, "--steps is 0"),
+        ({"steps": 0}, "steps is 0"),
     ],
     ids=str,
 )
@@ -99,7 +99,7 @@ def test_settings_that_cannot_be(settings, message):
 
 
 def test_texts_and_prompts_that_cannot_be(singer):
-    with pytest.raises(DataError, match=r"9 tokens to train on, fewer than --context \+ 1 = 17"):
+    with pytest.raises(DataError, match=r"9 tokens to train on, fewer than context \+ 1 = 17"):
         LanguageModel(**SMALL).fit("ten letter")
     with pytest.raises(SettingError, match="one text, a str, not list"):
         LanguageModel().fit(["a", "b"])

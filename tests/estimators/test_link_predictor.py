@@ -104,9 +104,9 @@ def test_graphs_and_settings_that_are_refused(graph, shapes_unchecked):
         LinkPredictor(**SMALL).fit(features, np.array([[0], [70]]))
     with pytest.raises(SettingError, match="LinkPredictor has the unknown setting 'layers'"):
         LinkPredictor(layers=2).fit(features, index)
-    with pytest.raises(SettingError, match="--decoder is 'cosine'; expected one of dot, hadamard_mlp, bilinear"):
+    with pytest.raises(SettingError, match="decoder is 'cosine'; expected one of dot, hadamard_mlp, bilinear"):
         LinkPredictor(decoder="cosine").fit(features, index)
-    with pytest.raises(SettingError, match="--decoder is 'cosine'"):
+    with pytest.raises(SettingError, match="decoder is 'cosine'"):
         LinkSettings("cosine")
     with pytest.raises(SettingError, match="no data file was given"):
         LinkRunSettings.of({})

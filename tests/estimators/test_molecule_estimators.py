@@ -65,10 +65,10 @@ def test_fractions_stay_fractions():
     wide = MoleculeRegressor(**wild, bounds=(-3, 12)).fit(SMILES, LENGTHS - 4)
     for found in (wide.predict(SMILES), *wide.predict_interval(SMILES)):
         assert ((found >= -3) & (found <= 12)).all()
-    with pytest.raises(DataError, match=r"line \d+, column 'target': .* lies beyond --bounds 0 1"):
+    with pytest.raises(DataError, match=r"^row \d+, column 'target': .* lies beyond bounds 0 1"):
         MoleculeRegressor(**wild, bounds=(0, 1)).fit(SMILES, LENGTHS)
     for bounds in ((0,), (1, 0), (0, 1, 2), (0, float("inf"))):
-        with pytest.raises(SettingError, match="expected two numbers, the lower one first: --bounds 0 1"):
+        with pytest.raises(SettingError, match="expected two numbers, the lower one first: bounds 0 1"):
             MoleculeRegressor(**wild, bounds=bounds).fit(SMILES, fractions)
 
 
@@ -125,10 +125,10 @@ def test_what_does_not_fit_together_is_said(words, error, message):
     ("parameters", "message"),
     [
         ({"validation_size": 1.0}, "validation_size is 1.0; expected at least 0 and below 1"),
-        ({"ensemble_size": 0}, "ensemble-size is 0; expected at least 1"),
-        ({"coverage": 0}, "--coverage is 0.0; expected above 0 and below 1"),
+        ({"ensemble_size": 0}, "ensemble_size is 0; expected at least 1"),
+        ({"coverage": 0}, "coverage is 0.0; expected above 0 and below 1"),
         ({"head_dims": 3}, "MoleculeRegressor has the unknown setting 'head-dims'; did you mean 'head-dim'"),
-        ({"num_heads": 3}, "must be a multiple of --num-heads"),
+        ({"num_heads": 3}, "must be a multiple of num_heads"),
     ],
 )
 def test_impossible_parameters_are_refused_when_fitting(parameters, message):

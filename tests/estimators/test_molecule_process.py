@@ -50,7 +50,7 @@ def test_a_prediction_is_the_mean_of_variants_and_copies(regressor):
 def test_a_covariance_that_does_not_fit_is_refused_before_the_training(monkeypatch):
     """54 training and 6 validation rows: 28,800 bytes."""
     monkeypatch.setattr("edgewise.tasks.molecules.task.available_memory", lambda: 28_799)
-    with pytest.raises(SettingError, match=r"needs 29 kB .* 60 rows, but only 29 kB .*--no-gaussian-process"):
+    with pytest.raises(SettingError, match=r"needs 29 kB .* 60 rows, but only 29 kB .*gaussian_process=False"):
         MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
     MoleculeRegressor(**SMALL, gaussian_process=False).fit(SMILES, TARGETS)
     MoleculeRegressor(**SMALL, check_memory=False).fit(SMILES, TARGETS)

@@ -73,7 +73,7 @@ def test_it_learns():
 
 
 def test_what_it_does_not_look_at_is_refused():
-    with pytest.raises(SettingError, match="--combine does nothing with --model mat; leave it out"):
+    with pytest.raises(SettingError, match="combine does nothing with model mat; leave it out"):
         MoleculeRegressor(model="mat", combine="mean").fit(FEW, SIZES)
 
 

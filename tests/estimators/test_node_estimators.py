@@ -53,7 +53,7 @@ def test_a_classifier(graph, tmp_path):
 
 def test_features_of_edges_that_the_model_does_not_look_at_are_refused(graph):
     features, team, index = graph
-    with pytest.raises(SettingError, match="edge_features: --model gcn reads one number an edge, its weight"):
+    with pytest.raises(SettingError, match="edge_features: model gcn reads one number an edge, its weight"):
         NodeClassifier(**SMALL).fit(features, team, index, edge_features=np.ones((400, 2)))
 
 

@@ -102,10 +102,10 @@ def test_a_classifier_learns_from_samples(graph):
 
 @pytest.mark.parametrize("fanouts", [[0], [-2], [2.5], ["many"], [True]])
 def test_fanouts_that_cannot_be_are_refused(graph, fanouts):
-    with pytest.raises(SettingError, match=r"--fanouts has .*; expected edges a node, at least 1, or -1 for all"):
+    with pytest.raises(SettingError, match=r"fanouts has .*; expected edges a node, at least 1, or -1 for all"):
         NodeClassifier(fanouts=fanouts).fit(*graph[:2], graph[2])
 
 
 def test_virtual_nodes_cannot_be_sampled(graph):
-    with pytest.raises(SettingError, match="--fanouts samples neighbors, but virtual nodes are joined with all nodes"):
+    with pytest.raises(SettingError, match="fanouts samples neighbors, but virtual nodes are joined with all nodes"):
         NodeClassifier(model="attention", num_virtual_nodes=1, fanouts=[3]).fit(*graph[:2], graph[2])

@@ -101,9 +101,9 @@ def test_bags_of_words_of_two_kinds():
 def test_what_is_refused(arrays):
     features, _, index, kinds, names, known, _ = arrays
     full = np.nan_to_num(features)
-    with pytest.raises(SettingError, match=r"--model gcn ignores types .* take --model rgcn or hgt"):
+    with pytest.raises(SettingError, match=r"model gcn ignores types .* take model rgcn or hgt"):
         NodeClassifier(model="gcn").fit(full, known, index, node_types=kinds)
-    with pytest.raises(SettingError, match="--model hgt needs types of nodes and edges, and none are given"):
+    with pytest.raises(SettingError, match="model hgt needs types of nodes and edges, and none are given"):
         NodeClassifier(model="hgt").fit(full, known, index)
     with pytest.raises(DataError, match="edge_types has 3 rows, but there are"):
         NodeClassifier(**SMALL).fit(features, known, index, node_types=kinds, edge_types=names[:3])

@@ -12,7 +12,7 @@ TEXTS, LABELS = ["a good film", "a bad film"] * 8, np.array(["yes", "no"] * 8)
 
 
 def test_texts_that_are_cut_and_words_that_are_unknown_are_said():
-    with pytest.warns(UserWarning, match=r"fit: 16 texts have more than --context 2 tokens, cut there"):
+    with pytest.warns(UserWarning, match=r"fit: 16 texts have more than context 2 tokens, cut there"):
         fitted = TextClassifier(context=2, **SMALL).fit(TEXTS, LABELS)
     with pytest.warns(UserWarning, match=r"predict: 1 text has more than 2 tokens, cut there"):
         fitted.predict(["a good film", "bad"])

@@ -81,11 +81,11 @@ def test_other_numbers(precision):
     ("settings", "message"),
     [
         ({"model": "rnn", "atention": "dot"}, "did you mean 'attention'"),
-        ({"attention": "dot"}, "--attention goes with --model lstm"),
-        ({"model": "lstm", "num_heads": 4}, "--num-heads goes with a transformer"),
+        ({"attention": "dot"}, "attention goes with model lstm"),
+        ({"model": "lstm", "num_heads": 4}, "num_heads goes with a transformer"),
         ({"model": "gat"}, "expected one of lstm"),
         ({"split_sizes": (0.8, 0.1, 0.1)}, "split_sizes is of runs over files"),
-        ({"beam_size": 0}, "--beam-size is 0"),
+        ({"beam_size": 0}, "beam_size is 0"),
     ],
     ids=str,
 )
@@ -101,7 +101,7 @@ def test_settings_that_cannot_be(settings, message):
         (("abc", "cba"), "fit is one text"),
         ((["a", None], ["a", "b"]), "fit: number 1 is None, not a text"),
         ((["a", " "], ["a", "b"]), "fit: number 1: the source cannot be used: the text is empty"),
-        ((["a", "b"], ["a", "b" * 20]), r"fit: number 1: the target cannot be used: 21 tokens, more than --context 8"),
+        ((["a", "b"], ["a", "b" * 20]), r"fit: number 1: the target cannot be used: 21 tokens, more than context 8"),
         ((["a"], ["a"], (["a", "b"], ["b", ""])), "validation: number 1: the target cannot be used"),
         ((["a"], ["a"], (["a"], [])), "validation: 1 text, but 0"),
     ],

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 
 from edgewise.choices import Calibration
 from edgewise.data.tables.cell import distinct
-from edgewise.data.tables.rows import Table
+from edgewise.data.tables.rows import Table, place_of
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
@@ -291,7 +291,7 @@ def _by_column(table: Table, rows: RowNumbers) -> list:
     if unknown.any():
         row = int(unknown.argmax())
         raise DataError(
-            f"{_place(table, row)}, column {column!r}: {cells[codes[row]]!r} is no "
+            f"{place_of(table, row)}, column {column!r}: {cells[codes[row]]!r} is no "
             "split, expected train, val (also valid, validation) or test, or an empty cell for none."
         )
     split_of_row = np.array([WORDS.get(word, -1) for word in words])[codes]
@@ -400,13 +400,9 @@ def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
     groups, codes = distinct(table.frame[column])
     is_empty = np.array([not group.strip() for group in groups], dtype=bool)[codes[rows]]
     if is_empty.any():
-        raise DataError(f"{_place(table, int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
+        raise DataError(f"{place_of(table, int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
     return [groups[place] for place in codes[rows].tolist()]
 
 
 def _named(splits: list[int]) -> str:
     return ", ".join(SPLITS[split] for split in splits)
-
-
-def _place(table: Table, row: int) -> str:
-    return f"{table.files[table.file_of_row[row]]}, line {table.lines[row]}"

@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,6 +20,7 @@ from edgewise.estimators.params import (
     old_names,
     parameters_of,
     plain,
+    without_flags,
 )
 from edgewise.explanation import Explanation
 from edgewise.plural import plural
@@ -144,6 +146,7 @@ class Estimator(BaseEstimator):
 
     def _train(self, prepared: Prepared) -> Self:
         """Trains and scores the model."""
+        self._warn("fit", self.task.warnings(prepared))
         self.metrics_ = self.task.evaluate(prepared, fit(self.task, prepared))
         self.trained_ = prepared.fitted
         return self
@@ -271,6 +274,12 @@ class Estimator(BaseEstimator):
         if unknown := found.keys() - set(known) - {"sample_weight", "validation"}:
             raise TypeError(f"{owner} got an unexpected keyword argument {min(unknown)!r}.")
         return {name: value for name, value in found.items() if value is not None}
+
+    def _warn(self, method: str, notes: Sequence[str]) -> None:
+        """Warns of what the command line says in the same place, each once."""
+        for note in notes:
+            said = without_flags(note.removeprefix("warning: "), self.parameters)
+            warnings.warn(f"{method}: {said}.", stacklevel=5)
 
     def _refuse(self, **given: tuple[Any, str]) -> None:
         """Raise SettingError where an argument of `fit` is given that this estimator cannot use, and say why."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgewise.data.tables.cell import refuse_single_text
 from edgewise.data.tables.labels import alike_note
+from edgewise.data.tables.read import ARRAYS
 from edgewise.errors import DataError
 from edgewise.plural import plural
 
@@ -21,7 +22,7 @@ def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     labels = labels_of(y)
     for row in np.flatnonzero(~has_label(labels))[:1]:
-        raise DataError(f"fit: row {row} of y has no label; leave the row out.")
+        raise DataError(f"fit: {ARRAYS[0]}, row {row} of y has no label; leave the row out.")
     if np.issubdtype(labels.dtype, np.floating) and (labels % 1 != 0).any():
         raise DataError(
             f"fit: Unknown label type: y is continuous, it holds {labels[labels % 1 != 0][0]}, a number with a "

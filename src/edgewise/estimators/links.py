@@ -14,7 +14,6 @@ from edgewise.errors import DataError, SettingError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.graph_input import is_graph, node_number, plain_nodes, warn_of_ignored_edges
 from edgewise.estimators.params import old_names
-from edgewise.estimators.table import warn_of
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.models.graph_layers import layers_for
@@ -89,9 +88,7 @@ class LinkPredictor(
             named = RowLabels(tuple(words), "splits, edge ", np.arange(len(words)), "")
             split_of_link = named_splits(links, named, job.data_seed)
         chosen = LinkSplits.of(links, split_of_link, job.negatives, job.data_seed)
-        prepared = TASK.prepared(job, LinkData(graph, links), chosen)
-        warn_of("fit", TASK.warnings(prepared))
-        return self._train(prepared)
+        return self._train(TASK.prepared(job, LinkData(graph, links), chosen))
 
     @old_names
     def predict_proba(self, data: Any, *old: Any, **options: Any) -> np.ndarray:

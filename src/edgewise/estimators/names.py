@@ -1,11 +1,16 @@
 """Columns and rows by their names: those of DataFrames, Series and dicts, and what messages call a row."""
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from edgewise.errors import DataError
 from edgewise.plural import plural
+
+IN_ARRAYS = re.compile(r"\barrays, row ([0-9]+)")
+"""What tables call a row of arrays."""
 
 
 def column_names(argument: str, held: Any) -> tuple[str, ...]:
@@ -132,9 +137,35 @@ def one_row(argument: str, held: Any, known: Sequence[str], columns: Sequence[st
     return in_order(argument, pandas.DataFrame([held.to_dict()]), known)
 
 
+@contextmanager
+def naming_rows(data: Any, y: Any, validation: Any = None) -> Iterator[None]:
+    """Calls rows in messages as their owner does: by their labels, and those of validation by their own places.
+
+    Args:
+        data: The rows.
+        y: Their targets, whose labels count where the rows have none.
+        validation: (rows, targets) that stand behind them.
+    """
+    parts = [(data, y, ""), *([(*validation[:2], " of validation")] if isinstance(validation, tuple) else [])]
+
+    def name(row: int) -> str:
+        for rows, targets, where in parts:
+            size = len(rows) if hasattr(rows, "__len__") else row + 1
+            if row < size or where:
+                return row_name(rows if hasattr(rows, "iloc") else targets, row) + where
+            row -= size
+        return f"row {row}"
+
+    try:
+        yield
+    except DataError as error:
+        error.args = (IN_ARRAYS.sub(lambda found: name(int(found[1])), str(error)),)
+        raise
+
+
 def row_name(held: Any, row: int) -> str:
     """What a message calls a row: its place, counted from 0, and the label that a DataFrame or Series gives it."""
     index = getattr(held, "index", None) if hasattr(held, "iloc") else None
-    label = row if index is None else index[row]
+    label = row if index is None or row >= len(index) else index[row]
     shown = repr(label) if isinstance(label, str) else str(label)
     return f"row {row}" if shown == str(row) else f"row {row} (index {shown})"

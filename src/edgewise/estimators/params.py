@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import functools
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -15,12 +16,13 @@ import numpy as np
 from edgewise.data.columns import Columns
 from edgewise.data.graphs.source import GraphColumns, GraphSource, GraphsSource
 from edgewise.data.tables.options import TableFormat
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError, UnsupportedError
 from edgewise.renames import ARGUMENTS, SETTINGS
 from edgewise.settings import helps
 
 Result = TypeVar("Result")
 
+FLAG = re.compile(r"(?<![\w-])--(no-)?([a-z][a-z0-9]*(?:-[a-z0-9]+)*)")
 AUTO = "auto"
 """The default of a parameter whose value follows from the model, the data or the machine."""
 FIELDS = {"random_state": "seed", "attention_score": "score"}
@@ -168,9 +170,31 @@ def old_names(method: Callable[..., Result]) -> Callable[..., Result]:
             if new != name and name != "X" and name not in known:
                 _deprecated(f"{type(self).__name__}.{method.__name__}", name, new)
             found[name if name in known else new] = value
-        return method(self, *args, **found)
+        try:
+            return method(self, *args, **found)
+        except (DataError, SettingError, UnsupportedError) as error:
+            error.args = (without_flags(str(error), self.parameters), *error.args[1:])
+            raise
 
     return renaming
+
+
+def without_flags(message: str, parameters: Mapping[str, Parameter]) -> str:
+    """A message with the parameters of an estimator in place of the flags of the command line.
+
+    Args:
+        message: Any; `--no-baselines` becomes `baselines=False`, `--context 2` becomes `context 2`.
+        parameters: Those of the constructor, by name.
+    """
+    names = {each.field: name for name, each in parameters.items()}
+
+    def parameter(flag: "re.Match[str]") -> str:
+        name = flag[2].replace("-", "_")
+        if name not in names and name not in OF_FILES:
+            return flag[0]
+        return names.get(name, name) + ("=False" if flag[1] else "")
+
+    return FLAG.sub(parameter, message)
 
 
 def _deprecated(owner: str, name: str, new: str) -> None:

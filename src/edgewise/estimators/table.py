@@ -1,7 +1,6 @@
 """The base of estimators over rows of a table, a classifier and a regressor of them."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -13,7 +12,7 @@ from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.labels import accuracy, class_numbers, r2
-from edgewise.estimators.names import as_rows, below, in_order
+from edgewise.estimators.names import as_rows, below, in_order, naming_rows, row_name
 from edgewise.estimators.params import old_names
 from edgewise.plural import plural
 from edgewise.records import Prediction
@@ -56,7 +55,7 @@ class TableEstimator(Estimator):
         """The prediction of each target."""
         trained, table = self.trained, self._table(data, **options)
         if (count := getattr(self.task, "tally", None)) is not None:
-            warn_of("predict", count(trained, table).notes(trained.max_tokens))
+            self._warn("predict", count(trained, table).notes(trained.max_tokens))
         found: list[Prediction] = trained.predict(table, coverage=coverage, device=self._device)
         return found
 
@@ -101,6 +100,11 @@ class TableEstimator(Estimator):
         options = self._named("fit", old, {**options, "sample_weight": sample_weight, "validation": validation})
         data = as_rows("X", data)
         self._learn_names(data, y, options)
+        with naming_rows(data, y, options.get("validation")):
+            return self._fit_rows(data, y, options)
+
+    def _fit_rows(self, data: Any, y: Any, options: dict[str, Any]) -> Self:
+        """Trains on rows and those of the validation."""
         if isinstance(validation := options.get("validation"), tuple):
             data, y, options = self._with_rows(data, y, validation, options)
         y = self._targets(data, y)
@@ -179,7 +183,7 @@ class TableEstimator(Estimator):
             splits = replace(splits, calibration=job.calibration or kind)
         self._check_job(job, table)
         prepared = self.task.prepared(job, table, splits)
-        warn_of("fit", self.task.warnings(prepared))
+        self._warn("fit", self.task.warnings(prepared))
         fit(self.task, prepared)
         self.trained_, self.metrics_ = prepared.fitted, self.task.validation_metrics(prepared)
         self._name_classes()
@@ -239,7 +243,8 @@ class TableClassifier(ClassifierMixin, TableEstimator):
         options = self._named("predict", old, options)
         found = self.predict_proba(data, **options)
         for row in np.flatnonzero(np.isnan(found).any(axis=1))[:1]:
-            raise DataError(f"predict: row {row} cannot be read: {self.status_of(data, **options)[row]}")
+            status = self.status_of(data, **options)[row]
+            raise DataError(f"predict: {row_name(data, row)} cannot be read: {status}")
         return self.classes_[found.argmax(axis=1)]
 
     @old_names
@@ -301,12 +306,6 @@ class TableRegressor(RegressorMixin, TableEstimator):
         options = self._named("score", old, {**options, "sample_weight": sample_weight})
         weight = options.pop("sample_weight", None)
         return r2(self._truth(data, y), self.predict(data, **options), self.status_of(data, **options), weight)
-
-
-def warn_of(method: str, notes: Sequence[str]) -> None:
-    """Warn of what the command line says in the same place, each once."""
-    for note in notes:
-        warnings.warn(f"{method}: {note.removeprefix('warning: ')}.", stacklevel=4)
 
 
 def _check_weights(weights: np.ndarray, num_rows: int) -> None:

@@ -215,11 +215,18 @@ class Task(ABC):
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
         counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
         lines = [self.opening(prepared), *first_rejected(prepared.rejected, folder), split_line(counts, *self.units)]
-        return [*lines, *(f"  {note}" for note in (*self.notes(prepared), *prepared.decisions))]
+        return [
+            *lines,
+            *(f"  {note}" for note in (*self.warnings(prepared), *self.notes(prepared), *prepared.decisions)),
+        ]
 
     def opening(self, prepared: Prepared) -> str:
         """What was read, in a line."""
         return f"{', '.join(self.files(prepared.settings))}: {len(prepared.rejected):,} rejected"
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """What speaks against the model before it is trained, a line each; Python warns of it, too."""
+        return []
 
     def notes(self, prepared: Prepared) -> list[str]:
         """What else should be known of the data before the training starts, a line each."""

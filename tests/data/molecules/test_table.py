@@ -338,8 +338,8 @@ def test_arrays_of_pairs_classes_weights_and_groups():
         ({"targets": [1.0, 2.0], "weights": [[1.0], [1.0]]}, "weight has 2 axes, expected (row,)."),
         (
             {"targets": [1.0, math.inf], "strict": True},
-            "arrays, row 2 (line 2), column 'target': 'inf' is infinite, expected a finite number; the cell is 'inf'. "
-            "Mend the cell, or do without strict to pass over the row.",
+            "arrays, row 1, column 'target': 'inf' is infinite, expected a finite number; the cell is 'inf'. "
+            "Mend the cell, or leave the row out.",
         ),
     ],
 )

@@ -21,6 +21,8 @@ from edgewise.progress import stage
 
 Values: TypeAlias = Sequence | np.ndarray | pd.Series | pd.DataFrame
 
+ARRAYS = ("arrays",)
+"""What stands for the files of rows that are arrays."""
 CHUNK_ROWS = 2**13
 """Rows of a chunk, unless another number is asked for."""
 WHOLE_BYTES = 2**23
@@ -281,7 +283,7 @@ def check_same_columns(first: Cells, other: Cells) -> None:
 
 
 def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple[str, ...]]]:
-    """Arrays as if they stood in a file called `arrays`, row after row from line 1.
+    """Arrays as the cells of a table; messages count their rows from 0.
 
     Args:
         arrays: name → `(row,)`, or `(row, column)`, whose columns become `name_1`, `name_2`, ...
@@ -311,7 +313,7 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
     if num_rows == 0:
         raise DataError(f"{next(iter(arrays))} is empty, expected at least one row.")
     places = np.zeros(num_rows, dtype=np.int64)
-    return Cells(("arrays",), places, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
+    return Cells(ARRAYS, places, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
 
 
 def _one_file(

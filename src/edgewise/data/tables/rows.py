@@ -22,6 +22,7 @@ from edgewise.data.tables.labels import (
 )
 from edgewise.data.tables.mapped import is_large, mapped_cells, mapped_note
 from edgewise.data.tables.read import (
+    ARRAYS,
     Cells,
     TableChunks,
     Values,
@@ -73,7 +74,7 @@ class Table:
 
     def where(self, row: int, column: str) -> str:
         """What messages call a cell."""
-        return f"{self.files[self.file_of_row[row]]}, line {self.lines[row]}, column {column!r}"
+        return f"{place_of(self, row)}, column {column!r}"
 
     def places(self, rows: Int64[np.ndarray, " _"] | Sequence[int], columns: Sequence[str]) -> Where:
         """What messages call the cells of some rows and columns, by their places among these."""
@@ -134,6 +135,13 @@ class Table:
         return [
             np.array([numbers.setdefault(each, len(numbers)) for each in self.contents(own)], np.int64) for own in rows
         ]
+
+
+def place_of(rows: Table | Cells, row: int) -> str:
+    """What messages call a row: the line of its file; its number, counted from 0, where it stands in an array."""
+    if rows.files == ARRAYS:
+        return f"{ARRAYS[0]}, row {row}"
+    return f"{rows.files[rows.file_of_row[row]]}, line {rows.lines[row]}"
 
 
 def resolved(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
@@ -297,6 +305,9 @@ def _read_targets(
 def _stop(cells: Cells, problems: Problems, notes: Sequence[str]) -> None:
     row = min(problems.first)
     column, value, reason = problems.first[row]
+    if cells.files == ARRAYS:
+        what = ". ".join([f"the cell is {value!r}", *notes, "Mend the cell, or leave the row out."])
+        raise DataError(f"{place_of(cells, row)}, column {column!r}: {reason}; {what}")
     file = int(cells.file_of_row[row])
     place = cells.first_row + row - int(np.searchsorted(cells.file_of_row, file)) + 1
     raise DataError(
