@@ -93,7 +93,7 @@ def test_conditions_of_molecules():
     np.testing.assert_allclose(
         small.predict(SMILES, conditions * 2.0**-300), usual.predict(SMILES, conditions), rtol=1e-6
     )
-    with pytest.raises(DataError, match=r"row 24 .*'condition_1': '2.3e\+301' is beyond"):
+    with pytest.raises(DataError, match=r"row 23, .*'condition_1': '2.3e\+301' is beyond"):
         fitted("molecules", VALUES, conditions=np.where(conditions == 23, 2.3e301, conditions))
     with pytest.raises(DataError, match=r"column 'condition_1': 2.29997e-319 .* too small to be scaled"):
         fitted("molecules", VALUES, conditions=conditions * 1e-320)
