@@ -100,10 +100,9 @@ def test_what_does_not_fit():
         "edge_features was given beside a graph that holds it": lambda: NodeClassifier().fit(
             graph(), Y, edge_features=np.ones((40, 1))
         ),
-        "the graph has no node_features": lambda: NodeClassifier().fit(Graph.of(INDEX), Y),
+        "X has 0 feature(s) (shape=(12, 0))": lambda: NodeClassifier().fit(np.zeros((12, 0)), Y, edges=INDEX),
         "LinkPredictor reads graphs of one type of nodes and edges": lambda: LinkPredictor().fit(typed),
         "graph 0: the model reads graphs of one type of nodes and edges": lambda: GraphRegressor().fit([typed], [1.0]),
-        "graph 0: it has no node features": lambda: GraphRegressor().fit([Graph.of(INDEX)], [1.0]),
     }
     for message, call in cases.items():
         with pytest.raises(DataError, match=re.escape(message)):

@@ -193,15 +193,14 @@ class GraphNodes:
     def arrays(self) -> dict[str, Any]:
         """What `nodes_from_arrays` takes of a graph.
 
+        Nothing is known of nodes without features; `nodes_from_arrays` then counts their edges.
+
         Raises:
-            DataError: Nothing is known of the nodes, or a number is not finite.
+            DataError: A number is not finite.
         """
         table, types = self._table(), self.graph.node_types
         if table is None and self.sparse_features is None:
-            shape = (self.graph.num_nodes, 0)
-            raise DataError(
-                f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required: the graph has no node_features."
-            )
+            table = np.zeros((self.graph.num_nodes, 0), dtype=np.float32)
         named = None if types is None else RowLabels.of_array("node_types", _names_of_rows(types))
         blank = None
         if table is not None and types is not None:
@@ -288,6 +287,16 @@ def warn_of_ignored_edges(settings: NodeSettings, num_features: int) -> None:
         )
 
 
+def warn_of_degrees(table: Any) -> None:
+    """Warn where nothing is known of the nodes."""
+    types = getattr(table, "types", None)
+    if table.has_degrees or (types is not None and types.names.num_given == 0):
+        warnings.warn(
+            "fit: nodes have no features: how many edges come to each and how many go counts in their place.",
+            stacklevel=4,
+        )
+
+
 def one_by_one(graphs: Any) -> Any:
     """The graphs of a batch, ours or PyTorch Geometric's, one by one; others as they are."""
     if isinstance(graphs, Graph):
@@ -312,7 +321,7 @@ def edges_of(held: Any, num_nodes: int | None = None) -> Edges:
         index = np.stack([held.senders.cpu().numpy(), held.receivers.cpu().numpy()])
     else:
         index = held.cpu().numpy() if isinstance(held, Tensor) else np.asarray(held)
-        if index.ndim != 2 or index.shape[0] != 2 or not np.issubdtype(index.dtype, np.integer):
+        if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
             raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
     num_nodes = max(known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
     check_edges("edges", index, num_nodes)
@@ -356,6 +365,11 @@ def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edg
     size = None if held is None else held.shape[0] if is_sparse else len(features)  # type: ignore[arg-type]
     if edge_types is not None and hasattr(edges, "tocoo") and not isinstance(edges, Edges):
         raise DataError("edge_types go with edges that have an order: give Edges, or an array (2, edge).")
+    if size is not None and np.shape(held)[1] == 0:
+        raise DataError(
+            f"X has 0 feature(s) (shape={tuple(np.shape(held))}) while a minimum of 1 is required; where nothing is "
+            "known of the nodes, give None, or a graph without node_features."
+        )
     found = edges_of(edges, size)
     of_edges = None
     if edge_features is not None:

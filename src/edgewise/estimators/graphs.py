@@ -8,7 +8,7 @@ import torch
 
 from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.errors import DataError
-from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes, warn_of_ignored_edges
+from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes, warn_of_degrees, warn_of_ignored_edges
 from edgewise.estimators.names import column_names, in_order, one_row
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
@@ -61,6 +61,7 @@ class GraphEstimator(
         return {"graph_features": names} if names else {}
 
     def _check_job(self, job: Any, table: Any) -> None:
+        warn_of_degrees(table)
         warn_of_ignored_edges(job.model, table.edges.features.shape[1])
 
     def _targets(self, data: Any, y: Any) -> Any:
@@ -159,8 +160,6 @@ def _graph_of(number: int, held: Any) -> GraphRow:
         )
     try:
         nodes = plain_nodes("the model", *(parts if isinstance(parts, tuple) else (parts,)))
-        if nodes.features is None:
-            raise DataError("it has no node features.")
         arrays = nodes.arrays()
         return GraphRow(arrays["features"].to_dense(), arrays["edges"])
     except DataError as error:

@@ -5,7 +5,7 @@ from typing import Any
 
 from edgewise.data.graphs.nodes import nodes_from_arrays
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes
+from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes, warn_of_degrees
 from edgewise.estimators.one_graph import OneGraph, OneGraphClassifier, OneGraphRegressor
 from edgewise.estimators.params import AUTO, old_names
 from edgewise.explain.methods import Choice
@@ -58,6 +58,7 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"dat
         return self.settings(task_type=task_type, **usual)
 
     def _check_job(self, job: Any, table: Any) -> None:
+        warn_of_degrees(table)
         if num_features := table.edges.features.shape[1]:
             job.model.spec.check_edge_features("edge_features", num_features)
 
@@ -111,4 +112,6 @@ class NodeRegressor(OneGraphRegressor, NodeEstimator, models=layers_for("nodes")
 
 def num_given(trained: FittedNodes) -> int:
     """Features of a node as they are handed over: without the numbers of edges that stand for those of some types."""
+    if trained.has_degrees:
+        return 0
     return trained.num_columns - (0 if trained.types is None else trained.types.num_added)

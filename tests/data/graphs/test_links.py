@@ -174,7 +174,7 @@ def links_of_table(tmp_path, table=TABLE):
 def test_parts_by_a_column(tmp_path, monkeypatch):
     read = []
     for module in ("edges", "links"):  # the table is read once, whoever needs it
-        counted = lambda path: read.append(path) or read_cells(path)  # noqa: E731
+        counted = lambda path, **how: read.append(path) or read_cells(path, **how)  # noqa: E731
         monkeypatch.setattr(f"edgewise.data.graphs.{module}.read_cells", counted, raising=False)
     graph, links, part_of_link = links_of_table(tmp_path)
     assert read == [str(tmp_path / "edges.csv")]

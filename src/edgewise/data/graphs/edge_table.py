@@ -35,6 +35,8 @@ class EdgeTable(Table):
     """Which of `edges` each row is; −1 where it cannot be read."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories of nodes."""
+    has_degrees: bool = False
+    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
 
     @property
     def unit(self) -> str:
@@ -162,8 +164,10 @@ def _table(
     categories: Categories,
 ) -> EdgeTable:
     """The table; nodes without features have their degrees."""
-    features = features if features.shape[1] else NodeFeatures.of(edges.degrees(len(names)))
-    return EdgeTable(**found, names=names, nodes=features, edges=edges, place=place, categories=categories)
+    if has_degrees := not features.shape[1]:
+        features = NodeFeatures.of(edges.degrees(len(names)))
+    found |= {"categories": categories, "has_degrees": has_degrees}
+    return EdgeTable(**found, names=names, nodes=features, edges=edges, place=place)
 
 
 Nodes = tuple[tuple[str, ...], NodeFeatures, Columns, Categories]

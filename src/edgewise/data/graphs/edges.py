@@ -12,12 +12,15 @@ from jaxtyping import Float32, Int64
 from edgewise.data.graphs.ends import Share, ends_of
 from edgewise.data.graphs.names import NodeNames, RowLabels
 from edgewise.data.graphs.node_features import Categories, one_hot
+from edgewise.data.graphs.source import GraphSource
 from edgewise.data.tables.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
-from edgewise.data.tables.read import Cells, check_columns_exist, read_cells
+from edgewise.data.tables.read import Cells, cells_from_arrays, check_columns_exist, read_cells
 from edgewise.errors import DataError
 from edgewise.neighborhood.index import one_way
 from edgewise.plural import plural
 
+NONE = "none"
+"""Stands for a table of edges where there are none to predict by."""
 AS_FEATURES = "numbers of an edge are named with --edge-feature-columns, words with --edge-category-columns"
 """How a column of a table of edges is used."""
 FIRST = 1000
@@ -161,6 +164,7 @@ def read_edges(
     splits_column: str | None = None,
     graph_column: str | None = None,
     strict: bool = False,
+    may_be_empty: bool = False,
 ) -> EdgeList:
     """Read a table of edges, as they stand there: none is mirrored or joined.
 
@@ -179,11 +183,12 @@ def read_edges(
         splits_column: the split of the edge, in words; None where it is not needed.
         graph_column: the graph of the edge, where names of nodes are unique only within a graph.
         strict: stop at the first row that is no edge.
+        may_be_empty: whether a table without rows is one.
 
     Raises:
         DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
     """
-    cells = table if isinstance(table, Cells) else read_cells(table)
+    cells = table if isinstance(table, Cells) else read_cells(table, may_be_empty=may_be_empty)
     frame = cells.frame
     used = (*feature_columns, *category_columns, type_column, splits_column, graph_column)
     share = share_of_nodes(cells, names, graph_column)
@@ -202,7 +207,7 @@ def read_edges(
     for column, side in zip(ends, places, strict=True):
         _add_unknown(problems, cells, column, np.flatnonzero(side < 0), names, nodes, graph_column)
     features, bad_cells = parse_columns([frame[column] for column in feature_columns], np.float32)
-    features = features.reshape(len(frame), -1)
+    features = features.reshape(len(frame), len(feature_columns))
     for column, bad in zip(feature_columns, bad_cells, strict=True):
         for row, (cell, reason) in bad.items():
             problems.add(row, column, cell, reason)
@@ -236,6 +241,19 @@ def read_edges(
     senders, receivers = places
     known: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories, "lost": lost}
     return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, columns=ends, **known)
+
+
+def no_edges(source: GraphSource, *more: str) -> Cells:
+    """A table of edges without rows.
+
+    Args:
+        source: the columns that it must have.
+        more: further ones.
+    """
+    ends = source.edge_columns or ("sender", "receiver")
+    typed = () if source.edge_type_column is None else (source.edge_type_column,)
+    names = (*ends, *source.edge_feature_columns, *source.edge_category_columns, *typed, *more)
+    return cells_from_arrays({name: [""] for name in names})[0].part(0, 0)
 
 
 def share_of_nodes(cells: Cells, names: NodeNames, graph_column: str | None = None) -> Share:

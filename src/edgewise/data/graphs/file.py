@@ -102,7 +102,7 @@ def _types(name: str, arrays: dict[str, np.ndarray], key: str) -> RowLabels | No
 
 def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList:
     index = arrays["edge_index"]
-    if index.ndim != 2 or index.shape[0] != 2 or not np.issubdtype(index.dtype, np.integer):
+    if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
         raise DataError(f"{name}: edge_index is {index.dtype} {index.shape}, expected whole numbers (2, edge).")
     index = index.astype(np.int64)
     check_edges(name, index, num_nodes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
-from edgewise.data.graphs.edges import EdgeList, read_edges
+from edgewise.data.graphs.edges import NONE, EdgeList, no_edges, read_edges
 from edgewise.data.graphs.file import check_edges, is_graph_file
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import Categories, features_of_nodes
@@ -137,6 +137,8 @@ class GraphTable(Table):
     """The graph of each edge that was added, because the other way was missing."""
     lacks_edges: Bool[np.ndarray, " row"]
     """True for graphs that have rows in the table of edges which cannot be read."""
+    has_degrees: bool = False
+    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
 
     @property
     def unit(self) -> str:
@@ -215,6 +217,7 @@ def read_graphs(
     need_roots: bool = False,
     strict: bool = False,
     need_targets: bool = True,
+    may_lack_edges: bool = False,
     categories: Categories | None = None,
     edge_categories: Categories | None = None,
 ) -> GraphTable:
@@ -232,6 +235,7 @@ def read_graphs(
         need_roots: reject graphs that are no trees, see `Trees`.
         strict: stop at the first row that cannot be used.
         need_targets: False reads graphs to predict.
+        may_lack_edges: whether the table of edges may have no rows, or be `none`.
         categories, edge_categories: the words of nodes and edges that a trained model knows; by default those that
             occur.
 
@@ -246,7 +250,11 @@ def read_graphs(
         raise SettingError(f"{paths[0]}: many graphs are a table of nodes and one of edges: --edges edges.csv.")
     if need_targets and not columns.target_columns:
         raise SettingError("no --target-columns were given; name what is to be predicted for the graphs.")
-    cells, edge_cells = read_cells(paths[0]), read_cells(source.edges)
+    cells = read_cells(paths[0])
+    if may_lack_edges and source.edges == NONE:
+        edge_cells = no_edges(source, columns.graph_column)
+    else:
+        edge_cells = read_cells(source.edges, may_be_empty=may_lack_edges)
     graphs = graph_of_rows(cells, columns.graph_column)
     is_local = columns.graph_column in edge_cells.frame
     remedy = f"names must differ, or the table of edges must have the column {columns.graph_column!r} too"
@@ -381,7 +389,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
     for number, column in enumerate(columns.graph_feature_columns):
         conditions[:, number] = read_numbers(cells.frame[column], column, problems)
     features = graphs.features
-    if not features.shape[1]:
+    if has_degrees := not features.shape[1]:
         features = edges.degrees(len(graph_of_node)).astype(np.float32)
     found = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets)
     found["rejected"] = [*found["rejected"], *edges.rejected]
@@ -396,6 +404,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         trees=trees,
         num_strays=graphs.num_strays,
         mirrored_of=mirrored_of,
+        has_degrees=has_degrees,
         lacks_edges=np.zeros(len(cells.frame), bool) if graphs.lacks_edges is None else graphs.lacks_edges,
     )
 

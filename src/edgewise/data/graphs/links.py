@@ -92,15 +92,15 @@ class Links:
     """How pairs are numbered."""
 
     @classmethod
-    def of(cls, edges: EdgeList, num_nodes: int, is_directed: bool) -> "Links":
+    def of(cls, edges: EdgeList, num_nodes: int, is_directed: bool, *, may_be_none: bool = False) -> "Links":
         """Those of some edges.
 
         Raises:
-            DataError: there are none.
+            DataError: there are none, and there must be.
         """
         pairs = PairNumbers(num_nodes, is_directed)
         apart = edges.senders != edges.receivers
-        if not apart.any():
+        if not apart.any() and not may_be_none:
             raise DataError(
                 f"there are no links: {plural(len(edges), 'edge')}, all of them loops; expected edges between nodes."
             )
@@ -118,6 +118,8 @@ class Links:
 
     def know(self, numbers: Int64[np.ndarray, " pair"]) -> Bool[np.ndarray, " pair"]:
         """Which pairs are links."""
+        if not len(self):
+            return np.zeros(len(numbers), dtype=bool)
         place = np.searchsorted(self.numbers, numbers).clip(max=len(self) - 1)
         return self.numbers[place] == numbers
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from edgewise.data.columns import AUTO, AnyColumns, Columns
-from edgewise.data.graphs.edges import EdgeList, read_edges
+from edgewise.data.graphs.edges import NONE, EdgeList, no_edges, read_edges
 from edgewise.data.graphs.file import check_edges, is_graph_file, read_graph_file
 from edgewise.data.graphs.names import NodeNames, RowLabels
 from edgewise.data.graphs.node_features import (
@@ -50,6 +50,8 @@ class NodeTable(Table):
     """The types of nodes and edges; None where there are none, or they were not read."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories, in the order of their features."""
+    has_degrees: bool = False
+    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
 
     @property
     def unit(self) -> str:
@@ -110,6 +112,8 @@ class Reading:
     """The words of columns of nodes that a trained model knows; None takes those that occur."""
     edge_categories: Categories | None = None
     """The same of edges."""
+    may_lack_edges: bool = False
+    """Whether a table of edges may have no rows, or be `none`."""
     edge_splits_column: str | None = None
     """The column of the table of edges that `EdgeList.splits` is read from."""
 
@@ -200,9 +204,10 @@ def _interpret(graph: _Graph, is_directed: bool, reading: Reading) -> NodeTable:
         found["status"] = graph.types.checked_status(found["status"])
         return NodeTable(**found, features=features, edges=edges, names=graph.names, types=types)
     edges = edges if is_directed else edges.both_ways(len(graph.names))
-    if reading.with_degrees and not features.shape[1]:
+    if has_degrees := reading.with_degrees and not features.shape[1]:
         features = NodeFeatures.of(edges.degrees(len(graph.names)))
-    return NodeTable(**found, features=features, edges=edges, names=graph.names, categories=graph.categories)
+    found |= {"categories": graph.categories, "has_degrees": has_degrees}
+    return NodeTable(**found, features=features, edges=edges, names=graph.names)
 
 
 def _check_roles(cells: Cells, columns: Columns) -> None:
@@ -240,7 +245,8 @@ def _from_file(path: str, columns: Columns, source: GraphSource, reading: Readin
 def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Reading) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
-        raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv.")
+        or_none = f", or --edges {NONE} where they have none" if reading.may_lack_edges else ""
+        raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv{or_none}.")
     cells, columns, names = named(read_cells(path), columns)
     if reading.need_targets:
         _check_roles(cells, columns)
@@ -262,7 +268,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
             foreign = types.foreign
         features, problems, categories = features_of_nodes(cells, columns, source.features, categories, foreign)
     edges = read_edges(
-        source.edges,
+        no_edges(source) if reading.may_lack_edges and source.edges == NONE else source.edges,
         NodeNames(names),
         path,
         edge_columns=source.edge_columns,
@@ -272,6 +278,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
         type_column=source.edge_type_column,
         splits_column=reading.edge_splits_column,
         strict=reading.strict,
+        may_be_empty=reading.may_lack_edges,
     )
     return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
 

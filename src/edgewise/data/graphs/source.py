@@ -13,7 +13,7 @@ class GraphSource(Settings):
 
     edges: str | None = setting(None, metavar="FILE")
     """The table of edges, each row the names of two nodes; None where the nodes stand in an .npz file, which holds its
-    edges."""
+    edges. To predict, `none` stands for a table without rows."""
     features: str | None = setting(None, metavar="FILE")
     """Features of the nodes in an .npz file, a row a node in the order of the table: x, or arrays of SciPy's CSR."""
     edge_columns: tuple[str, ...] = setting((), metavar="COLUMN")

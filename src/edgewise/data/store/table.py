@@ -123,6 +123,11 @@ class StoredTable(Table):
     """The same of edges."""
 
     @property
+    def has_degrees(self) -> bool:
+        """Whether nothing is known of the nodes but their edges."""
+        return self.features.has_degrees
+
+    @property
     def unit(self) -> str:
         """What rows are made of."""
         return "nodes"

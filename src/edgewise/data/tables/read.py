@@ -77,13 +77,14 @@ class Cells:
         return ", ".join(self.files)
 
 
-def read_cells(path: str | Path, form: TableFormat | None = None) -> Cells:
+def read_cells(path: str | Path, form: TableFormat | None = None, *, may_be_empty: bool = False) -> Cells:
     """Read one table file.
 
     Args:
         path: a file that ends in .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; the first line names the columns.
             `read_limits` bounds its size.
         form: delimiter, decimal separator, encoding and sheet; by default those of `table_format`.
+        may_be_empty: whether a header without rows is a table.
 
     Returns:
         The cells as strings. Blank lines of a file with several columns are skipped; in a file with one column
@@ -98,7 +99,7 @@ def read_cells(path: str | Path, form: TableFormat | None = None) -> Cells:
     Cost: two passes over a text, the second by pyarrow, column by column. Only where quotes stand within cells, or a
     row has another number of cells than the header, Python's `csv` reads the rows one by one.
     """
-    return TableChunks(path, form=form).whole()
+    return TableChunks(path, form=form).whole(may_be_empty=may_be_empty)
 
 
 class TableChunks:
@@ -128,10 +129,11 @@ class TableChunks:
         self.is_whole = self._table.is_whole
         """Whether the file is read whole before it is cut into chunks."""
 
-    def whole(self) -> Cells:
+    def whole(self, *, may_be_empty: bool = False) -> Cells:
         """All rows at once."""
         with stage(f"reading {self._table.path.name}"):
-            return _one_file(self.name, *self._table.whole(), has_commas=self._table.has_commas)
+            table, lines = self._table.whole(may_be_empty=may_be_empty)
+            return _one_file(self.name, table, lines, has_commas=self._table.has_commas)
 
     def __iter__(self) -> Iterator[Cells]:
         return cut(self.name, self._table.parts(), self.rows, has_commas=self._table.has_commas)
@@ -182,10 +184,10 @@ class _TableFile:
         """Whether `parts` gives all rows at once."""
         return self.content is None or self.path.stat().st_size <= WHOLE_BYTES
 
-    def whole(self) -> Part:
+    def whole(self, *, may_be_empty: bool = False) -> Part:
         """All rows."""
         table, lines = _read_excel(self.name, self.form.sheet) if self.content is None else self.content.whole()
-        if not len(lines):
+        if not len(lines) and not may_be_empty:
             raise self._no_rows()
         if self.has_commas:
             CommaColumns.check_all(self.name, [(table, lines)])

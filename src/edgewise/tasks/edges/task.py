@@ -22,6 +22,7 @@ from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.nodes.units import (
     FittedOnGraph,
     check_features,
+    check_same_kind,
     check_weights,
     graph_batch,
     graph_fields,
@@ -64,6 +65,7 @@ class FittedEdges(FittedOnGraph):
         """
         given = table.nodes.shape[1], table.edges.features.shape[1]
         check_features(table.source, (self.num_columns, len(self.edge_scaler.mean)), given)
+        check_same_kind(self, table, self.num_columns)
         features = self.edge_scaler.transform(table.edges.features.astype(np.float64)).astype(np.float32)
         check_weights(table.source, table.edges, self.settings, self.sizes)
         is_weight = self.settings.spec.reads_edge_weights  # a weight is not scaled

@@ -24,7 +24,9 @@ from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.nodes.units import (
     are_degrees,
+    check_same_kind,
     check_weights,
+    features_in_words,
     lacks_features,
     note_of_edges,
     num_edge_features,
@@ -77,6 +79,8 @@ class FittedGraphs(FittedTable):
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
     """The words of each column of categories of edges."""
+    has_degrees: bool | None = None
+    """Whether nothing was known of the nodes in training but their edges; None in runs of older versions."""
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""
 
@@ -97,7 +101,9 @@ class FittedGraphs(FittedTable):
     ) -> GraphTable:
         """Graphs to predict, with the words that the model knows."""
         need_roots = self.whole.needs_roots
-        return read_graphs(paths, columns, source, need_roots=need_roots, strict=strict, **self.known_words)
+        return read_graphs(
+            paths, columns, source, need_roots=need_roots, strict=strict, may_lack_edges=True, **self.known_words
+        )
 
     def batches(self, table: GraphTable) -> RowBatches:
         """The graphs as the models take them.
@@ -118,6 +124,7 @@ class FittedGraphs(FittedTable):
                     f"{table.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
                     f"model was trained on {len(scale.mean) - added}."
                 )
+        check_same_kind(self, table, len(scales.node.mean))
         features, edge_features, conditions = (
             scale.transform(values.astype(np.float64)).astype(np.float32) for values, scale in columns.values()
         )
@@ -216,6 +223,7 @@ class GraphsTask(TableTask):
             categories=table.categories,
             edge_categories=table.edges.categories,
             adds_degrees=adds_degrees,
+            has_degrees=table.has_degrees,
         )
 
     def features(self, prepared: Prepared) -> Features:
@@ -245,7 +253,7 @@ class GraphsTask(TableTask):
         least, most = (f"{size:,}" for size in (sizes.min(), sizes.max()))
         found = [
             f"{plural(num_nodes, 'node')}, {least} to {most} a graph; {edges.ways(settings.graph.directed)}; "
-            f"{plural(table.features.shape[1], 'feature')} of a node",
+            f"{features_in_words(table, table.features.shape[1])}",
             *edges.unused(AS_FEATURES),
         ]
         alone, empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())

@@ -259,7 +259,7 @@ class LinksTask(Task):
         )
         rows = np.flatnonzero(table.usable)
         ends = table.senders[rows], table.receivers[rows]
-        links = Links.of(graph.edges, len(graph), trained.place.directed)
+        links = Links.of(graph.edges, len(graph), trained.place.directed, may_be_none=True)
         of_nodes = lost_within_reach(trained.settings, graph.edges, len(graph))
         hops = np.minimum(of_nodes[ends[0]], of_nodes[ends[1]])
         status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
@@ -368,8 +368,8 @@ def nodes_of(trained: FittedLinks, request: PredictRequest, path: str) -> NodeTa
         category_columns=trained.category_columns,
     )
     source = replace(trained.place, edges=request["edges"], features=request["features"])
-    words = {"categories": trained.categories, "edge_categories": trained.edge_categories}
-    table = _graph([path], columns, source, request.strict, find_features=False, **words)
+    how = {"categories": trained.categories, "edge_categories": trained.edge_categories, "may_lack_edges": True}
+    table = _graph([path], columns, source, request.strict, find_features=False, **how)
     list_left_out(table.edges.rejected, table.rejected, request)
     return table
 

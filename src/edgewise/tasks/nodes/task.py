@@ -44,7 +44,9 @@ from edgewise.tasks.nodes.stored_run import (
 from edgewise.tasks.nodes.units import (
     FittedOnGraph,
     check_features,
+    check_same_kind,
     check_weights,
+    features_in_words,
     graph_batch,
     graph_fields,
     note_of_edges,
@@ -83,8 +85,8 @@ class FittedNodes(FittedOnGraph):
 
     def read(self, paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False) -> NodeTable:
         """A graph to predict, with the types and words that the model knows."""
-        types = {"with_types": self.types is not None, "known": self.types}
-        return read_nodes(paths, columns, source, strict=strict, **types, **self.known_words)
+        how = {"with_types": self.types is not None, "known": self.types, "may_lack_edges": True}
+        return read_nodes(paths, columns, source, strict=strict, **how, **self.known_words)
 
     stored: StoredNodes | None = field(metadata=TRANSIENT, default=None)
     """The store that was read last."""
@@ -98,6 +100,7 @@ class FittedNodes(FittedOnGraph):
         if self.stored is None or self.stored.table is not table:
             found = table.features.shape[1], table.num_edge_features
             check_features(table.source, (self.num_columns, self.num_edge_columns), found)
+            check_same_kind(self, table, self.num_columns)
             reads_weights = self.settings.spec.reads_edge_weights and found[1] == 1
             if reads_weights:
                 check_stored_weights(table, self.settings)
@@ -133,6 +136,7 @@ class FittedNodes(FittedOnGraph):
             return stored_batches(table, self.stored_nodes(table), self.scale, whole=whole)
         found = table.features.shape[1], table.edges.features.shape[1]
         check_features(table.source, (self.num_columns, self.num_edge_columns), found)
+        check_same_kind(self, table, self.num_columns)
         check_weights(table.source, table.edges, self.settings, self.sizes)
         features = self.features(self.node_features(table.features, table.edges), table.types)
         graph = graph_batch(features, table.edges, self.settings.has_loops)
@@ -281,7 +285,7 @@ class NodesTask(TableTask):
         if isinstance(table, StoredTable):
             return [*notes_of_store(table, settings.model), *notes_of_targets(table, settings)]
         edges, graph = table.edges, settings.graph
-        found = [f"{edges.ways(graph.directed)}; {plural(table.features.shape[1], 'feature')} of a node"]
+        found = [f"{edges.ways(graph.directed)}; {features_in_words(table, table.features.shape[1])}"]
         remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
         found += edges.unused(remedy)
         if table.types is not None:

@@ -217,6 +217,8 @@ class FittedOnGraph(FittedTable):
     """Features of a node as they stand in the file."""
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features as well, because no other one varies."""
+    has_degrees: bool | None = None
+    """Whether nothing was known of the nodes in training but their edges; None in runs of older versions."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
@@ -297,6 +299,7 @@ def graph_fields(
         "scale": target_scale(table, rows),
         "num_columns": nodes.shape[1],
         "adds_degrees": adds_degrees,
+        "has_degrees": table.has_degrees,
         "categories": table.categories,
         "edge_categories": table.edge_categories if isinstance(table, StoredTable) else table.edges.categories,
     }
@@ -333,6 +336,27 @@ def check_features(source: str, known: tuple[int, int], given: tuple[int, int]) 
     for what, expected, count in zip(("nodes", "edges"), known, given, strict=True):
         if count != expected:
             raise DataError(f"{source}: its {what} have {count} features, but the model was trained on {expected}.")
+
+
+def features_in_words(table: Any, count: int) -> str:
+    """How many features nodes have, and whether they are their edges."""
+    of_edges = ": how many edges come and how many go, as no other is known" if table.has_degrees else ""
+    return f"{plural(count, 'feature')} of a node{of_edges}"
+
+
+def check_same_kind(trained: Any, table: Any, num_columns: int) -> None:
+    """Raise a DataError where edges are counted in place of features that the model knows, or the other way round.
+
+    Args:
+        trained: the ensemble.
+        table: rows to predict.
+        num_columns: features of a node that the model knows.
+    """
+    if trained.has_degrees is None or table.has_degrees == trained.has_degrees:
+        return
+    known = "none" if trained.has_degrees else f"{num_columns}"
+    given = "no features" if table.has_degrees else "features"
+    raise DataError(f"{table.source}: its nodes have {given}, but the model was trained on {known}.")
 
 
 def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSettings) -> int:
