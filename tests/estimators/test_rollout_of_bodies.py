@@ -249,14 +249,14 @@ def test_settings_of_accelerations():
     for config, message in [
         (
             {"target_quantity": "accelerations", "horizon": 10},
-            "horizon 10 does nothing with target_quantity acc",
+            "--horizon 10 does nothing with --target-quantity acc",
         ),
         (
             {"target_quantity": "speeds"},
-            "target_quantity is 'speeds'; expected one of positions, acc",
+            "--target-quantity is 'speeds'; expected one of positions, acc",
         ),
-        ({"model": "forces"}, "model forces goes with target_quantity accelerations"),
-        ({"target_quantity": "accelerations", "num_layers": 3}, "num_layers does nothing with model forces"),
+        ({"model": "forces"}, "--model forces goes with --target-quantity accelerations"),
+        ({"target_quantity": "accelerations", "num_layers": 3}, "--num-layers does nothing with --model forces"),
     ]:
         with pytest.raises(SettingError, match=message):
             DynamicsRunSettings.of({"data": "x.npz", **config})

@@ -11,7 +11,7 @@ import numpy as np
 import tomli_w
 
 from edgewise.errors import SettingError, UnsupportedError
-from edgewise.estimators.names import column_names, in_order, one_row
+from edgewise.estimators.names import column_names, in_order, one_row, series_name
 from edgewise.estimators.params import (
     Parameter,
     constructor,
@@ -238,8 +238,7 @@ class Estimator(BaseEstimator):
         held = {"X": data, "y": y, **{name: options[name] for name in self.named if name in options}}
         found = {argument: column_names(argument, values) for argument, values in held.items()}
         found |= {argument: names for argument, names in getattr(data, "column_names", {}).items() if names}
-        if len(found["y"]) < 2:
-            del found["y"]  # one column needs no name to be found
+        found["y"] = found["y"] or series_name(y)
         self._set_names({argument: names for argument, names in found.items() if names})
 
     def _set_names(self, names: dict[str, tuple[str, ...]]) -> None:

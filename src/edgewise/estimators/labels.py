@@ -36,6 +36,22 @@ def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, numbers
 
 
+def label_columns(y: Any) -> list[np.ndarray]:
+    """The labels of each target, as `labels_of` gives them: one of y (row), several of y (row, target)."""
+    refuse_single_text("y", y)
+    if hasattr(y, "columns") and y.shape[1] > 1:
+        return [labels_of(y.iloc[:, place]) for place in range(y.shape[1])]
+    array = plain_array(y)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return [labels_of(column) for column in array.T]
+    return [labels_of(y)]
+
+
+def plain_array(y: Any) -> np.ndarray:
+    """Targets as an array, none merged with another by conversion."""
+    return np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+
+
 def labels_of(y: Any) -> np.ndarray:
     """(row): labels, none merged with another by conversion; None or NaN where there is none; of a column, its cells.
 
@@ -43,7 +59,7 @@ def labels_of(y: Any) -> np.ndarray:
         DataError: They have another shape, or are of several types: 1 and "1" would become one.
     """
     refuse_single_text("y", y)
-    array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    array = plain_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
 
@@ -85,15 +101,33 @@ def is_known(labels: np.ndarray) -> np.ndarray:
 
 def has_target(y: Any) -> np.ndarray:
     """(node): where there is a label, or at least one number."""
-    array = np.asarray(y)
-    if array.ndim == 2:
-        return np.array(~np.isnan(array.astype(np.float64)).all(axis=1))
-    return is_known(labels_of(y))
+    if getattr(y, "ndim", 1) == 2 and np.issubdtype(getattr(y, "dtype", object), np.floating):
+        return np.array(~np.isnan(np.asarray(y)).all(axis=1))
+    return np.any([is_known(labels) for labels in label_columns(y)], axis=0)
 
 
 def accuracy(y: Any, predicted: np.ndarray, sample_weight: Any = None) -> float:
-    """The share of the labels that are predicted right, each counted by its weight."""
-    return float(np.average(labels_of(y) == predicted, weights=sample_weight))
+    """The share of the rows whose known labels are all predicted right, each row counted by its weight."""
+    columns = label_columns(y)
+    if predicted.shape != ((len(columns[0]), len(columns)) if len(columns) > 1 else columns[0].shape):
+        raise DataError(f"score: y is {np.shape(y)}, but predictions are {predicted.shape}.")
+    if len(columns) == 1:
+        return float(np.average(columns[0] == predicted, weights=sample_weight))
+    known = [has_label(labels) for labels in columns]
+    return float(np.average(all_right(columns, known, predicted), weights=sample_weight))
+
+
+def all_right(columns: Sequence[np.ndarray], known: Sequence[np.ndarray], predicted: np.ndarray) -> np.ndarray:
+    """(row): whether the known labels of all targets are predicted right.
+
+    Args:
+        columns: The labels of each target.
+        known: Which of them are known.
+        predicted: (row, target), or (row) of one target.
+    """
+    by_target = predicted.T if predicted.ndim == 2 else [predicted]
+    right = [(labels == found) | ~there for labels, there, found in zip(columns, known, by_target, strict=True)]
+    return np.all(right, axis=0)
 
 
 def r2(y: Any, predicted: np.ndarray, status: Sequence[str], sample_weight: Any = None) -> float:

@@ -40,20 +40,17 @@ class MoleculeEstimator(
         """The rows as a table; one to predict that cannot be read keeps its place."""
         smiles, conditions = columns_of(data, options.pop("conditions", None))
         if job is not None:
-            targets, classes = options.pop("targets"), None
+            targets = options.pop("targets")
             if len(smiles) != len(targets):
                 raise DataError(
                     f"fit: {plural(len(smiles), 'row')} of molecules, but {plural(len(targets), 'target')}."
                 )
-            if job.columns.task_type != "regression":
-                classes = {"target": [str(number) for number in range(len(self.classes_))]}  # type: ignore[attr-defined]
             return table_from_arrays(
                 smiles,
                 targets,
                 conditions,
                 **options,
                 task_type=job.columns.task_type,
-                classes=classes,
                 strict=True,
                 with_descriptors=job.molecule_descriptors,
                 limits=job.limits,

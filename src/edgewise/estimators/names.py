@@ -32,6 +32,12 @@ def column_names(argument: str, held: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+def series_name(held: Any) -> tuple[str, ...]:
+    """The name of a Series; none of anything else, or where it is no text."""
+    name = getattr(held, "name", None) if hasattr(held, "iloc") else None
+    return (name,) if isinstance(name, str) and name.strip() else ()
+
+
 def in_order(argument: str, held: Any, known: Sequence[str]) -> Any:
     """The columns of a DataFrame that the model was trained on, in the order of the training; others are not read.
 

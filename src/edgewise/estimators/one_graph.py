@@ -8,7 +8,7 @@ import numpy as np
 
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes
-from edgewise.estimators.labels import accuracy, class_numbers, has_label, is_known, labels_of, r2
+from edgewise.estimators.labels import all_right, has_label, is_known, label_columns, r2
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.plural import plural
@@ -79,8 +79,7 @@ class OneGraph(
 class OneGraphClassifier(TableClassifier, OneGraph):
     """A classifier of the rows of one graph, some of which have no label."""
 
-    def _cells(self, y: Any) -> tuple[Any, str]:
-        labels = labels_of(y)
+    def _is_known(self, labels: np.ndarray) -> np.ndarray:
         known = is_known(labels)
         if num_left_out := int((has_label(labels) & ~known).sum()):
             unit = self.rows_type.unit
@@ -88,21 +87,23 @@ class OneGraphClassifier(TableClassifier, OneGraph):
                 f"fit: {plural(num_left_out, f'{unit[:-1]} has', f'{unit} have')} the label -1, read as no label; "
                 "where -1 is a class, give the labels as text; where it is none, None or NaN says so without this "
                 "warning.",
-                stacklevel=4,
+                stacklevel=6,
             )
-        self.classes_, numbers = class_numbers(labels[known])
-        cells = np.full(len(labels), "", dtype=object)
-        cells[known] = [str(number) for number in numbers]
-        return cells, "classification" if len(self.classes_) == 2 else "multiclass"
+        return known
+
+    def _check_labels(self, has_any: np.ndarray) -> None:
+        """A row without a label is part of the graph."""
 
     @old_names
     def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
-        """(row): the most probable class; −1 or None, as in `fit`, where nothing is predicted."""
-        probabilities = self.predict_proba(data, **self._named("predict", old, options))
-        found, has_none = self.classes_[probabilities.argmax(axis=1)], np.isnan(probabilities).any(axis=1)
+        """(row), or (row, target): the most probable class; −1 or None, as in `fit`, where nothing is predicted."""
+        return self._labels(self._probabilities(data, self._named("predict", old, options)))
+
+    def _most_probable(self, probabilities: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        found, has_none = classes[probabilities.argmax(axis=1)], np.isnan(probabilities).any(axis=1)
         if not has_none.any():
             return found
-        if np.issubdtype(self.classes_.dtype, np.integer) and -1 not in self.classes_.tolist():
+        if np.issubdtype(classes.dtype, np.integer) and -1 not in classes.tolist():
             found[has_none] = -1
             return found
         found = found.astype(object)
@@ -119,21 +120,24 @@ class OneGraphClassifier(TableClassifier, OneGraph):
 
         Args:
             data: As in `fit`.
-            y: (row) labels.
+            y: (row) or (row, target) labels; of several targets all that are known must be right.
             old: As in `predict`.
             nodes: (row, bool): the rows that count; all where None.
             sample_weight: (row).
             options: As in `predict`.
         """
-        labels = labels_of(y)
-        judged = has_label(labels)
-        if np.issubdtype(labels.dtype, np.integer) and -1 not in self.classes_.tolist():
-            judged &= labels != -1
-        judged &= True if nodes is None else np.asarray(nodes, dtype=bool)
+        columns, known = label_columns(self._truth(data, y)), []
+        for labels, classes in zip(columns, self._classes_of_targets):
+            known.append(has_label(labels))
+            if np.issubdtype(labels.dtype, np.integer) and -1 not in classes.tolist():
+                known[-1] &= labels != -1
+        judged = np.any(known, axis=0) & (True if nodes is None else np.asarray(nodes, dtype=bool))
         if not judged.any():
             raise DataError(f"score: no {self.rows_type.unit[:-1]} has a label; expected labels to compare with.")
         found = self.predict(data, **self._named("score", old, options))
-        return accuracy(labels[judged], found[judged], _weights(sample_weight, judged))
+        if len(columns) != len(self._classes_of_targets) or len(found) != len(columns[0]):
+            raise DataError(f"score: y is {np.shape(y)}, but predictions are {found.shape}.")
+        return float(np.average(all_right(columns, known, found)[judged], weights=_weights(sample_weight, judged)))
 
 
 class OneGraphRegressor(TableRegressor, OneGraph):
@@ -145,7 +149,7 @@ class OneGraphRegressor(TableRegressor, OneGraph):
     ) -> float:
         """R² over the rows with a target, of several targets the mean; of `nodes` (row, bool) where given."""
         rows = self.rows_of(data, self._named("score", old, options))
-        targets, predicted = np.asarray(y, dtype=np.float64), self.predict(rows)
+        targets, predicted = np.asarray(self._truth(data, y), dtype=np.float64), self.predict(rows)
         if len(targets) != len(predicted):
             unit = self.rows_type.unit
             raise DataError(f"score: y has {plural(len(targets), 'row')}, but there are {len(predicted)} {unit}.")

@@ -9,9 +9,10 @@ import numpy as np
 
 from edgewise.data.split import Splits, calibration_of, split_rows
 from edgewise.data.tables.cell import refuse_single_text
+from edgewise.data.tables.read import ARRAYS
 from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.estimator import Estimator
-from edgewise.estimators.labels import accuracy, class_numbers, r2
+from edgewise.estimators.labels import accuracy, class_numbers, has_label, label_columns, plain_array, r2
 from edgewise.estimators.names import as_rows, below, in_order, naming_rows, row_name
 from edgewise.estimators.params import old_names
 from edgewise.plural import plural
@@ -86,7 +87,8 @@ class TableEstimator(Estimator):
 
         Args:
             data: The rows.
-            y: (row) class labels, or (row) or (row, target) numbers, NaN where one is missing.
+            y: (row) or (row, target) class labels or numbers; None or NaN where one of several labels, or a number, is
+                missing. A Series or a DataFrame names the targets.
             sample_weight: (row).
             validation: (row) True for those that choose the epoch and calibrate intervals; or (data, y), further rows.
                 Models of molecules learn from them in the end: score a model on rows that `fit` has not seen.
@@ -121,7 +123,12 @@ class TableEstimator(Estimator):
 
     def _truth(self, data: Any, y: Any) -> Any:
         """The targets that predictions are compared with, columns taken by their names."""
-        return self._targets(data, in_order("y", y, self._known_names("y")))
+        return self._targets(data, self._targets_in_order("y", y))
+
+    def _targets_in_order(self, argument: str, y: Any) -> Any:
+        """Several targets of a DataFrame in the order of the training; one needs no name."""
+        names = self._known_names("y")
+        return in_order(argument, y, names) if len(names) > 1 else y
 
     def _cells(self, y: Any) -> tuple[Any, str]:
         """The targets as the cells of a table, and the type of the task."""
@@ -134,8 +141,7 @@ class TableEstimator(Estimator):
         if len(more) != 2:
             raise DataError(f"fit: validation holds {plural(len(more), 'part')}; expected (data, y), or a mask (row).")
         added = in_order("validation", as_rows("validation", more[0]), self._known_names("X"))
-        targets = in_order("y of validation", more[1], self._known_names("y"))
-        y = np.concatenate([np.asarray(y), np.asarray(targets)])
+        y = np.concatenate([plain_array(y), plain_array(self._targets_in_order("y of validation", more[1]))])
         size, num_added = len(self._rows(data)), len(self._rows(added))
         if len(y) != size + num_added:
             raise DataError(f"fit: {plural(size + num_added, 'row')} with validation, but y has {len(y)}.")
@@ -169,7 +175,7 @@ class TableEstimator(Estimator):
     ) -> Self:
         """Trains on targets as the cells of a table."""
         job = self._job(data, task_type, options)
-        table = self._table(data, job, targets=cells, weights=sample_weight, groups=groups, **options)
+        table = self._table(data, job, targets=self._with_names(cells), weights=sample_weight, groups=groups, **options)
         if table.num_rows < 2:
             raise DataError("fit: n_samples = 1; expected two rows or more, to train on and to validate.")
         if validation is None:
@@ -189,6 +195,13 @@ class TableEstimator(Estimator):
         self._name_classes()
         return self
 
+    def _with_names(self, cells: Any) -> Any:
+        """The cells of the targets with the names that y has."""
+        import pandas
+
+        names = self._known_names("y")
+        return pandas.DataFrame(np.reshape(cells, (len(cells), -1)), columns=list(names)) if names else cells
+
     def _job(self, data: Any, task_type: str, options: Mapping[str, Any]) -> Any:
         return self.settings(task_type=task_type)
 
@@ -204,52 +217,101 @@ class TableEstimator(Estimator):
             raise RunFolderError(
                 f"{folder} holds a model for {trained.task_type}; expected {' or '.join(cls.task_types)}."
             )
-        if cls.task_types == CLASSES and len(trained.columns.target_columns) != 1:
-            raise RunFolderError(f"{folder} has several targets; a classifier has one.")
 
 
 class TableClassifier(ClassifierMixin, TableEstimator):
     """A classifier of rows: two classes or more, and their probabilities."""
 
     task_types = CLASSES
-    classes_: np.ndarray
-    """(class): the classes in order."""
+    classes_: np.ndarray | list[np.ndarray]
+    """(class): the classes in order; where y is (row, target), those of each target."""
 
     def _cells(self, y: Any) -> tuple[Any, str]:
-        self.classes_, numbers = class_numbers(y)
-        return [str(number) for number in numbers.tolist()], CLASSES[len(self.classes_) > 2]
+        columns = label_columns(y)
+        known = [self._is_known(labels) for labels in columns]
+        self._check_labels(np.any(known, axis=0))
+        cells, all_classes = np.full((len(columns[0]), len(columns)), "", dtype=object), []
+        for place, (labels, is_there) in enumerate(zip(columns, known)):
+            classes, numbers = class_numbers(labels[is_there])
+            cells[is_there, place] = [str(number) for number in numbers.tolist()]
+            all_classes.append(classes)
+        several = len(columns) > 1
+        self.classes_ = all_classes if several else all_classes[0]
+        return cells if several else cells[:, 0], CLASSES[max(map(len, all_classes)) > 2]
+
+    def _is_known(self, labels: np.ndarray) -> np.ndarray:
+        """(row): where a label of a training is known."""
+        return has_label(labels)
+
+    def _check_labels(self, has_any: np.ndarray) -> None:
+        """Raise DataError for a row without any label."""
+        for row in np.flatnonzero(~has_any)[:1]:
+            raise DataError(f"fit: {ARRAYS[0]}, row {row} of y has no label; leave the row out.")
+
+    @property
+    def _classes_of_targets(self) -> list[np.ndarray]:
+        return self.classes_ if isinstance(self.classes_, list) else [self.classes_]
 
     def _name_classes(self) -> None:
-        self.trained_.classes = {"target": tuple(self.classes_.tolist())}
+        names = self.trained_.columns.target_columns
+        classes = [tuple(each.tolist()) for each in self._classes_of_targets]
+        self.trained_.classes = dict(zip(names, classes, strict=True))
 
     def _restore(self) -> None:
-        (classes,) = self.trained_.classes.values()
-        self.classes_ = np.array(classes)
+        classes = [np.array(self.trained_.classes[name]) for name in self.trained_.columns.target_columns]
+        self.classes_ = classes if len(classes) > 1 else classes[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _probabilities(self, data: Any, options: Mapping[str, Any]) -> list[np.ndarray]:
+        """The probabilities of each target."""
+        return [each.probabilities for each in self.predictions(data, **options)]  # type: ignore[misc]
+
+    def _labels(self, probabilities: Sequence[np.ndarray]) -> np.ndarray:
+        """(row), or (row, target) where y has that shape: the most probable classes."""
+        targets = zip(probabilities, self._classes_of_targets, strict=True)
+        columns = [self._most_probable(found, classes) for found, classes in targets]
+        if len(columns) == 1:
+            return columns[0]
+        kinds = {column.dtype.kind for column in columns}
+        return np.stack(columns if len(kinds) == 1 else [column.astype(object) for column in columns], axis=1)
+
+    def _most_probable(self, probabilities: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """(row): the most probable class of a target."""
+        return classes[probabilities.argmax(axis=1)]
 
     @old_names
-    def predict_proba(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
-        """(row, class): probabilities in the order of `classes_`; NaN for a row that cannot be predicted."""
-        found = self.predictions(data, **self._named("predict", old, options))[0].probabilities
-        assert found is not None
-        return found
+    def predict_proba(self, data: Any, *old: Any, **options: Any) -> np.ndarray | list[np.ndarray]:
+        """(row, class): probabilities in the order of `classes_`; NaN for a row that cannot be predicted.
+
+        A list with those of each target, where y is (row, target).
+        """
+        found = self._probabilities(data, self._named("predict", old, options))
+        return found if len(found) > 1 else found[0]
 
     @old_names
     def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
-        """(row): the most probable class.
+        """(row): the most probable class; (row, target) where y has that shape.
 
         Raises:
             DataError: A row cannot be read: no class could say so.
         """
         options = self._named("predict", old, options)
-        found = self.predict_proba(data, **options)
-        for row in np.flatnonzero(np.isnan(found).any(axis=1))[:1]:
+        found = self._probabilities(data, options)
+        for row in np.flatnonzero(np.isnan(found[0]).any(axis=1))[:1]:
             status = self.status_of(data, **options)[row]
             raise DataError(f"predict: {row_name(data, row)} cannot be read: {status}")
-        return self.classes_[found.argmax(axis=1)]
+        return self._labels(found)
 
     @old_names
     def score(self, data: Any, y: Any = None, *old: Any, sample_weight: Any = None, **options: Any) -> float:
-        """The share of the rows whose class is predicted right, each counted by its weight."""
+        """The share of the rows whose class is predicted right, each counted by its weight; of several targets, all.
+
+        A label that is missing in one of several targets does not count.
+        """
         options = self._named("score", old, {**options, "sample_weight": sample_weight})
         weight = options.pop("sample_weight", None)
         return accuracy(self._truth(data, y), self.predict(data, **options), weight)

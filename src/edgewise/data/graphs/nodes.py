@@ -181,7 +181,7 @@ def nodes_from_arrays(
     columns = Columns(
         node_column=NUMBERS,
         target_columns=columns_of.get("target", ()),
-        splits_column="split" if "split" in columns_of else None,
+        splits_column=columns_of["split"][0] if "split" in columns_of else None,
         task_type=task_type,
         **others,
     )

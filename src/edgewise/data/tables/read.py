@@ -288,7 +288,8 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
     """Arrays as the cells of a table; messages count their rows from 0.
 
     Args:
-        arrays: name → `(row,)`, or `(row, column)`, whose columns become `name_1`, `name_2`, ...
+        arrays: name → `(row,)`, or `(row, column)`, whose columns become `name_1`, `name_2`, ...;
+            those of a DataFrame keep their names, unless something else is called so.
 
     Returns:
         The cells, and the columns that each array became.
@@ -305,17 +306,33 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
         num_rows = len(next(iter(frame.values()), array))
         if len(array) != num_rows:
             raise DataError(f"{name} has {plural(len(array), 'row')}, but {next(iter(arrays))} has {num_rows}.")
-        if array.ndim == 1:
-            columns = {name: array}
-        else:
-            columns = {f"{name}_{place}": column for place, column in enumerate(array.T, start=1)}
-        frame |= {column: [as_text(value) for value in cells] for column, cells in columns.items()}
-        columns_of[name] = tuple(columns)
+        columns_of[name] = _names_of_columns(name, values, array, {*frame, *arrays, "node"})
+        cells_of = [array] if array.ndim == 1 else array.T
+        frame |= {column: list(map(as_text, cells)) for column, cells in zip(columns_of[name], cells_of, strict=True)}
     num_rows = len(next(iter(frame.values()), ()))
     if num_rows == 0:
         raise DataError(f"{next(iter(arrays))} is empty, expected at least one row.")
     places = np.zeros(num_rows, dtype=np.int64)
     return Cells(ARRAYS, places, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
+
+
+def _names_of_columns(name: str, values: Values, array: np.ndarray, taken: set[str]) -> tuple[str, ...]:
+    """What the columns of an array are called: as in its DataFrame, or as the array where that is no name of its own.
+
+    Args:
+        name: Of the array.
+        values: What it was made of.
+        array: (row,) or (row, column).
+        taken: What else is called by name; `name` may be in it.
+    """
+    own = tuple(getattr(values, "columns", ()))
+    usable = all(isinstance(each, str) and each.strip() for each in own) and len(set(own)) == len(own)
+    if own and usable and not set(own) & (taken - {name}):
+        return own
+    found = (name,) if array.ndim == 1 or len(own) == 1 else tuple(f"{name}_{place}" for place in range(1, array.shape[1] + 1))
+    while set(found) & (taken - {name}):
+        found = tuple(f"{each}_" for each in found)
+    return found
 
 
 def _one_file(
