@@ -329,7 +329,9 @@ def _names_of_columns(name: str, values: Values, array: np.ndarray, taken: set[s
     usable = all(isinstance(each, str) and each.strip() for each in own) and len(set(own)) == len(own)
     if own and usable and not set(own) & (taken - {name}):
         return own
-    found = (name,) if array.ndim == 1 or len(own) == 1 else tuple(f"{name}_{place}" for place in range(1, array.shape[1] + 1))
+    found: tuple[str, ...] = (name,)
+    if array.ndim == 2 and len(own) != 1:
+        found = tuple(f"{name}_{place}" for place in range(1, array.shape[1] + 1))
     while set(found) & (taken - {name}):
         found = tuple(f"{each}_" for each in found)
     return found
