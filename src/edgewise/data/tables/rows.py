@@ -194,7 +194,7 @@ def cells_of_roles(arrays: dict[str, Values | None]) -> tuple[Cells, dict[str, t
         refuse_single_text(name, values)
     cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
     for name in ("weight", "group"):
-        if len(columns_of.get(name, (name,))) > 1 or np.ndim(arrays.get(name)) > 1:
+        if hasattr(arrays.get(name), "columns") or columns_of.get(name, ())[:1] == (f"{name}_1",):
             raise DataError(f"{name} has 2 axes, expected (row,).")
     roles = {f"{name}_column": columns_of[name][0] if name in columns_of else None for name in ("weight", "group")}
     return cells, columns_of, roles
