@@ -210,3 +210,22 @@ def test_a_training_on_series_refuses_edges_and_python_warns_of_them(edgewise, t
     read = read_series(str(series), str(bad), edge_columns=(), is_directed=False, time_column=None)
     with pytest.warns(UserWarning, match="1 edge passed over, the first in .*bad.csv, line 3, column 'target'"):
         Forecaster(context=4, horizon=2, epochs=1, model_dim=8).fit(read)
+
+
+def test_a_store_whose_tables_lack_edges_says_so(edgewise, tables, tmp_path):
+    nodes, _, _, table = tables
+    table["target"][0] = "nobody"
+    bad = write_csv(tmp_path / "bad.csv", {"source": table["source"], "target": table["target"]})
+    assert edgewise("prepare", nodes, bad, "-o", tmp_path / "store")[0] == 0
+    words = ["--target-columns", "y", "--epochs", 1, "--model", "sage", "--model-dim", 8]
+    code, out, _ = edgewise("train", "nodes", tmp_path / "store", *words, "-o", tmp_path / "run")
+    assert code == 0
+    assert f"1 row of the edges has a cell that cannot be read, the first in {bad}, line 2, column 'target'" in out
+    code, _, err = edgewise("train", "nodes", tmp_path / "store", *words, "--strict", "-o", tmp_path / "no")
+    assert code == 2 and "prepare the store again" in err
+    predict = ["predict", tmp_path / "run", tmp_path / "store", "-o", tmp_path / "out.csv"]
+    code, _, err = edgewise(*predict)
+    assert code == 0 and f"1 edge passed over, the first in {bad}, line 2, column 'target'" in err
+    assert f"(all in {tmp_path / 'rejected.csv'})" in err and len(read_csv(tmp_path / "rejected.csv")) == 1
+    code, _, err = edgewise(*predict, "--strict", "--overwrite")
+    assert code == 2 and "'nobody' is not a node" in err

@@ -265,7 +265,9 @@ def notes_of_store(table: StoredTable, settings: NodeSettings) -> list[str]:
     if count := store["num_loops"]:
         found.append(plural(count, "edge is a loop, counted as a neighbor", "edges are loops, counted as neighbors"))
     if count := store["rejected_edges"]["count"]:
-        found.append(f"{plural(count, 'row of the edges has', 'rows of the edges have')} a cell that cannot be read")
+        _, file, line, column, _, reason = store["rejected_edges"]["first"][0]
+        what = f"{plural(count, 'row of the edges has', 'rows of the edges have')} a cell that cannot be read"
+        found.append(f"{what}, the first in {file}, line {line}, column {column!r}: {reason}")
     found += note_of_edges(table.num_edge_features, settings)
     types = store["edge_type_column"], store["config"]["columns"]["node_type_column"]
     for column, whose in zip(types, ("edges", "nodes"), strict=True):

@@ -12,8 +12,9 @@ from edgewise.data.scale import TargetScaler
 from edgewise.data.store.layout import GraphStore
 from edgewise.data.store.nodes import node_names
 from edgewise.data.store.table import StoredTable, read_store
+from edgewise.data.tables.cell import Rejection
 from edgewise.data.tables.read import pd
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 from edgewise.models.layerwise import StoredBatch
 from edgewise.models.node import NodeModel
 from edgewise.plural import plural
@@ -46,6 +47,7 @@ def stored_table(settings: NodeRunSettings) -> StoredTable:
         if getattr(settings.graph, name) is not None:
             raise SettingError(f"{settings.data[0]} is a store, which holds its {name}; leave out --{name}.")
     table = read_store(settings.data[0], settings.columns, strict=settings.strict)
+    lost_edges_of(table.store, strict=settings.strict)
     kept = source_of(table.store)
     for name in ("edge_columns", "edge_feature_columns", "edge_category_columns", "edge_type_column", "directed"):
         wanted, own = getattr(settings.graph, name), getattr(kept, name)
@@ -56,6 +58,23 @@ def stored_table(settings: NodeRunSettings) -> StoredTable:
                 "prepare the store again with it."
             )
     return table
+
+
+def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], int]:
+    """The first rows of the tables of a store that are no edge, and how many there are.
+
+    Raises:
+        DataError: `strict`, and there is one.
+    """
+    known = store["rejected_edges"]
+    found = [Rejection(*each[1:]) for each in known["first"]]
+    if found and strict:
+        first = found[0]
+        raise DataError(
+            f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; mend the row and prepare the "
+            "store again, or do without strict to pass over it."
+        )
+    return found, known["count"]
 
 
 def source_of(store: GraphStore) -> GraphSource:

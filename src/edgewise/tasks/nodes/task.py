@@ -35,6 +35,7 @@ from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_t
 from edgewise.tasks.nodes.stored import StoredNodes, check_stored, check_stored_weights, notes_of_store
 from edgewise.tasks.nodes.stored_run import (
     Remembered,
+    lost_edges_of,
     sampled_if_large,
     source_of,
     stored_batches,
@@ -321,7 +322,10 @@ class NodesTask(TableTask):
             for name in ("edges", "features"):
                 if request[name]:
                     raise SettingError(f"{request.data} is a store, which holds its {name}; leave out --{name}.")
-            return trained, read_store(request.data, columns, strict=request.strict, **trained.known_words)
+            stored = read_store(request.data, columns, strict=request.strict, **trained.known_words)
+            lost, count = lost_edges_of(stored.store, strict=request.strict)
+            list_left_out(lost, request=request, count=count)
+            return trained, stored
         source = replace(
             trained.graph,
             edges=request["edges"],
