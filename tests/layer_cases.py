@@ -12,6 +12,7 @@ from edgewise.neighborhood import Relations, Types
 NODES, DIM, HEADS = 5, 8, 2
 EDGES = Edges(torch.tensor([0, 1, 2, 4, 3, 1]), torch.tensor([1, 1, 0, 3, 2, 4]), NODES, NODES)
 OF_EDGE = torch.tensor([0, 1, 0, 0, 1, 1])
+GIVEN_PLACES = torch.tensor([3, 2, 4, 0, 8])
 OFFSETS = torch.tensor([0, 2, 5])
 
 
@@ -26,11 +27,15 @@ class Case(NamedTuple):
 
 
 def places(x):
-    return (torch.arange(3.0 * NODES).view(NODES, 3).sin() + torch.eye(NODES, 3)).to(x).expand(*x.shape[:-1], 3)
+    return (
+        (torch.arange(3.0 * NODES, device="cpu").view(NODES, 3).sin() + torch.eye(NODES, 3, device="cpu"))
+        .to(x)
+        .expand(*x.shape[:-1], 3)
+    )
 
 
 def of_edges(x, size):
-    return torch.arange(1.0 * EDGES.num_edges * size).view(EDGES.num_edges, size).cos().to(x)
+    return torch.arange(1.0 * EDGES.num_edges * size, device="cpu").view(EDGES.num_edges, size).cos().to(x)
 
 
 def plain(layer, x, neighborhood):
@@ -50,7 +55,7 @@ def relations():
 
 
 def types():
-    return Types(torch.tensor([0, 1, 0, 1, 0]), 2)
+    return Types(torch.tensor([0, 1, 0, 1, 0], device="cpu"), 2)
 
 
 def three(x):
@@ -151,7 +156,7 @@ CASES = {
     "SinusoidalPosition": Case(lambda: L.SinusoidalPosition(DIM), lambda layer, x, neighborhood: layer(x)),
     "LearnedPosition": Case(lambda: L.LearnedPosition(9, DIM), lambda layer, x, neighborhood: layer(x)),
     "LearnedPosition, given": Case(
-        lambda: L.LearnedPosition(9, DIM), lambda layer, x, neighborhood: layer(x, torch.tensor([3, 2, 4, 0, 8]))
+        lambda: L.LearnedPosition(9, DIM), lambda layer, x, neighborhood: layer(x, GIVEN_PLACES)
     ),
     "ALiBi": positioned(lambda: L.ALiBi(HEADS)),
     "RotaryPosition": positioned(lambda: L.RotaryPosition(DIM // HEADS)),
@@ -162,12 +167,12 @@ CASES = {
     ),
     "RecurrentEncoder, lengths": Case(
         lambda: L.RecurrentEncoder(DIM, DIM, cell="gru"),
-        lambda layer, x, neighborhood: layer(three(x), torch.arange(len(three(x))) + 3),
+        lambda layer, x, neighborhood: layer(three(x), torch.arange(len(three(x)), device="cpu") + 3),
     ),
     **{
         f"RecurrentDecoder, {name}": Case(
             lambda options=options: L.RecurrentDecoder(DIM, 6, DIM, **options),
-            lambda layer, x, neighborhood: layer(three(x), three(x), torch.arange(len(three(x))) + 3),
+            lambda layer, x, neighborhood: layer(three(x), three(x), torch.arange(len(three(x)), device="cpu") + 3),
         )
         for name, options in {
             "bahdanau": {"cell": "gru", "look": "bahdanau"},
@@ -193,4 +198,4 @@ def ready(name, dtype=torch.float64):
 
 
 def drawn(*shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator("cpu").manual_seed(0), device="cpu")

@@ -107,7 +107,7 @@ def _before(sums: Tensor, position: Tensor) -> Tensor:
         position, sums = position.clamp(max=0), torch.nn.functional.pad(sums, (0, 0, 0, 1))
     row = (position - 1).clamp(min=0)
     if row.dim() == 1:
-        is_every = can_be_read(row) and torch.equal(row, torch.arange(sums.shape[-2]))
+        is_every = can_be_read(row) and torch.equal(row, torch.arange(sums.shape[-2], device=row.device))
         found = sums if is_every else sums.index_select(-2, row)
     else:
         batch = broadcast_shape(sums.shape[:-2], row.shape[:-1])

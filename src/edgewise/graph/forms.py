@@ -30,7 +30,7 @@ def edges_of_index(held: Any, num_nodes: int | tuple[int, int] | None = None) ->
     Raises:
         DataError: it is no table `(2, edge)` of whole numbers.
     """
-    index = torch.as_tensor(held)
+    index = held if isinstance(held, Tensor) else torch.as_tensor(held, device="cpu")
     if not is_edge_index(index) and index.shape != torch.Size([2, 0]):
         raise DataError(
             f"Graph.of: a tensor {tuple(index.shape)} of {index.dtype} is no edge_index (2, edge) of whole numbers; "

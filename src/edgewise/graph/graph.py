@@ -138,7 +138,9 @@ class Graph:
                 "a graph of networkx, a sparse matrix, an edge_index (2, edge), a pair (node_features, edges), tables "
                 "of pandas, or a list of these."
             )
-        nodes, edges, *features = (torch.as_tensor(part) if isinstance(part, np.ndarray) else part for part in held)
+        nodes, edges, *features = (
+            torch.as_tensor(part, device="cpu") if isinstance(part, np.ndarray) else part for part in held
+        )
         sized = isinstance(nodes, Tensor) and isinstance(edges, Tensor) and edges.layout == torch.strided
         graph = cls.of(edges, **({"num_nodes": len(nodes)} if sized else {}), **options)
         graph = replace(graph, node_features=nodes)
@@ -233,9 +235,12 @@ class Graph:
         senders = torch.cat([graph.edges.senders + start for graph, start in zip(graphs, starts)])
         receivers = torch.cat([graph.edges.receivers + start for graph, start in zip(graphs, starts)])
         ends = [
-            torch.tensor([graph.num_nodes]) if graph.offsets is None else graph.offsets[1:].cpu() for graph in graphs
+            torch.tensor([graph.num_nodes], device="cpu") if graph.offsets is None else graph.offsets[1:].cpu()
+            for graph in graphs
         ]
-        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), *(end + start for end, start in zip(ends, starts))])
+        offsets = torch.cat(
+            [torch.zeros(1, dtype=torch.int64, device="cpu"), *(end + start for end, start in zip(ends, starts))]
+        )
         node_features, node_types = joined(
             "node", [(one.node_features, one.node_types, one.num_nodes) for one in graphs]
         )

@@ -162,7 +162,7 @@ class MultiHeadAttention(nn.Module):
         num_queries, num_keys = query.shape[-2], key.shape[-2]
         neighborhood = neighborhood_of("MultiHeadAttention", neighborhood, num_queries, start + num_keys)
         if self.position is not None and self.position.carries and not isinstance(neighborhood, Edges):
-            neighborhood = neighborhood.to_edges(num_queries, start + num_keys)
+            neighborhood = neighborhood.to_edges(num_queries, start + num_keys, query.device)
         batch_shapes = [nodes.shape[:-2] for nodes in (query, key, value)]
         beside = ("positions", positions, num_queries), ("key_positions", key_positions, num_keys)
         for name, given, num_nodes in beside:

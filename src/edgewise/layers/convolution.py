@@ -100,7 +100,7 @@ class SymmetricConvolution(nn.Module):
         """
         owner, size = "SymmetricConvolution", size_of(self.linear)
         source, target = pair_of(owner, nodes, (size, size), weight_of(self.linear))
-        edges = edges_of(owner, edges, target.shape[-2], source.shape[-2])
+        edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], getattr(source, "device", None))
         if degrees is not None and degrees.shape != (target.shape[-2],):
             raise ShapeError(
                 f"{owner}: degrees must be ({target.shape[-2]},), one for each node, not {tuple(degrees.shape)}."
@@ -258,7 +258,7 @@ class IsomorphismConvolution(nn.Module):
             neighborhood = for_nodes(owner, neighborhood, source, target)
             together = aggregate(source, neighborhood, "sum", num_queries=target.shape[-2])
         else:
-            edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2])
+            edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2], target.device)
             edge = features_of_edges(owner, edge, edges, self.edge_dim, source)
             assert self.edge is not None  # or the features would have been refused
             messages = torch.relu(source.index_select(-2, edges.senders) + self.edge(edge))
@@ -308,7 +308,8 @@ def _same_inverse_root(ends: Tensor, num_nodes: int, _: Tensor | None, has_loops
     kind = num_nodes, has_loops, like.dtype
     if kind not in known:
         with torch.inference_mode(False):  # what is remembered while evaluating may serve training later
-            known[kind] = _inverse_root(ends, num_nodes, None, has_loops, torch.empty((), dtype=like.dtype))
+            same = torch.empty((), dtype=like.dtype, device=ends.device)
+            known[kind] = _inverse_root(ends, num_nodes, None, has_loops, same)
     return known[kind]
 
 
@@ -337,7 +338,7 @@ def _together(
     """⊕_j w_ij x_j."""
     if edge_weight is None:
         return aggregate(source, neighborhood, how, num_queries=num_targets)
-    edges = edges_of("NeighborConvolution", neighborhood, num_targets, source.shape[-2])
+    edges = edges_of("NeighborConvolution", neighborhood, num_targets, source.shape[-2], source.device)
     require_edges("NeighborConvolution", "edge_weight", edge_weight, edges.num_edges)
     if how in ("max", "min"):
         messages = edge_weight.unsqueeze(-1) * source.index_select(-2, edges.senders)

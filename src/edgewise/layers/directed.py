@@ -68,7 +68,7 @@ class DirectedMessages(nn.Module):
             "use NeighborConvolution, which takes pairs, or join both sets in one graph.",
         )  # fmt: skip
         require_nodes(owner, nodes, self.sizes[0], weight_of(self.start))
-        edges = edges_of(owner, edges, nodes.shape[-2], nodes.shape[-2])
+        edges = edges_of(owner, edges, nodes.shape[-2], nodes.shape[-2], nodes.device)
         edge = features_of_edges(owner, edge, edges, self.sizes[1], nodes)
         start = self.start(nodes).index_select(-2, edges.senders)  # W x of each node, not of each edge
         if self.edge is not None:

@@ -28,7 +28,7 @@ def dropout(x: Tensor, rate: float, training: bool, activation: str = "") -> Ten
     if training and 0 < rate < 1 and _is_fused(x, activation):
         from edgewise.backends.numba.dropout import dropout as fused
 
-        return fused(x.contiguous(), activation, rate, torch.randint(2**62, (1,)))
+        return fused(x.contiguous(), activation, rate, torch.randint(2**62, (1,), device="cpu"))
     found = ACTIVATIONS[activation](x) if activation else x
     return F.dropout(found, rate, training) if rate > 0 else found
 

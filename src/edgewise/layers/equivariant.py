@@ -127,7 +127,7 @@ class EquivariantLayer(nn.Module):
             raise ShapeError(f"EquivariantLayer: expected velocities {expected}; see has_velocities.")
         if edge is not None and not (isinstance(neighborhood, Edges) or is_edge_index(neighborhood)):
             raise ShapeError("EquivariantLayer: edge features need Edges; to_edges() makes them of a neighborhood.")
-        edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2])
+        edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2], target.device)
         edge = features_of_edges(owner, edge, edges, self.edge_dim, target)
         difference = places.index_select(-2, edges.receivers) - from_places.index_select(-2, edges.senders)
         squares = difference.square().sum(-1, keepdim=True)

@@ -65,7 +65,7 @@ class PairForce(nn.Module):
         source, target = pair_beside("PairForce", "coordinates", coordinates, coordinates)
         for each in (source, target):
             require_nodes("PairForce", each, name="coordinates")
-        edges = edges_of("PairForce", edges, target.shape[-2], source.shape[-2])
+        edges = edges_of("PairForce", edges, target.shape[-2], source.shape[-2], target.device)
         require_edges("PairForce", "coupling", coupling, edges.num_edges)
         apart = source.index_select(-2, edges.senders) - target.index_select(-2, edges.receivers)
         squares = apart.square().sum(-1)

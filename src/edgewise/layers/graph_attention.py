@@ -133,7 +133,7 @@ class GraphAttention(nn.Module):
         score: Score
         neighborhood = neighborhood_of("GraphAttention", edges, query.shape[-2], key.shape[-2])
         if edge is not None or self.edge is not None:
-            neighborhood = edges_of("GraphAttention", neighborhood, query.shape[-2], key.shape[-2])
+            neighborhood = edges_of("GraphAttention", neighborhood, query.shape[-2], key.shape[-2], query.device)
             edge = features_of_edges("GraphAttention", edge, neighborhood, self.edge_dim, query)
         batch_shapes = [x.shape[:-2] for x in projected]
         neighborhood = over_heads("GraphAttention", neighborhood, batch_shapes, (self.num_heads,))
@@ -211,7 +211,7 @@ class HopAttention(nn.Module):
             "which take pairs, or join both sets in one graph.",
         )  # fmt: skip
         require_nodes("HopAttention", nodes, self.query.shape[-1], self.query)
-        edges = edges_of("HopAttention", edges, nodes.shape[-2], nodes.shape[-2])
+        edges = edges_of("HopAttention", edges, nodes.shape[-2], nodes.shape[-2], nodes.device)
         versions = [nodes]
         for _ in range(self.num_hops):
             versions.append(spread_evenly(versions[-1], edges))

@@ -142,7 +142,7 @@ class GraphNetwork(nn.Module):
         source, target = nodes if isinstance(nodes, tuple) else (nodes, nodes)
         for name, each in (("source", source), ("target", target)) if isinstance(nodes, tuple) else (("nodes", nodes),):
             require_nodes("GraphNetwork", each, None, next(self.parameters(), None), name)
-        edges, ends = edges_of("GraphNetwork", edges, target.shape[-2], source.shape[-2]), nodes
+        ends, edges = nodes, edges_of("GraphNetwork", edges, target.shape[-2], source.shape[-2], target.device)
         if offsets is not None:
             offsets = offsets_of("GraphNetwork", offsets, target)
             check_offsets("GraphNetwork", offsets, target.shape[-2])

@@ -118,9 +118,9 @@ def virtual_edges(
     if num_virtual_nodes < 1:
         raise SettingError(f"virtual_edges: num_virtual_nodes is {num_virtual_nodes}; expected at least 1.")
     sizes = _sizes("virtual_edges", num_nodes, offsets)
-    nodes = torch.arange(num_nodes).repeat_interleave(num_virtual_nodes)
+    nodes = torch.arange(num_nodes, device="cpu").repeat_interleave(num_virtual_nodes)
     graph = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
-    virtual = graph[:, None] * num_virtual_nodes + torch.arange(num_virtual_nodes) + num_nodes
+    virtual = graph[:, None] * num_virtual_nodes + torch.arange(num_virtual_nodes, device="cpu") + num_nodes
     virtual, total = virtual.flatten(), num_nodes + len(sizes) * num_virtual_nodes
     return Edges(torch.cat([nodes, virtual]), torch.cat([virtual, nodes]), total, total)
 

@@ -40,15 +40,16 @@ def neighborhood_of(verb: str, given: Any, num_queries: int, num_keys: int) -> N
     raise SettingError(f"{verb}: neighborhood must be a Neighborhood or an edge_index, not {_called(given)}.")
 
 
-def edges_of(verb: str, given: Any, num_queries: int, num_keys: int) -> Edges:
-    """The same as a list of edges: other neighborhoods are listed, which takes as long as their table is large.
+def edges_of(verb: str, given: Any, num_queries: int, num_keys: int, device: Any = None) -> Edges:
+    """The same as a list of edges: other neighborhoods are listed, which takes as long as their table is large, on the
+    device that is named where they hold no tensor.
 
     Raises:
         SettingError, ShapeError: as above, or the neighborhood has other sizes, or varies over batch axes.
     """
     found = neighborhood_of(verb, given, num_queries, num_keys)
     found._resolve(verb, num_queries, num_keys)
-    return found.to_edges(num_queries, num_keys)
+    return found.to_edges(num_queries, num_keys, device)
 
 
 def is_edge_index(given: Any) -> bool:

@@ -25,7 +25,7 @@ def plain(x: Tensor) -> Tensor:
 
 def integers(owner: str, name: str, value: Any) -> Tensor:
     """`value` as a plain int64 tensor; lists and arrays are welcome, fractions are not."""
-    index = plain(torch.as_tensor(value))
+    index = plain(value if isinstance(value, Tensor) else torch.as_tensor(value))  # a default device would move it
     if index.dtype != torch.int64:
         if (index.dtype.is_floating_point and index.numel() > 0) or index.dtype.is_complex or index.dtype == torch.bool:
             raise ShapeError(f"{owner}: {name} must be whole numbers (int64), not {index.dtype}.")
@@ -48,8 +48,12 @@ def pairs_among(
 ) -> Tensor:
     """Which edges lie among some queries and keys, as a table: `(len(query), len(key))`, bool."""
     # An edge outside lands in a spare last row or column, so that no size depends on the values.
-    row_of = query.new_full((num_queries,), query.shape[0]).index_put((query,), torch.arange(query.shape[0]).to(query))
-    column_of = key.new_full((num_keys,), key.shape[0]).index_put((key,), torch.arange(key.shape[0]).to(key))
+    row_of = query.new_full((num_queries,), query.shape[0]).index_put(
+        (query,), torch.arange(query.shape[0], device=query.device).to(query)
+    )
+    column_of = key.new_full((num_keys,), key.shape[0]).index_put(
+        (key,), torch.arange(key.shape[0], device=key.device).to(key)
+    )
     table = torch.zeros(query.shape[0] + 1, key.shape[0] + 1, dtype=torch.bool, device=senders.device)
     here = row_of[receivers], column_of[senders]
     return table.index_put(here, torch.ones_like(senders, dtype=torch.bool))[:-1, :-1]
@@ -123,10 +127,10 @@ def entries(adjacency: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:
         _require_two_axes(adjacency)
         matrix = adjacency.tocsr(copy=True)
         matrix.sum_duplicates()
-        rows, columns = (torch.as_tensor(places, dtype=torch.int64) for places in matrix.nonzero())
+        rows, columns = (torch.from_numpy(places.astype("int64")) for places in matrix.nonzero())
         return rows, columns, (matrix.shape[0], matrix.shape[1])
     try:
-        adjacency = plain(torch.as_tensor(adjacency)).detach()
+        adjacency = plain(adjacency if isinstance(adjacency, Tensor) else torch.as_tensor(adjacency)).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         raise ShapeError(
             f"from_adjacency: adjacency must be a tensor, an array or a sparse matrix of torch or SciPy, not "

@@ -23,7 +23,8 @@ class Mask(Neighborhood):
     """True where the query may attend to the key."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mask", torch.as_tensor(self.mask))
+        if not isinstance(self.mask, Tensor):  # which a default device would move
+            object.__setattr__(self, "mask", torch.as_tensor(self.mask))
         if self.mask.dtype != torch.bool or self.mask.dim() < 2:
             raise ShapeError(
                 f"Mask: expected bool of shape (*batch, query, key), True = may attend, not {self.mask.dtype} of shape "

@@ -94,8 +94,11 @@ class Neighborhood:
         rows, columns = (torch.arange(size, device=self._device(device)) for size in (num_queries, num_keys))
         return self.block(rows, columns, num_queries, num_keys)
 
-    def to_edges(self, num_queries: int | None = None, num_keys: int | None = None) -> "Edges":
+    def to_edges(self, num_queries: int | None = None, num_keys: int | None = None, device: Any = None) -> "Edges":
         """The neighborhood as a list of edges, sorted by receiver, then sender (`Edges` keep their own order).
+
+        Args:
+            num_queries, num_keys, device: as in `to_mask`.
 
         Raises:
             ShapeError: a size is missing, or the neighborhood varies over batch axes.
@@ -105,7 +108,7 @@ class Neighborhood:
                 f"to_edges: the neighborhood varies over batch axes {tuple(self.batch_shape)}, a list of edges "
                 "cannot; use to_mask(), or Segments for packed members."
             )
-        mask = self.to_mask(num_queries, num_keys)
+        mask = self.to_mask(num_queries, num_keys, device)
         mask = mask.reshape(mask.shape[-2:])  # batch axes of size 1 serve all
         receivers, senders = mask.nonzero(as_tuple=True)
         return Edges(senders, receivers, mask.shape[1], mask.shape[0])
@@ -319,7 +322,7 @@ class Edges(Neighborhood):
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
         return pairs_among(self.receivers, self.senders, query, key, num_queries, num_keys)
 
-    def to_edges(self, num_queries: int | None = None, num_keys: int | None = None) -> "Edges":
+    def to_edges(self, num_queries: int | None = None, num_keys: int | None = None, device: Any = None) -> "Edges":
         self._resolve("to_edges", num_queries, num_keys)
         return self
 

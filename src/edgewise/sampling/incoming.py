@@ -138,7 +138,7 @@ class Incoming:
 
 def per_edge(name: str, values: Any, num_edges: int) -> np.ndarray:
     """One number for each edge."""
-    found = plain(torch.as_tensor(values)).detach().cpu()
+    found = plain(torch.as_tensor(values, device="cpu")).detach().cpu()
     if found.shape != (num_edges,) or found.is_complex() or found.dtype == torch.bool:
         raise ShapeError(
             f"NeighborSampler: {name} is {tuple(found.shape)} of {found.dtype}; expected one number for each of "

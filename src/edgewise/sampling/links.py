@@ -81,7 +81,7 @@ class LinkLoader:
         self.sampler, self.num_negatives, self.hide = sampler, num_negatives, hide
         self.senders = checked_nodes("senders", senders, num_nodes)
         self.receivers = checked_nodes("receivers", receivers, num_nodes)
-        self.times = None if times is None else torch.as_tensor(times)
+        self.times = None if times is None else torch.as_tensor(times, device="cpu")
         for name, column in (("receivers", self.receivers), ("times", self.times)):
             if column is not None and len(column) != len(self.senders):
                 raise ShapeError(f"LinkLoader: there are {len(self.senders)} senders but {len(column)} {name}.")
@@ -118,7 +118,7 @@ class LinkLoader:
             batch=batch,
             without=(self.senders[links], self.receivers[links]) if self.hide else None,
         )
-        labels = (torch.arange(len(ends)) < len(links)).float()
+        labels = (torch.arange(len(ends), device="cpu") < len(links)).float()
         first, second = sample.seeds[: len(ends)], sample.seeds[len(ends) :]
         return LinkSample(sample, first, second, labels, torch.from_numpy(links))
 

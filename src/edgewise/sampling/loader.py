@@ -52,8 +52,10 @@ class NeighborLoader:
             raise SettingError(f"NeighborLoader: num_workers is {num_workers}; expected 0 or more threads.")
         num_nodes = sampler.graph.num_nodes
         self.sampler = sampler
-        self.seeds = checked_nodes("seeds", torch.arange(num_nodes) if seeds is None else seeds, num_nodes)
-        self.times = None if times is None else torch.as_tensor(times)
+        self.seeds = checked_nodes(
+            "seeds", torch.arange(num_nodes, device="cpu") if seeds is None else seeds, num_nodes
+        )
+        self.times = None if times is None else torch.as_tensor(times, device="cpu")
         if self.times is not None and self.times.shape != (len(self.seeds),):
             raise ShapeError(
                 f"NeighborLoader: times is {tuple(self.times.shape)}, expected ({len(self.seeds)},), one a seed."

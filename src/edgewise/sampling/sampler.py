@@ -92,7 +92,7 @@ class NeighborSampler:
         self.disjoint = bool(disjoint) or self.is_timed
         if self.disjoint and form == "induced":
             raise SettingError("NeighborSampler: form 'induced' needs seeds that share nodes; leave disjoint out.")
-        self.times_are_whole = self.is_timed and not torch.as_tensor(edge_times).is_floating_point()
+        self.times_are_whole = self.is_timed and not torch.as_tensor(edge_times, device="cpu").is_floating_point()
         self.incoming = Incoming.of(self.graph, weights, edge_times) if incoming is None else incoming
         if incoming is not None:
             self._check_incoming(incoming, has_weights=weights is not None)
@@ -162,7 +162,7 @@ class NeighborSampler:
             return np.empty(0, np.int64)
         if times is None:
             raise ShapeError("NeighborSampler: edges have times; give those of the seeds: times=….")
-        found = torch.as_tensor(times).detach().cpu()
+        found = torch.as_tensor(times, device="cpu").detach().cpu()
         if found.shape != (num_seeds,):
             raise ShapeError(f"NeighborSampler: times is {tuple(found.shape)}, expected ({num_seeds},), one a seed.")
         if not self.times_are_whole:
@@ -210,7 +210,7 @@ def _joined(
 
 def checked_nodes(name: str, nodes: Any, num_nodes: int) -> np.ndarray:
     """Places of nodes, int64, from places or a mask."""
-    found = torch.as_tensor(nodes)
+    found = torch.as_tensor(nodes, device="cpu")
     if found.dtype == torch.bool and found.shape == (num_nodes,):
         found = found.nonzero().flatten()
     chosen: Tensor = integers("NeighborSampler", name, found).detach().cpu()

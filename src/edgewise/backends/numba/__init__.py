@@ -50,9 +50,11 @@ def takes_few_pairs(call: Call) -> bool:
     parts = call.neighborhood.parts if isinstance(call.neighborhood, RangeIntersection) else (call.neighborhood,)
     if not any(isinstance(part, Window | Segments) for part in parts) or refusals(call):
         return False
-    starts, stops = call.neighborhood.runs(torch.arange(call.num_queries), call.num_queries, call.num_keys)
+    starts, stops = call.neighborhood.runs(
+        torch.arange(call.num_queries, device="cpu"), call.num_queries, call.num_keys
+    )
     num_pairs = (stops - starts).sum(-1)
-    most_pairs = num_pairs.max() if num_pairs.numel() > 0 else torch.zeros(())
+    most_pairs = num_pairs.max() if num_pairs.numel() > 0 else 0
     return float(most_pairs) < SPARSE * call.num_queries * call.num_keys
 
 

@@ -157,7 +157,7 @@ def backward(d_out: Tensor, outputs: list[Tensor], inputs: DropoutInputs, needs:
 
 def formula(inputs: DropoutInputs) -> Tensor:
     """The output in plain torch: the mask is what the kernel makes of ones."""
-    ones = torch.ones(inputs.x.shape, dtype=inputs.x.dtype)
+    ones = inputs.x.new_ones(inputs.x.shape)
     found = FUNCTIONS[inputs.activation](inputs.x) if inputs.activation else inputs.x
     return found * run(inputs._replace(x=ones, activation=""), None)
 

@@ -78,7 +78,7 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     tensors, vector = inputs[:6], inputs.vector
     # A convolution: no score is made of a query and a key, and only the values have gradients.
     of_values_only = inputs.key.shape[-1] == 0 and not any(needs[4:6])
-    grads = [torch.empty(x.shape, dtype=x.dtype) for x in (inputs.query, inputs.key, value_of(inputs))]
+    grads = [torch.empty(x.shape, dtype=x.dtype, device="cpu") for x in (inputs.query, inputs.key, value_of(inputs))]
     by_receiver, by_sender = lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
     chunks, sender_chunks = chunks_of(by_receiver, 2 * job.width), chunks_of(by_sender, 2 * job.width)
     # Heads that share what an edge carries add up in its gradient, and so do edges, those of each chunk in rows of
@@ -86,8 +86,8 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     copies = chunks if are_shared(inputs.lists) else 1
     of_edges = [x for x in inputs[3:6] if x is not None]
     rows_a_chunk = len(of_edges[0]) if of_edges and are_shared(inputs.lists) else 0
-    grads += [torch.zeros(0 if x is None else (copies * len(x), *x.shape[1:]), dtype=stats.dtype) for x in inputs[3:6]]
-    vector_parts = torch.zeros(chunks, 0 if vector is None else vector.numel(), dtype=job.dtype)
+    grads += [stats.new_zeros(0 if x is None else (copies * len(x), *x.shape[1:])) for x in inputs[3:6]]
+    vector_parts = stats.new_zeros(chunks, 0 if vector is None else vector.numel(), dtype=job.dtype)
     num_edges, lanes = len(by_receiver.edges), job.call.sizes.lanes
     saves = not of_values_only and 2 * lanes * num_edges * stats.element_size() <= MAX_SAVED_BYTES
     is_narrow = not saves and not of_values_only and gathers_once(job.call.sizes)
@@ -134,8 +134,8 @@ def edges_formula(inputs: EdgeInputs) -> Tensor:
             tables[place] = table.index_select(1, inputs.heads[place])
     factors = None
     if inputs.dropout > 0:
-        edges = torch.arange(len(inputs.lists[2])).unsqueeze(1)
-        factors = factors_of(inputs.dropout, inputs.seed, edges, torch.arange(num_heads))
+        edges = torch.arange(len(inputs.lists[2]), device="cpu").unsqueeze(1)
+        factors = factors_of(inputs.dropout, inputs.seed, edges, torch.arange(num_heads, device="cpu"))
     bias = None if inputs.bias is None else inputs.bias[:, :num_heads]
     if are_shared(inputs.lists):
         numbers, rows = inputs.lists[2].long(), inputs.lists[6].long()
@@ -241,7 +241,7 @@ def _heads_of(own: bytes) -> np.ndarray:
 
 @lru_cache
 def _absent(dtype: torch.dtype) -> Absent:
-    return Absent(array_of(torch.empty(0, dtype=dtype)), 0, 0, NOWHERE)
+    return Absent(array_of(torch.empty(0, dtype=dtype, device="cpu")), 0, 0, NOWHERE)
 
 
 def are_shared(lists: Sequence[Tensor]) -> bool:

@@ -20,7 +20,7 @@ from edgewise.normalize import Hardmax, Mean
 
 def run(call: Call) -> Tensor:
     """o_i = Σ_j α_ij (v_j + v^e_ij), by the form of the neighborhood."""
-    seed = torch.randint(2**62, (1,)) if call.dropout > 0 else _no_seed()
+    seed = torch.randint(2**62, (1,), device="cpu") if call.dropout > 0 else _no_seed()
     if isinstance(call.normalize, Hardmax) and call.normalize.straight_through:
         return _straight_through(call, seed)
     return _run(call, seed)
@@ -111,7 +111,7 @@ def _own_heads(shapes: tuple, batch: tuple) -> Tensor:
     rows = []
     for own in shapes:
         lifted = (1,) * (len(batch) - len(own)) + own
-        rows.append(torch.arange(math.prod(lifted)).view(lifted).expand(batch).reshape(-1))
+        rows.append(torch.arange(math.prod(lifted), device="cpu").view(lifted).expand(batch).reshape(-1))
     return torch.stack(rows)
 
 
@@ -123,13 +123,13 @@ def _same_heads(shapes: tuple, batch: tuple) -> Tensor:
 
 def _no_seed() -> Tensor:
     """The seed of a dropout that there is not."""
-    return torch.zeros(1, dtype=torch.int64) if torch.compiler.is_compiling() else _same_seed()
+    return torch.zeros(1, dtype=torch.int64, device="cpu") if torch.compiler.is_compiling() else _same_seed()
 
 
 @lru_cache
 def _same_seed() -> Tensor:
     with torch.inference_mode(False):
-        return torch.zeros(1, dtype=torch.int64)
+        return torch.zeros(1, dtype=torch.int64, device="cpu")
 
 
 def _node_major(x: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
     (query, key), value = replace(lowered, call=call).nodes, _padded(call.value)
     key_dim = query.shape[-1]
     query, key = _padded(query), _padded(key)
-    starts, stops = ranges.kernel_runs(torch.arange(call.num_queries), call.num_queries, call.num_keys)
+    starts, stops = ranges.kernel_runs(torch.arange(call.num_queries, device="cpu"), call.num_queries, call.num_keys)
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     bias_batch = () if call.bias is None else call.bias.shape[:-2]
     shapes = [x.shape[:-2] for x in (query, key, value)]

@@ -40,11 +40,11 @@ def backward_ranges(
     """The gradients of query, key, value, bias and vector; the last two empty where there is no such tensor."""
     job, (query, key, value, bias, vector) = Job(inputs, grad_out), inputs[:5]
     parts, batch = job.per_member(GRADIENT_SLICES), query.shape[:-2]
-    grad_query = torch.zeros(query.shape, dtype=query.dtype)
-    grad_bias = torch.zeros(0 if bias is None else bias.shape, dtype=query.dtype)
-    grad_keys = torch.zeros(*batch, parts, *key.shape[-2:], dtype=query.dtype)
-    grad_values = torch.zeros(*batch, parts, *value.shape[-2:], dtype=query.dtype)
-    grad_vectors = torch.zeros(0 if vector is None else (*batch, parts, query.shape[-1]), dtype=query.dtype)
+    grad_query = query.new_zeros(query.shape)
+    grad_bias = query.new_zeros(0 if bias is None else bias.shape)
+    grad_keys = query.new_zeros(*batch, parts, *key.shape[-2:])
+    grad_values = query.new_zeros(*batch, parts, *value.shape[-2:])
+    grad_vectors = query.new_zeros(0 if vector is None else (*batch, parts, query.shape[-1]))
     gradients = Gradients(*(array_of(x) for x in (grad_query, grad_bias, grad_keys, grad_values, grad_vectors)))
     backward.run(job.num_members * parts, job.call, job.operands, parts, panel_of(grad_out), gradients)
     grad_key = _whole(grad_keys, -3)
@@ -62,11 +62,11 @@ def _whole(parts: Tensor, axis: int) -> Tensor:
 def ranges_formula(inputs: RangeInputs) -> Tensor:
     """The output in plain torch."""
     query, num_keys = inputs.query, inputs.key.shape[-2]
-    members = torch.arange(math.prod(query.shape[:-2])).view(*query.shape[:-2], 1, 1)
+    members = torch.arange(math.prod(query.shape[:-2]), device="cpu").view(*query.shape[:-2], 1, 1)
 
     def drop(weights: Tensor, start: int, stop: int, first: int, last: int) -> Tensor:
-        queries = members * query.shape[-2] + torch.arange(start, stop).unsqueeze(1)
-        pairs, head = queries * num_keys + torch.arange(first, last), torch.zeros(1, dtype=torch.int64)
+        queries = members * query.shape[-2] + torch.arange(start, stop, device="cpu").unsqueeze(1)
+        pairs, head = queries * num_keys + torch.arange(first, last, device="cpu"), inputs.seed.new_zeros(1)
         return weights * factors_of(inputs.dropout, inputs.seed, pairs, head).to(weights.dtype)
 
     return formula.over_ranges(inputs, drop if inputs.dropout > 0 else None)

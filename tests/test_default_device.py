@@ -1,0 +1,134 @@
+"""A default device of torch is for what a user makes: what the library makes lies where the tensors of the call lie."""
+
+import numpy as np
+import pytest
+import torch
+
+from edgewise import (
+    Causal,
+    Edges,
+    Full,
+    Graph,
+    Lengths,
+    Mask,
+    Segments,
+    Trace,
+    Window,
+    aggregate,
+    attend,
+    attention_weights,
+)
+from edgewise.neighborhood import EdgeRows, expander_edges, extend_edges, virtual_edges
+from edgewise.sampling import ClusterLoader, LinkLoader, NeighborLoader, NeighborSampler, partition
+from layer_cases import CASES, DIM, EDGES, NODES, drawn, ready
+
+pytestmark = pytest.mark.usefixtures("shapes_unchecked")
+NEIGHBORHOODS = {
+    "full": Full(),
+    "causal": Causal(),
+    "window": Window(1, 1),
+    "lengths": Lengths(torch.tensor([3, 5])),
+    "segments": Segments(torch.tensor([0, 2, 5])),
+    "mask": Mask(EDGES.to_mask()),
+    "joined": Full() & Mask(EDGES.to_mask()) | Causal(),
+    "edges": EDGES,
+}
+OFFSETS, SOURCE = torch.tensor([0, 2, 5]), torch.tensor([[0, 1, 2, 3, 4, 1], [1, 2, 0, 4, 3, 0]])
+TIMES, SEEDS, CLUSTERS = torch.arange(6), torch.tensor([0, 3]), torch.tensor([0, 0, 1, 1, 1])
+
+
+@pytest.fixture
+def elsewhere():
+    """On the device `meta` no number is held: whatever is made there by mistake ends in an error."""
+    torch.set_default_device("meta")
+    yield
+    torch.set_default_device(None)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("backend", ["auto", "gather", "numba"])
+@pytest.mark.parametrize("name", NEIGHBORHOODS)
+def test_the_operator_and_its_gradients(name, backend):
+    if backend == "numba" and name in ("mask", "joined"):
+        return
+    neighborhood = NEIGHBORHOODS[name]
+    x, bias = drawn(2, NODES, 4).float().requires_grad_(), drawn(NODES, NODES).float()
+    if name == "edges":
+        bias = drawn(EDGES.num_edges).float()
+    options = [{}, {"bias": bias.requires_grad_(), "dropout": 0.5}]
+    for given in options:
+        out = attend(x, x, x, neighborhood, backend=backend, **given)
+        assert out.device.type == "cpu"
+        assert torch.autograd.grad(out.square().sum(), x)[0].device.type == "cpu"
+    out = attend(x, x, x, neighborhood, backend=backend)
+    (gradient,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+    assert torch.autograd.grad(gradient.square().sum(), x)[0].device.type == "cpu"
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("name", NEIGHBORHOODS)
+def test_weights_and_reductions(name):
+    x, neighborhood = drawn(2, NODES, 4).float(), NEIGHBORHOODS[name]
+    for top in (None, 2):
+        for queries in (None, [0, 2]):
+            assert attention_weights(x, x, neighborhood, top=top, queries=queries).values.device.type == "cpu"
+    for how in ("sum", "mean", "max", "min"):
+        assert aggregate(x, neighborhood, how).device.type == "cpu"
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("name", CASES)
+def test_layers(name):
+    with torch.device("cpu"):
+        layer, expected = ready(name), None
+        expected = CASES[name].call(layer, drawn(2, NODES, DIM), EDGES)
+    found = CASES[name].call(layer, drawn(2, NODES, DIM), EDGES)
+    torch.testing.assert_close(found, expected)
+    if CASES[name].takes:
+        with torch.device("cpu"):
+            expected = CASES[name].call(layer, drawn(2, NODES, DIM), Full())
+        torch.testing.assert_close(CASES[name].call(layer, drawn(2, NODES, DIM), Full()), expected)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_neighborhoods_of_tensors():
+    edges = Edges.from_edge_index(SOURCE, NODES)
+    assert edges.undirected().with_self_loops().plan.senders.device.type == "cpu"
+    assert edges.degrees().device.type == edges.reverse.device.type == edges.to_mask().device.type == "cpu"
+    assert Edges.from_adjacency(EDGES_TABLE).num_edges == Edges.from_adjacency(EDGES_TABLE.to_sparse()).num_edges
+    assert EdgeRows(TIMES, 6).rows.device.type == "cpu"
+    for made in (expander_edges(9, 2), virtual_edges(5, 2), extend_edges(EDGES, num_virtual_nodes=1).edges):
+        assert made.senders.device.type == "cpu"
+    assert Full().to_edges(5, 5, "cpu").senders.device.type == "cpu"
+    for neighborhood in NEIGHBORHOODS.values():
+        assert neighborhood.to_mask(NODES, NODES, "cpu").device.type == "cpu"
+
+
+EDGES_TABLE = EDGES.to_mask().float()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_samplers():
+    graph = Graph(None, Edges.from_edge_index(SOURCE, NODES))
+    for options in ({}, {"weights": TIMES + 1.0}, {"edge_times": TIMES}, {"form": "induced"}, {"disjoint": True}):
+        sampler = NeighborSampler(graph, [2, 2], **options)
+        times = [9, 9] if "edge_times" in options else None
+        for seeds in (SEEDS, [0, 3], np.array([0, 3])):
+            assert sampler.sample(seeds, times=times).n_id[:2].tolist() == [0, 3]
+        if times is None:
+            assert sum(len(sample.seeds) for sample in NeighborLoader(sampler, batch_size=2)) == NODES
+    pairs = LinkLoader(NeighborSampler(graph, [2]), SOURCE[0], SOURCE[1], batch_size=3)
+    assert [batch.labels.tolist() for batch in pairs] == [[1.0] * 3 + [0.0] * 3] * 2
+    assert sorted(partition(graph, 2).unique().tolist()) == [0, 1]
+    assert [sample.n_id.tolist() for sample in ClusterLoader(graph, CLUSTERS)] == [[0, 1], [2, 3, 4]]
+    assert Graph.batch([graph, graph]).num_nodes == 2 * NODES
+    assert Graph.of(SOURCE.numpy()).num_nodes == NODES
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_trace_of_a_layer():
+    layer, trace = None, Trace(top=2)
+    with torch.device("cpu"):
+        layer = ready("MultiHeadAttention")
+    layer(drawn(2, NODES, DIM), trace=trace)
+    assert trace.weights[0].values.device.type == "cpu"
