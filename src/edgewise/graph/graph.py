@@ -138,9 +138,7 @@ class Graph:
                 "a graph of networkx, a sparse matrix, an edge_index (2, edge), a pair (node_features, edges), tables "
                 "of pandas, or a list of these."
             )
-        nodes, edges, *features = (
-            torch.as_tensor(part, device="cpu") if isinstance(part, np.ndarray) else part for part in held
-        )
+        nodes, edges, *features = (torch.from_numpy(part) if isinstance(part, np.ndarray) else part for part in held)
         sized = isinstance(nodes, Tensor) and isinstance(edges, Tensor) and edges.layout == torch.strided
         graph = cls.of(edges, **({"num_nodes": len(nodes)} if sized else {}), **options)
         graph = replace(graph, node_features=nodes)
@@ -234,13 +232,9 @@ class Graph:
         starts = np.cumsum([0, *(graph.num_nodes for graph in graphs)]).tolist()
         senders = torch.cat([graph.edges.senders + start for graph, start in zip(graphs, starts)])
         receivers = torch.cat([graph.edges.receivers + start for graph, start in zip(graphs, starts)])
-        ends = [
-            torch.tensor([graph.num_nodes], device="cpu") if graph.offsets is None else graph.offsets[1:].cpu()
-            for graph in graphs
-        ]
-        offsets = torch.cat(
-            [torch.zeros(1, dtype=torch.int64, device="cpu"), *(end + start for end, start in zip(ends, starts))]
-        )
+        ends = [[graph.num_nodes] if graph.offsets is None else graph.offsets[1:].tolist() for graph in graphs]
+        shifted = (end + start for own, start in zip(ends, starts) for end in own)
+        offsets = torch.tensor([0, *shifted], dtype=torch.int64, device="cpu")
         node_features, node_types = joined(
             "node", [(one.node_features, one.node_types, one.num_nodes) for one in graphs]
         )
