@@ -111,13 +111,13 @@ def test_a_table_of_graphs_with_parts_and_numbers(learn, rings, edgewise, tmp_pa
     assert code == 0
     assert "20 training, 5 validation and 5 test graphs (split: column)" in out
     assert f"47 nodes belong to graphs that {table} does not name, and are passed over" in out
-    few = write_csv(tmp_path / "few.csv", {"g": ["g3", "nowhere", "g1"], "heat": [3, 4, ""]})
+    few = write_csv(tmp_path / "few.csv", {"g": ["g3", "nowhere", "g1"], "heat": [3, 4, "hot"]})
     where = (tmp_path / "run", rings[0], "--edges", rings[1])
     code, _, err = edgewise("predict", *where, "--graphs", few, "-o", tmp_path / "predicted.csv")
     assert (code, err.split(":")[0]) == (0, "1 of 3 rows predicted; 2 could not be, and say why in the column 'status'")
     rows = read_csv(tmp_path / "predicted.csv")
     assert rows[1]["status"] == f"g: no node of {rings[0]} belongs to it"
-    assert rows[2]["status"] == "heat: empty cell, expected a number"
+    assert rows[2]["status"] == "heat: 'hot' is not a number"
     code, _, err = edgewise("predict", *where, "-o", "-")
     assert (code, "no column 'heat'" in err) == (2, True)
 

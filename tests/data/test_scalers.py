@@ -148,8 +148,9 @@ def test_no_conditions_and_no_features():
 
 
 def test_conditions_of_unreadable_rows_are_refused():
+    """Where nothing fills them, such as those of a store."""
     with pytest.raises(DataError) as caught:
-        ConditionScaler.fit(np.array([[1.0], [np.nan]]), [0, 1])
+        ConditionScaler.fit_parts(lambda: [np.array([[1.0], [np.nan]])])
     assert str(caught.value) == (
         "ConditionScaler: the training rows hold values that are not finite; fit on usable rows."
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from edgewise.data.impute import MISSING
 from edgewise.errors import SettingError
 from edgewise.settings import Settings, setting
 
@@ -41,6 +42,9 @@ class Columns(Settings):
     """Texts of a row: one column, or several that belong together, such as a title and a review."""
     task_type: str = setting("regression", choices=(*TASK_TYPES, AUTO))
     """`regression`, `classification` (two classes) or `multiclass`; `auto` is what the targets look like."""
+    missing: str = setting("drop", choices=MISSING)
+    """Features without a number: `impute` fills them with the median of the training rows and marks them; `drop` leaves
+    out their row, node, edge or graph."""
 
     def __post_init__(self) -> None:
         """Raise a `SettingError` for a role without a column, a column with two roles, or an unknown task."""
@@ -85,6 +89,11 @@ class Columns(Settings):
         none: dict[str, Any] = {"target_columns": (), "ignore_columns": ()}
         none |= dict.fromkeys(("weight_column", "splits_column", "group_column"))
         return replace(self, **{**none, **changes})
+
+    @property
+    def imputes(self) -> bool:
+        """Whether missing numbers are filled."""
+        return self.missing == "impute"
 
     @property
     def inputs(self) -> tuple[str, ...]:

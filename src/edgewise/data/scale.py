@@ -1,13 +1,14 @@
 """Scales learned on training rows only: targets, descriptors of molecules, conditions of rows."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Integer
 from numpy.typing import NDArray
 
+from edgewise.data.impute import Imputer
 from edgewise.data.magnitude import Where, require_range, require_spread
 from edgewise.errors import DataError
 from edgewise.files import copied_rows
@@ -156,6 +157,8 @@ class ConditionScaler:
     """Columns with a logarithm that are 0 in some training rows."""
     ones: tuple[int, ...] = ()
     """Columns that do not vary and give 1 in every row; empty in runs of older versions."""
+    imputer: Imputer = field(default_factory=Imputer)
+    """Of missing numbers, before all else; fills none in runs of older versions."""
 
     def __post_init__(self) -> None:
         _require_alike("ConditionScaler", self.mean, self.std)
@@ -166,6 +169,7 @@ class ConditionScaler:
             not all(0 <= column < len(self.mean) for column in self.log_columns)
             or not set(self.zero_columns) <= set(self.log_columns)
             or not all(0 <= column < len(self.mean) for column in self.ones)
+            or len(self.imputer.median) not in (0, len(self.mean))
             or min(self.log_smallest, default=1) <= 0
         ):
             raise DataError("ConditionScaler: log_columns must be columns of positive numbers, and ones columns.")
@@ -179,7 +183,7 @@ class ConditionScaler:
         *,
         keep_one: bool = False,
     ) -> "ConditionScaler":
-        """Learn from the given rows, whose values must all be finite.
+        """Learn from the given rows, whose values must be finite, or NaN where they are missing.
 
         Args:
             values, rows: the table, and which of its rows train.
@@ -193,17 +197,27 @@ class ConditionScaler:
         """
         used = _rows_of(values, rows)
         require_range(used, where)
-        found = cls.fit_parts(lambda: [used], keep_one=keep_one)
+        found = cls.fit_parts(lambda: [used], keep_one=keep_one, imputer=Imputer.fit([used]))
         require_spread(used, np.array(found.std), where)
         return found
 
     @classmethod
     def fit_parts(
-        cls, parts: Callable[[], Iterable[Float[np.ndarray, " row condition"]]], *, keep_one: bool = False
+        cls,
+        parts: Callable[[], Iterable[Float[np.ndarray, " row condition"]]],
+        *,
+        keep_one: bool = False,
+        imputer: Imputer = Imputer(),
     ) -> "ConditionScaler":
-        """Learn from rows that come some at a time, and are gone through three times."""
+        """Learn from rows that come some at a time, and are gone through three times.
+
+        Args:
+            parts: the rows.
+            keep_one: as in `fit`.
+            imputer: fills what is missing in them.
+        """
         bounds: list[np.ndarray] = []  # of each part: rows, sum, least, largest, least above 0, how many above 0
-        for used in (np.asarray(part, np.float64) for part in parts()):
+        for used in (imputer.fill(np.asarray(part, np.float64)) for part in parts()):
             if not np.isfinite(used).all():
                 raise DataError(
                     "ConditionScaler: the training rows hold values that are not finite; fit on usable rows."
@@ -222,11 +236,12 @@ class ConditionScaler:
         def logs(used: np.ndarray) -> np.ndarray:
             return np.log(np.maximum(used[:, spans], least[spans]))
 
-        again = (np.asarray(part, np.float64) for part in parts())
+        again = (imputer.fill(np.asarray(part, np.float64)) for part in parts())
         sums = [[((used - mean) ** 2).sum(axis=0), logs(used).sum(axis=0)] for used in again]
         squares, log_sums = (sum(each) for each in zip(*sums, strict=True))
         log_mean = log_sums / count[spans]
-        log_squares = sum(((logs(np.asarray(used, np.float64)) - log_mean) ** 2).sum(axis=0) for used in parts())
+        once_more = (imputer.fill(np.asarray(part, np.float64)) for part in parts())
+        log_squares = sum(((logs(used) - log_mean) ** 2).sum(axis=0) for used in once_more)
         return cls(
             mean=_floats(mean),
             std=_floats(np.where(varies, np.sqrt(squares / count), 0.0)),
@@ -238,12 +253,13 @@ class ConditionScaler:
             largest=_floats(largest),
             zero_columns=tuple(int(column) for column in spans if smallest[column] == 0),
             ones=tuple(np.flatnonzero(~varies)[:1].tolist()) if keep_one else (),
+            imputer=imputer,
         )
 
     @property
     def num_features(self) -> int:
-        """How many columns come out: the raw ones, the logarithms, and the marks of zeros."""
-        return len(self.mean) + len(self.log_columns) + len(self.zero_columns)
+        """How many columns come out: the raw ones, the logarithms, the marks of zeros, and those of missing numbers."""
+        return len(self.mean) + len(self.log_columns) + len(self.zero_columns) + len(self.imputer.marked)
 
     @property
     def constant_columns(self) -> tuple[int, ...]:
@@ -251,14 +267,15 @@ class ConditionScaler:
         return tuple(column for column, std in enumerate(self.std) if std == 0)
 
     def transform(self, values: Float[np.ndarray, " row condition"]) -> Float[np.ndarray, " row feature"]:
-        """Raw columns, then logarithms, all scaled and bounded, then the marks of zeros."""
+        """Raw columns, then logarithms, all scaled and bounded, then the marks of zeros and of missing numbers."""
+        marks, values = self.imputer.marks(values), self.imputer.fill(values)
         std = np.array(self.std)
         raw = np.where(std > 0, (values - np.array(self.mean)) / np.where(std > 0, std, 1.0), 0.0)
         raw[:, list(self.ones)] = 1.0
         picked = np.maximum(values[:, list(self.log_columns)], np.array(self.log_smallest))
         logs = (np.log(picked) - np.array(self.log_mean)) / np.array(self.log_std)
         is_zero = values[:, list(self.zero_columns)] <= 0
-        return np.clip(np.concatenate([raw, logs, is_zero], axis=1), -CONDITION_LIMIT, CONDITION_LIMIT)
+        return np.clip(np.concatenate([raw, logs, is_zero, marks], axis=1), -CONDITION_LIMIT, CONDITION_LIMIT)
 
     def note(self, names: Sequence[str]) -> str:
         """What is done to each column that varies, in one line; empty where there is none."""

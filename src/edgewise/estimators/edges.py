@@ -6,7 +6,7 @@ import numpy as np
 
 from edgewise.data.graphs.edge_table import edges_from_arrays
 from edgewise.data.graphs.node_features import NodeFeatures
-from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphEdges, plain
+from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphEdges, missing_of, plain
 from edgewise.estimators.one_graph import OneGraph, OneGraphClassifier, OneGraphRegressor
 from edgewise.estimators.params import old_names
 from edgewise.explain.methods import Choice
@@ -35,9 +35,10 @@ class EdgeEstimator(
         """All edges of the graph as a table; see `TableEstimator.table_of`."""
         rows = self.rows_of(data, {name: options.pop(name) for name in GRAPH_OPTIONS if name in options})
         plain(type(self).__name__, rows)
-        task = {} if job is None else {"task_type": job.columns.task_type}
+        missing = self.trained.columns.missing if job is None else missing_of(job.feature_scale)
+        task = {"missing": missing} | ({} if job is None else {"task_type": job.columns.task_type})
         is_bare = rows.features is None
-        features = NodeFeatures.of(np.zeros((rows.graph.num_nodes, 0))) if is_bare else rows.arrays()["features"]
+        features = NodeFeatures.of(np.zeros((rows.graph.num_nodes, 0))) if is_bare else rows.arrays(missing)["features"]
         return edges_from_arrays(features, rows.edges, **options, **task, names=rows.names)
 
     @old_names

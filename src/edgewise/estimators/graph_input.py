@@ -190,10 +190,13 @@ class GraphNodes:
         """The values of the rows, out of those of all nodes or edges."""
         return values if self.rows is None or not isinstance(values, np.ndarray) else values[self.rows]
 
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self, missing: str = "impute") -> dict[str, Any]:
         """What `nodes_from_arrays` takes of a graph.
 
         Nothing is known of nodes without features; `nodes_from_arrays` then counts their edges.
+
+        Args:
+            missing: Whether NaN is a number that the scale fills, `impute`, or an error, `drop`.
 
         Raises:
             DataError: A number is not finite.
@@ -207,7 +210,8 @@ class GraphNodes:
             table, blank = without_blanks(table)
         features = self.sparse_features if table is None else NodeFeatures.of(table)
         assert features is not None
-        if not np.isfinite(features.values if table is None else table).all():
+        values = features.values if table is None else table
+        if np.isinf(values).any() or (missing == "drop" and np.isnan(values).any()):
             raise DataError("X holds NaN or an infinite number; fill it in, or leave the node out of the graph.")
         return {"features": features, "edges": self.edges, "types": named, "blank": blank, "names": self.names}
 
@@ -220,6 +224,11 @@ class GraphEdges(GraphNodes):
     """
 
     unit = "edges"
+
+
+def missing_of(feature_scale: str) -> str:
+    """What is done with NaN among the features of nodes: those that are not scaled by their spread are not filled."""
+    return "drop" if feature_scale in ("rows", "none") else "impute"
 
 
 def written_names(names: Sequence[Any]) -> tuple[str, ...]:

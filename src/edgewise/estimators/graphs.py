@@ -48,7 +48,8 @@ class GraphEstimator(
         whole = self.trained.whole if job is None else job.whole
         if job is not None:
             options["task_type"] = job.columns.task_type
-        rows = graphs_of(data, self._known_names("features"))
+        options["missing"] = missing = "impute" if job is not None else self.trained.columns.missing
+        rows = graphs_of(data, self._known_names("features"), missing)
         return graphs_from_arrays(rows, conditions=known, need_roots=whole.needs_roots, **options)
 
     def _learn_names(self, data: Any, y: Any, options: Mapping[str, Any]) -> None:
@@ -116,13 +117,14 @@ class GraphRegressor(TableRegressor, GraphEstimator, models=layers_for("graphs")
     """Predicts numbers of graphs, and intervals around them; y is by default the `y` of each graph."""
 
 
-def graphs_of(held: Any, names: Sequence[str] = ()) -> list[GraphRow]:
+def graphs_of(held: Any, names: Sequence[str] = (), missing: str = "impute") -> list[GraphRow]:
     """Graphs, whatever holds them.
 
     Args:
         held: The graphs.
         names: Of the features of nodes in the order of the training, where DataFrames hold them; by default those of
             the first graph.
+        missing: As in `GraphNodes.arrays`.
 
     Raises:
         DataError: There is none, or one is held in no known way; the message counts it from 0.
@@ -131,7 +133,7 @@ def graphs_of(held: Any, names: Sequence[str] = ()) -> list[GraphRow]:
     if not len(held):
         raise DataError("there is no graph; expected at least one.")
     names = names or _feature_names(held)
-    return [_graph_of(number, _with_features(number, each, names)) for number, each in enumerate(held)]
+    return [_graph_of(number, _with_features(number, each, names), missing) for number, each in enumerate(held)]
 
 
 def _feature_names(graphs: Any) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def _with_features(number: int, held: Any, names: Sequence[str]) -> Any:
     return (in_order(f"graph {number}", held[0], names), *held[1:])
 
 
-def _graph_of(number: int, held: Any) -> GraphRow:
+def _graph_of(number: int, held: Any, missing: str) -> GraphRow:
     if isinstance(held, GraphRow):
         return held
     parts = held
@@ -160,7 +162,7 @@ def _graph_of(number: int, held: Any) -> GraphRow:
         )
     try:
         nodes = plain_nodes("the model", *(parts if isinstance(parts, tuple) else (parts,)))
-        arrays = nodes.arrays()
+        arrays = nodes.arrays(missing)
         return GraphRow(arrays["features"].to_dense(), arrays["edges"])
     except DataError as error:
         raise DataError(f"graph {number}: {str(error).removeprefix('edges: ')}") from error

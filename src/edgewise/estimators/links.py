@@ -12,7 +12,7 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.estimator import Estimator
-from edgewise.estimators.graph_input import is_graph, node_number, plain_nodes, warn_of_ignored_edges
+from edgewise.estimators.graph_input import is_graph, missing_of, node_number, plain_nodes, warn_of_ignored_edges
 from edgewise.estimators.params import old_names
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
@@ -21,6 +21,7 @@ from edgewise.plural import plural
 from edgewise.tasks.links.explainable import explain_link
 from edgewise.tasks.links.task import TASK, LinkData
 from edgewise.tasks.links.trained import FittedLinks, LinkGraph
+from edgewise.tasks.nodes.units import fills
 
 GRAPH = ("X", "edges", "edge_features")
 """Another graph than that of the training: what `predict` takes behind the pairs."""
@@ -75,7 +76,12 @@ class LinkPredictor(
         job = self.settings()
         self._learn_names(data, None, options)
         graph = graph_of(
-            data, options.get("edges"), options.get("edge_features"), job.graph.directed, self.column_names_
+            data,
+            options.get("edges"),
+            options.get("edge_features"),
+            job.graph.directed,
+            self.column_names_,
+            missing_of(job.feature_scale),
         )
         warn_of_ignored_edges(job.model, graph.edges.features.shape[1])
         links = Links.of(graph.edges, len(graph), job.graph.directed)
@@ -200,7 +206,8 @@ class LinkPredictor(
         given = {"X": X, **self._named(method, old, options)}
         if given.get("edges") is not None or is_graph(given["X"]):
             names, directed = self.column_names_, self.trained.place.directed
-            return graph_of(given["X"], given.get("edges"), given.get("edge_features"), directed, names)
+            missing = "impute" if fills(self.trained.scaler) else "drop"
+            return graph_of(given["X"], given.get("edges"), given.get("edge_features"), directed, names, missing)
         if given["X"] is not None or given.get("edge_features") is not None:
             raise DataError(f"{method}: there are nodes or features of edges, but no edges; give them too.")
         return None
@@ -212,7 +219,12 @@ def names_of(graph: LinkGraph) -> tuple[str, ...] | None:
 
 
 def graph_of(
-    held: Any, edges: Any, edge_features: Any, is_directed: bool, known: Mapping[str, Sequence[str]] = {}
+    held: Any,
+    edges: Any,
+    edge_features: Any,
+    is_directed: bool,
+    known: Mapping[str, Sequence[str]] = {},
+    missing: str = "impute",
 ) -> LinkGraph:
     """A graph from arrays; as many nodes as there are features, else as the edges know or name.
 
@@ -220,13 +232,14 @@ def graph_of(
         held, edges, edge_features: As `GraphNodes` takes them.
         is_directed: Whether edges are one way.
         known: The names of features in the order of the training, as `GraphNodes.in_order` takes them.
+        missing: As in `GraphNodes.arrays`.
 
     Raises:
         DataError: Shapes do not fit, an edge names no node, or a feature of the training is missing.
     """
     nodes = plain_nodes("LinkPredictor", held, edges, edge_features).in_order(known)
     count, listed = nodes.graph.num_nodes, nodes.edges
-    features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays()["features"]
+    features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays(missing)["features"]
     names = nodes.names or tuple(map(str, range(count)))
     return LinkGraph("the graph", names, features, listed if is_directed else listed.both_ways(count))
 

@@ -56,7 +56,14 @@ class MoleculeEstimator(
                 limits=job.limits,
             )
         trained = self.trained
-        table = table_from_arrays(smiles, None, conditions, with_descriptors=trained.descriptors, limits=trained.limits)
+        table = table_from_arrays(
+            smiles,
+            None,
+            conditions,
+            with_descriptors=trained.descriptors,
+            limits=trained.limits,
+            missing=trained.columns.missing,
+        )
         for what, found, known in (
             ("SMILES", table.graph_of_row.shape[1], len(trained.columns.smiles_columns)),
             ("conditions", table.conditions.shape[1], len(trained.columns.descriptors_columns)),

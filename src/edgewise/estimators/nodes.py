@@ -5,7 +5,7 @@ from typing import Any
 
 from edgewise.data.graphs.nodes import nodes_from_arrays
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes, warn_of_degrees
+from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes, missing_of, warn_of_degrees
 from edgewise.estimators.one_graph import OneGraph, OneGraphClassifier, OneGraphRegressor
 from edgewise.estimators.params import AUTO, old_names
 from edgewise.explain.methods import Choice
@@ -32,15 +32,18 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"dat
         options.pop("groups", None)
         nodes = self.rows_of(data, graph)
         if job is not None:
-            return nodes_from_arrays(**nodes.arrays(), **options, task_type=job.columns.task_type)
+            missing = missing_of(job.feature_scale)
+            return nodes_from_arrays(
+                **nodes.arrays(missing), **options, task_type=job.columns.task_type, missing=missing
+            )
         known = self.trained.types
-        found, num_columns = nodes.arrays(), num_given(self.trained)
+        found, num_columns = nodes.arrays(self.trained.columns.missing), num_given(self.trained)
         if (count := found["features"].shape[1]) != num_columns:
             name = type(self).__name__
             raise DataError(f"X has {count} features, but {name} is expecting {num_columns} features as input.")
         if known is None and (found["types"] is not None or found["edges"].types is not None):
             raise SettingError("the model does not use types; leave out node_types and edge_types.")
-        return nodes_from_arrays(**found, known=known)
+        return nodes_from_arrays(**found, known=known, missing=self.trained.columns.missing)
 
     def _fit(self, data: Any, cells: Any, task_type: str, **options: Any) -> Any:
         super()._fit(data, cells, task_type, **options)
@@ -49,7 +52,7 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"dat
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = tags.input_tags.sparse = True
+        tags.input_tags.two_d_array = tags.input_tags.sparse = tags.input_tags.allow_nan = True
         return tags
 
     def _job(self, data: GraphNodes, task_type: str, options: Mapping[str, Any]) -> Any:

@@ -43,7 +43,7 @@ class OneGraph(
         ]
 
     def status_of(self, data: Any, **options: Any) -> list[str]:
-        """Of each row, `ok` or why it cannot be predicted."""
+        """Of each row, `ok`, what to know of its prediction, or why it has none."""
         rows = self.rows_of(data, options)
         return list(rows.taken(np.asarray(super().status_of(rows), dtype=object)))
 

@@ -61,8 +61,8 @@ class TableEstimator(Estimator):
         return found
 
     def status_of(self, data: Any, **options: Any) -> Sequence[str]:
-        """Of each row, `ok` or why it cannot be predicted."""
-        found: Sequence[str] = self._table(data, **options).status
+        """Of each row, `ok`, what to know of its prediction, or why it has none."""
+        found: Sequence[str] = self.trained.statuses(self._table(data, **options))
         return found
 
     @old_names

@@ -14,6 +14,7 @@ import numpy as np
 
 from edgewise.data.columns import Columns
 from edgewise.data.graphs.lost import REASON
+from edgewise.data.impute import FILLED
 from edgewise.data.tables.options import current_format, current_limits, read_limits, table_format
 from edgewise.data.tables.read import CHUNK_ROWS, Cells, TableChunks
 from edgewise.data.tables.rows import Table
@@ -44,6 +45,8 @@ class Tally:
     """Those of them whose status says why not to rely on it."""
     num_without_edges: int = 0
     """The same of graphs whose edges cannot all be read."""
+    num_filled: int = 0
+    """Those that lack numbers, which were filled."""
     num_cut: int = 0
     """Texts that are longer than the model reads."""
     num_tokens: int = 0
@@ -67,6 +70,8 @@ class Tally:
             found += f", {self.num_doubtful:,} of them from unknown words alone"
         if self.num_without_edges:
             found += f", {self.num_without_edges:,} of them {REASON}"
+        if self.num_filled:
+            found += f", {self.num_filled:,} of them with missing numbers {FILLED}"
         return found + unpredicted(self.num_rows - self.num_predicted)
 
     def notes(self, max_tokens: int | None) -> list[str]:
@@ -189,12 +194,13 @@ def predict_rows(
     added["status"] = trained.statuses(table)
     # Molecules that are doubtful have a note of their own, by how they were placed.
     pairs = zip(added["status"], table.status, strict=True) if not tally.conformers else ()
-    doubtful = sum(status != read for status, read in pairs)
+    doubtful = sum(status != read and (FILLED not in status or "; " in status) for status, read in pairs)
+    num_filled = sum(FILLED in status for status in added["status"])
     why = "num_without_edges" if table.lost_edges else "num_doubtful"
     return PredictedChunk(
         table.frame if table.as_written is None else table.as_written,
         added,
-        tally + Tally(table.num_rows, len(rows), **{why: doubtful}),
+        tally + Tally(table.num_rows, len(rows), num_filled=num_filled, **{why: doubtful}),
     )
 
 

@@ -19,7 +19,7 @@ SPLITS = ("random", "scaffold", "group", "column", "file")
 class TableRunSettings(RunSettings):
     """Settings of a run over a table; subclasses add what the rows hold and the model."""
 
-    USUAL: ClassVar[Mapping[str, Any]] = {"task_type": AUTO}
+    USUAL: ClassVar[Mapping[str, Any]] = {"task_type": AUTO, "missing": "impute"}
 
     data: tuple[str, ...]
     """The table; two tables (training, test) or three (training, validation, test)."""
@@ -88,6 +88,6 @@ class TableRunSettings(RunSettings):
 class GraphTableRunSettings(TableRunSettings):
     """Settings of a run over tables of graphs: what the names of nodes and the targets are follows from the tables."""
 
-    USUAL = {"node_column": AUTO, "task_type": AUTO}  # noqa: RUF012
+    USUAL = {"node_column": AUTO, "task_type": AUTO, "missing": "impute"}  # noqa: RUF012
 
     graph: GraphSource

@@ -295,3 +295,9 @@ def _clipped(features: np.ndarray) -> np.ndarray:
 def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The same of all rows, learned from some of them."""
     return FiniteFeatures.fit(features[rows])(features)
+
+
+def filled(features: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Features of rows with a number everywhere, learned from some of them."""
+    finite = FiniteFeatures.fit(features(rows))
+    return lambda some: finite(features(some))

@@ -179,7 +179,10 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """The settings in config.toml."""
-        return read_toml(self.path / "config.toml")
+        config = read_toml(self.path / "config.toml")
+        if "descriptors-columns" in config:  # runs of older versions do not say that they fill nothing
+            config.setdefault("missing", "drop")
+        return config
 
     def write_json(self, name: str, content: Any) -> None:
         """Writes a JSON file; NaN and infinities are refused, as JSON has none."""

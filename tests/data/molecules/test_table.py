@@ -305,7 +305,7 @@ def test_arrays_make_the_same_table_as_a_file(tmp_path):
     y[1] = np.nan
     frame = pd.DataFrame({"smiles": ["C", "N", "CC"], "target": y, "condition_1": t[:, 0], "condition_2": t[:, 1]})
     frame.to_csv(tmp_path / "data.csv", index=False)
-    columns = Columns(("smiles",), ("target",), ("condition_1", "condition_2"))
+    columns = Columns(("smiles",), ("target",), ("condition_1", "condition_2"), missing="impute")
     from_file = read_table(tmp_path / "data.csv", columns, with_descriptors=False)
     from_arrays = table_from_arrays(["C", "N", "CC"], y, t, with_descriptors=False)
     np.testing.assert_array_equal(from_arrays.targets, from_file.targets)

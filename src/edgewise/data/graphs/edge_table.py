@@ -95,7 +95,9 @@ def read_edge_table(
     Raises:
         DataError: a file cannot be used as a whole, or `strict` and a row cannot be used.
     """
-    of_nodes = None if nodes is None else _table_of_nodes(nodes, columns, source, categories)
+    of_nodes = (
+        None if nodes is None else _table_of_nodes(nodes, columns, source, categories, may_be_empty=not need_targets)
+    )
     ends = source.edge_columns or _guessed_ends(read_cells(paths[0]), columns, source, of_nodes)
     others = (*columns.ignore_columns, *ends[1:], *source.edge_feature_columns, *source.edge_category_columns)
     own = replace(columns, node_column=ends[0], descriptors_columns=(), category_columns=(), ignore_columns=others)
@@ -110,6 +112,7 @@ def read_edge_table(
         feature_columns=source.edge_feature_columns,
         category_columns=source.edge_category_columns,
         categories=edge_categories,
+        imputes=columns.imputes,
     )
     problems = Problems()
     for each in edges.rejected:
@@ -129,6 +132,7 @@ def edges_from_arrays(
     groups: Values | None = None,
     *,
     task_type: str = "regression",
+    missing: str = "impute",
     names: Sequence[str] | None = None,
 ) -> EdgeTable:
     """The edges of a graph from arrays, with the checks of a file.
@@ -139,7 +143,7 @@ def edges_from_arrays(
         targets: `(edge,)` or `(edge, target)`; NaN or None is missing; None altogether for edges to predict.
         weights: `(edge,)` numbers, zero or more.
         groups: `(edge,)` labels.
-        task_type: as in `Columns`.
+        task_type, missing: as in `Columns`.
         names: what the nodes are called; their numbers where None.
 
     Raises:
@@ -148,7 +152,9 @@ def edges_from_arrays(
     check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
     arrays = {NUMBERS: list(range(len(edges))), "target": targets, "weight": weights, "group": groups}
     cells, columns_of, others = cells_of_roles(arrays)
-    columns = Columns(node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, **others)
+    columns = Columns(
+        node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, missing=missing, **others
+    )
     has_targets = targets is not None
     found = judged(cells, columns, Problems(), None, strict=True, need_targets=has_targets, may_lack_targets=True)
     called = tuple(map(str, range(features.shape[0]) if names is None else names))
@@ -190,16 +196,19 @@ def _nodes_of_edges(cells: Cells, ends: Sequence[str], columns: Columns) -> Node
     return names, NodeFeatures.of(np.zeros((len(names), 0))), columns, {}
 
 
-def _table_of_nodes(path: str, columns: Columns, source: GraphSource, categories: Categories | None) -> Nodes:
+def _table_of_nodes(
+    path: str, columns: Columns, source: GraphSource, categories: Categories | None, *, may_be_empty: bool
+) -> Nodes:
     """The nodes of a table."""
     own = Columns(
         node_column=columns.node_column or AUTO,
         descriptors_columns=columns.descriptors_columns,
         category_columns=columns.category_columns,
+        missing=columns.missing,
     )
     found, own, names = named(read_cells(path), own)
     own = own if source.features is not None else with_features(found, own)
-    features, bad, categories = features_of_nodes(found, own, source.features, categories)
+    features, bad, categories = features_of_nodes(found, own, source.features, categories, may_be_empty=may_be_empty)
     if bad.first:
         row = min(bad.first)
         column, _, reason = bad.first[row]

@@ -163,6 +163,7 @@ def read_edges(
     type_column: str | None = None,
     splits_column: str | None = None,
     graph_column: str | None = None,
+    imputes: bool = False,
     strict: bool = False,
     may_be_empty: bool = False,
 ) -> EdgeList:
@@ -182,6 +183,7 @@ def read_edges(
         type_column: the type of the edge; None where edges have none.
         splits_column: the split of the edge, in words; None where it is not needed.
         graph_column: the graph of the edge, where names of nodes are unique only within a graph.
+        imputes: leave NaN where a number is missing, for the scale to fill it.
         strict: stop at the first row that is no edge.
         may_be_empty: whether a table without rows is one.
 
@@ -209,8 +211,7 @@ def read_edges(
     features, bad_cells = parse_columns([frame[column] for column in feature_columns], np.float32)
     features = features.reshape(len(frame), len(feature_columns))
     for column, bad in zip(feature_columns, bad_cells, strict=True):
-        for row, (cell, reason) in bad.items():
-            problems.add(row, column, cell, reason)
+        problems.add_bad(column, bad, imputes=imputes)
     words, categories = one_hot(cells, category_columns, categories, problems)
     features = np.concatenate([features, words], axis=1)
     for column in typed:

@@ -42,7 +42,7 @@ def is_graph_file(path: str) -> bool:
     return str(path).lower().endswith(".npz")
 
 
-def read_graph_file(path: str, *, with_types: bool = False) -> GraphFile:
+def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = False) -> GraphFile:
     """Read a graph.
 
     Arrays: `edge_index` (2, edge), from and to, nodes counted from 0; `x` (node, feature), or its parts `x_indices`,
@@ -54,6 +54,7 @@ def read_graph_file(path: str, *, with_types: bool = False) -> GraphFile:
     Args:
         path: the file.
         with_types: whether the types of nodes and edges are read; x may then be NaN where a feature is none of a type.
+        imputes: whether NaN in x is a missing number, for the scale to fill it.
 
     Raises:
         DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
@@ -67,7 +68,7 @@ def read_graph_file(path: str, *, with_types: bool = False) -> GraphFile:
         if node_types is not None and "x" in arrays:
             x, blank = without_blanks(arrays["x"])
             arrays = {**arrays, "x": x}
-    features = features_of_arrays(name, arrays)
+    features = features_of_arrays(name, arrays, imputes=imputes)
     num_nodes = features.shape[0]
     if node_types is not None:
         _require_nodes(name, "node_type", arrays["node_type"], num_nodes)

@@ -264,7 +264,9 @@ def read_graphs(
     else:
         rows, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
     columns = with_features(cells, columns) if need_targets else columns
-    features, unreadable, categories = features_of_nodes(cells, columns, source.features, categories)
+    features, unreadable, categories = features_of_nodes(
+        cells, columns, source.features, categories, may_be_empty=not need_targets
+    )
     # Graph after graph; nodes of graphs that no row names come last, and are cut off.
     place = {name: row for row, name in enumerate(rows.frame[columns.graph_column])}
     graph_of_node = NodeNames(list(place)).places(graphs)
@@ -281,6 +283,7 @@ def read_graphs(
         category_columns=source.edge_category_columns,
         categories=edge_categories,
         graph_column=columns.graph_column if is_local else None,
+        imputes=columns.imputes,
         strict=strict,
     )
     _check_within(edge_cells, edges, of_graph)
@@ -316,6 +319,7 @@ def graphs_from_arrays(
     *,
     task_type: str = "regression",
     need_roots: bool = False,
+    missing: str = "impute",
 ) -> GraphTable:
     """Graphs from arrays, with the checks of a file; their edges are taken as they are.
 
@@ -325,7 +329,7 @@ def graphs_from_arrays(
         weights: `(row,)` numbers, zero or more.
         groups: `(row,)` labels.
         conditions: `(row, condition)` numbers of each graph as a whole.
-        task_type: as in `Columns`.
+        task_type, missing: as in `Columns`.
         need_roots: as in `read_graphs`.
 
     Raises:
@@ -346,6 +350,7 @@ def graphs_from_arrays(
         **others,
         graph_feature_columns=columns_of.get("number", ()),
         task_type=task_type,
+        missing=missing,
     )
     sizes = [(graph.features.shape[1], graph.edges.features.shape[1]) for graph in graphs]
     for number, graph in enumerate(graphs):
@@ -387,7 +392,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
     conditions = np.zeros((len(cells.frame), len(columns.graph_feature_columns)))
     for number, column in enumerate(columns.graph_feature_columns):
-        conditions[:, number] = read_numbers(cells.frame[column], column, problems)
+        conditions[:, number] = read_numbers(cells.frame[column], column, problems, may_be_missing=columns.imputes)
     features = graphs.features
     if has_degrees := not features.shape[1]:
         features = edges.degrees(len(graph_of_node)).astype(np.float32)

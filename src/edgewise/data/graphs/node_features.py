@@ -12,7 +12,7 @@ from edgewise.data.columns import Columns
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.magnitude import require_scalable
 from edgewise.data.tables.arrays import read_arrays, require_kind
-from edgewise.data.tables.cell import Problems, missing, parse_columns, stripped
+from edgewise.data.tables.cell import Problems, is_missing, missing, parse_columns, stripped
 from edgewise.data.tables.read import Cells, check_columns_exist
 from edgewise.errors import DataError
 from edgewise.plural import plural
@@ -114,6 +114,19 @@ class NodeFeatures:
         found[place[self.rows[used]], self.columns[used]] = self.values[used]
         return found
 
+    @property
+    def num_missing(self) -> int:
+        """Numbers that are NaN."""
+        return int(np.isnan(self.values if self.table is None else self.table).sum())
+
+    def missing_of(self, rows: np.ndarray) -> dict[int, list[int]]:
+        """The features without a number of each of some nodes that has such, by its place among them."""
+        found: dict[int, list[int]] = {}
+        if self.num_missing:
+            for place, column in np.argwhere(np.isnan(self.of_rows(rows))).tolist():
+                found.setdefault(place, []).append(column)
+        return found
+
     def varying(self, group_of_node: np.ndarray, num_groups: int) -> Bool[np.ndarray, " group feature"]:
         """Which features have different values within which group of nodes."""
         if self.table is not None:
@@ -147,7 +160,12 @@ def _entries(table: Float32[np.ndarray, " node feature"]) -> Entries:
 
 
 def features_of_columns(
-    cells: Cells, columns: tuple[str, ...], foreign: Bool[np.ndarray, " node feature"] | None = None
+    cells: Cells,
+    columns: tuple[str, ...],
+    foreign: Bool[np.ndarray, " node feature"] | None = None,
+    *,
+    imputes: bool = False,
+    may_be_empty: bool = False,
 ) -> tuple[NodeFeatures, Problems]:
     """Those that stand in columns of a table: 0 where a cell cannot be read, and which cells those are.
 
@@ -155,6 +173,8 @@ def features_of_columns(
         cells: the table.
         columns: those with features.
         foreign: where a column is no feature of the node's type: the cell must be empty, and is 0.
+        imputes: leave NaN where a cell is missing, for the scale to fill it.
+        may_be_empty: whether a whole column may be missing then; one that is learned from may not.
 
     Raises:
         DataError: a column is missing, or no node has features that can be read.
@@ -169,20 +189,25 @@ def features_of_columns(
             for row in np.flatnonzero(strange & ~is_blank).tolist():
                 bad[row] = (cells.frame[column].iloc[row], "no node of this type had a value here in training")
             values[strange, place] = 0.0
-        for row, (cell, reason) in bad.items():
-            problems.add(row, column, cell, reason)
-            values[row, place] = 0.0
-    if len(problems.first) == len(cells.frame):
+        problems.add_bad(column, bad, imputes=imputes and (may_be_empty or len(bad) < len(cells.frame)))
+        unread = [row for row, (cell, _) in bad.items() if not imputes or not is_missing(cell)]
+        values[unread, place] = 0.0
+    if problems.first and len(problems.first) == len(cells.frame):
         column, _, reason = problems.first[0]
         raise DataError(
             f"{cells.source}: no node has features that can be read; line {cells.lines[0]}, column {column!r}: "
-            f"{reason}. Name the columns with numbers: --feature-columns."
+            f"{reason}.{problems.unreadable(len(cells.frame))} Name the columns with numbers: --feature-columns."
         )
     return NodeFeatures.of(values.reshape(len(cells.frame), -1)), problems
 
 
-def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatures:
+def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray], *, imputes: bool = False) -> NodeFeatures:
     """Those in the arrays of an .npz file: `x` (node, feature), or the parts of a sparse table.
+
+    Args:
+        name: the file, for messages.
+        arrays: in it.
+        imputes: whether NaN in `x` is a missing number, for the scale to fill it.
 
     Raises:
         DataError: there are none, they do not fit together, or a number is not finite.
@@ -191,7 +216,7 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatu
         x = arrays["x"]
         if x.ndim != 2 or x.dtype.kind not in "biuf":
             raise DataError(f"{name}: x is {x.dtype} {x.shape}, expected numbers (node, feature).")
-        require_finite(name, "x", x)
+        require_finite(name, "x", np.nan_to_num(x, posinf=np.inf, neginf=-np.inf) if imputes else x)
         return NodeFeatures.of(x)
     if missing := [part for part in CSR if part not in arrays]:
         raise DataError(
@@ -242,6 +267,8 @@ def features_of_nodes(
     path: str | None,
     categories: Categories | None,
     foreign: Bool[np.ndarray, " node feature"] | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[NodeFeatures, Problems, Categories]:
     """The features of nodes, 0 where a cell cannot be read; which cells those are; and the words that were found.
 
@@ -250,15 +277,16 @@ def features_of_nodes(
         columns: which of its columns are numbers, and which are words.
         path: an .npz file that holds numbers instead, a row a node.
         categories: the words of each column, where they are known; another one cannot be read then.
-        foreign: as in `features_of_columns`.
+        foreign, may_be_empty: as in `features_of_columns`.
 
     Raises:
         DataError: a column is missing, no node can be read, or the file has other nodes.
     """
     if path is None:
-        numbers, problems = features_of_columns(cells, columns.descriptors_columns, foreign)
+        how = {"imputes": columns.imputes, "may_be_empty": may_be_empty}
+        numbers, problems = features_of_columns(cells, columns.descriptors_columns, foreign, **how)
     else:
-        numbers, problems = features_of_arrays(path, read_arrays(path)), Problems()
+        numbers, problems = features_of_arrays(path, read_arrays(path), imputes=columns.imputes), Problems()
         require_rows(path, numbers, cells)
     words, found = one_hot(cells, columns.category_columns, categories, problems)
     if not columns.category_columns:

@@ -152,6 +152,7 @@ def nodes_from_arrays(
     splits: Values | None = None,
     *,
     task_type: str = "regression",
+    missing: str = "impute",
     types: RowLabels | None = None,
     blank: Bool[np.ndarray, " node feature"] | None = None,
     known: TypeNames | None = None,
@@ -165,7 +166,7 @@ def nodes_from_arrays(
         targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
         weights: `(node,)` numbers, zero or more.
         splits: `(node,)`: train, val, test or nothing.
-        task_type, known: as in `Columns` and `Reading`.
+        task_type, missing, known: as in `Columns` and `Reading`.
         types: of the nodes; those of edges stand in `edges`.
         blank: where the node's type does not have a feature.
         names: what the nodes are called; their numbers where None.
@@ -183,11 +184,14 @@ def nodes_from_arrays(
         target_columns=columns_of.get("target", ()),
         splits_column=columns_of["split"][0] if "split" in columns_of else None,
         task_type=task_type,
+        missing=missing,
         **others,
     )
     found = None
     if types is not None or edges.types is not None or known is not None:
-        found = NodeTypes.of(types, len(numbers), "the graph", known).of_array("X", blank, features.shape[1])
+        found = NodeTypes.of(types, len(numbers), "the graph", known)
+        found = found.of_array("X", blank, features.shape[1], imputes=columns.imputes)
+        features = found.with_missing(features, blank)
     called = tuple(map(str, numbers if names is None else names))
     graph = _Graph(cells, columns, called, features, edges, Problems(), found)
     return _interpret(graph, True, Reading(strict=True, need_targets=targets is not None))
@@ -228,12 +232,13 @@ def _from_file(path: str, columns: Columns, source: GraphSource, reading: Readin
         )
     if source.edges is not None or source.features is not None:
         raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
-    graph = read_graph_file(path, with_types=reading.with_types)
+    graph = read_graph_file(path, with_types=reading.with_types, imputes=columns.imputes)
     cells, columns, names = named(graph.cells, columns)
     types = None
     if known is not None or graph.node_types is not None or graph.edges.types is not None:
         types = NodeTypes.of(graph.node_types, len(names), path, known)
-        types = types.of_array(f"{path}: x", graph.blank, graph.features.shape[1])
+        types = types.of_array(f"{path}: x", graph.blank, graph.features.shape[1], imputes=columns.imputes)
+        graph = replace(graph, features=types.with_missing(graph.features, graph.blank))
     if reading.need_targets:
         columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
         if not columns.target_columns and graph.target_column is not None:
@@ -259,14 +264,16 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
     if types is not None and columns.category_columns:
         raise SettingError("--category-columns does nothing beside types of nodes and edges; leave it out.")
     if types is not None and source.features is not None:
-        features, types = _typed_features(source.features, cells, types)
+        features, types = _typed_features(source.features, cells, types, imputes=columns.imputes)
         problems = Problems()
     else:
         if types is not None:
             check_columns_exist(cells, columns.descriptors_columns)
             types = types.of_cells(cells, columns.descriptors_columns)
             foreign = types.foreign
-        features, problems, categories = features_of_nodes(cells, columns, source.features, categories, foreign)
+        features, problems, categories = features_of_nodes(
+            cells, columns, source.features, categories, foreign, may_be_empty=not finds
+        )
     edges = read_edges(
         no_edges(source) if reading.may_lack_edges and source.edges == NONE else source.edges,
         NodeNames(names),
@@ -283,14 +290,15 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
     return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
 
 
-def _typed_features(path: str, cells: Cells, types: NodeTypes) -> tuple[NodeFeatures, NodeTypes]:
+def _typed_features(path: str, cells: Cells, types: NodeTypes, *, imputes: bool) -> tuple[NodeFeatures, NodeTypes]:
     """The features of nodes in a file, NaN where a column is none of the node's type."""
     arrays, blank = read_arrays(path), None
     if "x" in arrays:
         arrays["x"], blank = without_blanks(arrays["x"])
     features = features_of_arrays(path, arrays)
     require_rows(path, features, cells)
-    return features, types.of_array(f"{path}: x", blank, features.shape[1])
+    types = types.of_array(f"{path}: x", blank, features.shape[1], imputes=imputes)
+    return types.with_missing(features, blank), types
 
 
 def named(

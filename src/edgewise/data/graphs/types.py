@@ -119,8 +119,16 @@ class NodeTypes:
         filled = np.array([~missing(cells.frame[column]) for column in columns], dtype=bool)
         return self._owning(filled.reshape(len(columns), len(self.of_node)).T)
 
-    def of_array(self, name: str, blank: Bool[np.ndarray, " node column"] | None, num_columns: int) -> "NodeTypes":
+    def of_array(
+        self, name: str, blank: Bool[np.ndarray, " node column"] | None, num_columns: int, *, imputes: bool = False
+    ) -> "NodeTypes":
         """The same with features in an array; a column that is NaN for a whole type is not its feature.
+
+        Args:
+            name: the array, for messages.
+            blank: where it is NaN; None where it nowhere is.
+            num_columns: how many there are.
+            imputes: whether other NaN are missing numbers, for the scale to fill them.
 
         Raises:
             DataError: a number is NaN where other nodes of the type have one.
@@ -128,13 +136,24 @@ class NodeTypes:
         if blank is None:
             blank = np.zeros((len(self.of_node), num_columns), dtype=bool)
         found = self._owning(~blank) if self.known is None else self._knowing(num_columns)
-        if (wrong := np.argwhere(blank & ~found.foreign)).size:
+        if not imputes and (wrong := np.argwhere(blank & ~found.foreign)).size:
             node, column = (int(place) for place in wrong[0])
             raise DataError(
                 f"{name}[{node}, {column}] is NaN, but other nodes of its type ({self.names[self.of_node[node]]}) have "
                 "a number there; fill it in."
             )
         return found
+
+    def with_missing(self, features: NodeFeatures, blank: Bool[np.ndarray, " node column"] | None) -> NodeFeatures:
+        """The features with NaN where a number is missing that other nodes of the type have.
+
+        Args:
+            features: 0 there.
+            blank: where the data has none; None where it has all.
+        """
+        if blank is None or not (missing := blank & ~self.foreign).any():
+            return features
+        return NodeFeatures.of(np.where(missing, np.nan, features.to_dense()))
 
     @property
     def foreign(self) -> Bool[np.ndarray, " node column"]:

@@ -143,6 +143,7 @@ def table_from_arrays(
     strict: bool = False,
     with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
+    missing: str = "impute",
 ) -> MoleculeTable:
     """A table from arrays, with the checks of a file.
 
@@ -152,7 +153,7 @@ def table_from_arrays(
         conditions: `(row,)` or `(row, condition)` numbers.
         weights: `(row,)` numbers, zero or more.
         groups: `(row,)` labels.
-        task_type, classes, strict, with_descriptors, limits: as in `Columns` and `read_table`.
+        task_type, classes, strict, with_descriptors, limits, missing: as in `Columns` and `read_table`.
 
     Returns:
         A table whose columns are called `smiles` (`smiles_1`, `smiles_2`, ...), `target...`, `condition...`,
@@ -174,6 +175,7 @@ def table_from_arrays(
         target_columns=columns_of.get("target", ()),
         descriptors_columns=columns_of.get("condition", ()),
         task_type=task_type,
+        missing=missing,
         **others,
     )
     return _interpret(cells, columns, strict, targets is not None, classes, with_descriptors, limits)
@@ -203,7 +205,10 @@ def _interpret(
     # The table keeps the cells as they stand in the file, for what is written of its rows.
     smiles = _inchi_as_smiles(cells, columns.smiles_columns, problems, limits)
     store, graph_of_row = _read_molecules(smiles, columns.smiles_columns, problems, with_descriptors, limits)
-    conditions = [read_numbers(cells.frame[column], column, problems) for column in columns.descriptors_columns]
+    conditions = [
+        read_numbers(cells.frame[column], column, problems, may_be_missing=columns.imputes)
+        for column in columns.descriptors_columns
+    ]
     fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
     return MoleculeTable(
         **{**fields, "mapped": (*fields["mapped"], *store.mapped)},

@@ -68,6 +68,24 @@ class Problems:
         self.counts[column] += 1
         self.reasons.setdefault(column, reason)
 
+    def add_bad(self, column: str, bad: dict[int, tuple[str, str]], *, imputes: bool) -> None:
+        """Remember the bad cells of a column of numbers.
+
+        Args:
+            column: its name.
+            bad: each cell with the reason, by its row.
+            imputes: pass over those that are missing, which are filled later.
+        """
+        for row, (cell, reason) in bad.items():
+            if not (imputes and is_missing(cell)):
+                self.add(row, column, cell, reason)
+
+    def unreadable(self, num_rows: int) -> str:
+        """In words, the columns of which no cell can be read, but for that of the first row; empty where none is."""
+        first = self.first[0][0] if 0 in self.first else None
+        others = [name for name in self.unreadable_columns(num_rows) if name != first]
+        return "".join(f" No cell of {name!r} can be read either: {self.reasons[name]}." for name in others)
+
     def unreadable_columns(self, num_rows: int) -> list[str]:
         """The columns of which no cell can be read, of a table with so many rows."""
         return [column for column, count in self.counts.items() if count >= num_rows]

@@ -11,8 +11,9 @@ from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.data.graphs.lost import NOWHERE, with_lost
 from edgewise.data.graphs.source import GraphSource
+from edgewise.data.impute import filled_notes, with_filled
 from edgewise.data.scale import ConditionScaler
-from edgewise.data.split import Splits
+from edgewise.data.split import Splits, evenly
 from edgewise.errors import SettingError
 from edgewise.models.edge import EdgeBatch, EdgeModel
 from edgewise.models.graph_settings import NodeSizes, num_edge_inputs
@@ -27,15 +28,19 @@ from edgewise.tasks.nodes.units import (
     graph_batch,
     graph_fields,
     lost_within_reach,
+    names_of_node_features,
     notes_of_constants,
+    notes_of_missing,
     num_edge_features,
+    reading_columns,
     scaled,
 )
 from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.table_notes import constant_features, names_of_features
-from edgewise.tasks.table_task import Features, TableTask, num_outputs
+from edgewise.tasks.table_task import MAX_FITTED, Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.trained import spread
+from edgewise.train.baseline import filled
 
 
 @dataclass(kw_only=True)
@@ -90,7 +95,22 @@ class FittedEdges(FittedOnGraph):
         edges = table.edges if self.graph.directed else table.edges.both_ways(count)
         of_nodes, places = lost_within_reach(self.settings, edges, count), table.place[rows]
         hops = np.minimum(of_nodes[table.edges.senders[places]], of_nodes[table.edges.receivers[places]])
-        return with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
+        status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
+        missing: dict[int, list[str]] = {}
+        of_edges = names_of_features(self.graph.edge_feature_columns, self.num_numbers_of_edges, {})
+        for place, column in np.argwhere(np.isnan(table.edges.features[places])).tolist():
+            missing.setdefault(int(rows[place]), []).append(of_edges[column])
+        names_of_nodes = names_of_node_features(self, self.columns)
+        for side in (table.edges.senders, table.edges.receivers):
+            for place, columns in table.nodes.missing_of(side[places]).items():
+                names = [f"{names_of_nodes[column]} of a node" for column in columns]
+                missing[int(rows[place])] = list(dict.fromkeys([*missing.get(int(rows[place]), []), *names]))
+        return with_filled(status, missing)
+
+    @property
+    def num_numbers_of_edges(self) -> int:
+        """Features of an edge but for words."""
+        return len(self.edge_scaler.mean) - sum(map(len, self.edge_categories.values()))
 
 
 class EdgesTask(TableTask):
@@ -100,7 +120,8 @@ class EdgesTask(TableTask):
     noun = "edges"
 
     def read_table(self, settings: EdgeRunSettings) -> EdgeTable:
-        return read_edge_table(settings.data, settings.columns, settings.graph, settings.nodes, strict=settings.strict)
+        columns = reading_columns(settings.columns, settings.feature_scale)
+        return read_edge_table(settings.data, columns, settings.graph, settings.nodes, strict=settings.strict)
 
     def resolved(self, settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> EdgeRunSettings:
         """A step sees all training edges, unless a batch size is given."""
@@ -126,7 +147,8 @@ class EdgesTask(TableTask):
     def features(self, prepared: Prepared) -> Features:
         """The features of the edges and of their two nodes."""
         found: Features = prepared.data.features
-        return found
+        has_missing = prepared.data.nodes.num_missing or np.isnan(prepared.data.edges.features).any()
+        return filled(found, evenly(prepared.splits.train, MAX_FITTED)) if has_missing else found
 
     def warnings(self, prepared: Prepared) -> list[str]:
         """Features of nodes and edges that do not vary, too."""
@@ -134,7 +156,9 @@ class EdgesTask(TableTask):
         named, count = prepared.settings.graph.edge_feature_columns, table.edges.features.shape[1]
         names = names_of_features(named, count, fitted.edge_categories)
         of_edges = constant_features(fitted.edge_scaler, names, "edges")
-        return [*super().warnings(prepared), *notes_of_constants(fitted, table, table.nodes), *of_edges]
+        missing = notes_of_missing(fitted, table.columns, table.nodes)
+        missing += filled_notes(table.edges.features[:, : len(names)], names, "edges")
+        return [*super().warnings(prepared), *missing, *notes_of_constants(fitted, table, table.nodes), *of_edges]
 
     def notes(self, prepared: Prepared) -> list[str]:
         """The graph, and the edges without a target."""

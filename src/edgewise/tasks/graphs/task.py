@@ -13,6 +13,7 @@ from edgewise.data.graphs.lost import NOWHERE, with_lost
 from edgewise.data.graphs.node_features import Categories, check_categories
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.graphs.union import Union, take
+from edgewise.data.impute import filled_notes, with_filled
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
@@ -155,7 +156,24 @@ class FittedGraphs(FittedTable):
 
     def statuses(self, table: GraphTable) -> list[str]:
         """Also which graphs lack edges that cannot be read."""
-        return with_lost(table.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
+        found = with_lost(table.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
+        missing: dict[int, list[str]] = {}
+        for values, of_row, names, whose in self.numbers(table):
+            for row, column in np.argwhere(np.isnan(values)).tolist():
+                name = names[column] if whose == "graph" else f"{names[column]} of a{'n' * (whose == 'edge')} {whose}"
+                if name not in (lacking := missing.setdefault(int(of_row[row]), [])):
+                    lacking.append(name)
+        return with_filled(found, missing)
+
+    def numbers(self, table: GraphTable) -> list[tuple[np.ndarray, np.ndarray, list[str], str]]:
+        """Numbers of nodes, edges and graphs (row, column), the graph of each row, their names, and whose they are."""
+        of_node, of_graph = np.repeat(np.arange(table.num_rows), table.num_nodes), np.arange(table.num_rows)
+        columns, edges, of_edge = self.columns, table.edges.features, table.graph_of_edge
+        nodes = names_of_features(columns.descriptors_columns, table.features.shape[1], self.categories)
+        between = names_of_features(self.graph.edge_feature_columns, edges.shape[1], self.edge_categories)
+        whole = names_of_features(columns.graph_feature_columns, table.conditions.shape[1], {})
+        parts = (table.features, of_node, nodes, "node"), (edges, of_edge, between, "edge")
+        return [*parts, (table.conditions, of_graph, whole, "graph")]
 
     def check(self) -> None:
         super().check()
@@ -236,6 +254,9 @@ class GraphsTask(TableTask):
         scales, adds_degrees, edges = fitted.scales, fitted.adds_degrees, table.edges
         names = names_of_features(columns.descriptors_columns, table.features.shape[1], fitted.categories)
         found = super().warnings(prepared)
+        for values, of_row, called, whose in fitted.numbers(table):
+            what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
+            found += filled_notes(values[table.usable[of_row]], called, what)
         if not scales.node.constant_columns or not are_degrees(table.features, edges):
             found += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
         if not fitted.settings.spec.reads_edge_weights:

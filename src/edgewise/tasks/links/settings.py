@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
+from edgewise.data.impute import MISSING
 from edgewise.errors import SettingError
 from edgewise.models.graph_layers import layers_for, with_recipe
 from edgewise.models.graph_settings import LinkSettings, NodeSettings
@@ -69,6 +70,8 @@ class LinkRunSettings(RunSettings):
     """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
     ignore_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Columns of the nodes without a role."""
+    missing: str = setting("impute", choices=MISSING)
+    """Features without a number: `impute` fills them with the median of all nodes and marks them; `drop` reads 0."""
     splits_column: str | None = setting(None, metavar="COLUMN")
     """The column of the table of edges with the split (train, val or test) of each link."""
     split_sizes: tuple[float, ...] = setting(SIZES, metavar="FRACTION")
@@ -98,6 +101,7 @@ class LinkRunSettings(RunSettings):
             descriptors_columns=self.descriptors_columns,
             category_columns=self.category_columns,
             ignore_columns=self.ignore_columns,
+            missing="drop" if self.feature_scale in ("rows", "none") else self.missing,
         )
 
     @classmethod

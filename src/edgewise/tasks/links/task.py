@@ -17,6 +17,7 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import TypeScaler
+from edgewise.data.impute import filled_notes
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes, num_edge_inputs
@@ -26,7 +27,7 @@ from edgewise.tasks.chunks import unpredicted
 from edgewise.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
 from edgewise.tasks.links.trained import FittedLinks, LinkGraph, LinkLoader, link_batch, probabilities
 from edgewise.tasks.nodes.settings import holds_types
-from edgewise.tasks.nodes.units import lost_within_reach, note_of_edges, scale_of
+from edgewise.tasks.nodes.units import fills, lost_within_reach, note_of_edges, scale_of
 from edgewise.tasks.prediction_columns import show, with_columns
 from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.report.judged import judged_links
@@ -238,7 +239,9 @@ class LinksTask(Task):
             return []
         if len(scaler.constant_columns) == len(scaler.mean):
             return ["warning: no feature of a node varies; leave them out, and each node learns a vector instead"]
-        return constant_features(scaler, names_of_features(named, fitted.num_columns, fitted.categories), "nodes")
+        names = names_of_features(named, fitted.num_columns, fitted.categories)
+        missing = filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes")
+        return [*missing, *constant_features(scaler, names, "nodes")]
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
         links, others = (metrics[split][name] for name in ("num_links", "num_others"))
@@ -325,7 +328,9 @@ def sparse(features: NodeFeatures) -> Any:
 
     if not features.shape[1]:
         return None
-    return csr_array((features.values.astype(np.float64), (features.rows, features.columns)), shape=features.shape)
+    return csr_array(
+        (np.nan_to_num(features.values.astype(np.float64)), (features.rows, features.columns)), shape=features.shape
+    )
 
 
 def loaded(request: PredictRequest) -> FittedLinks:
@@ -366,6 +371,7 @@ def nodes_of(trained: FittedLinks, request: PredictRequest, path: str) -> NodeTa
         node_column=request["node_column"] or AUTO,
         descriptors_columns=features,
         category_columns=trained.category_columns,
+        missing="impute" if fills(trained.scaler) else "drop",
     )
     source = replace(trained.place, edges=request["edges"], features=request["features"])
     how = {"categories": trained.categories, "edge_categories": trained.edge_categories, "may_lack_edges": True}

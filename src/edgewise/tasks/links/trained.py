@@ -110,7 +110,7 @@ class LinkGraph:
             found = arrays[name]
             if len(found) != length or (length and not 0 <= found.min() <= found.max() < limit):
                 raise DataError(f"{name} does not fit the other arrays.")
-        if not (np.isfinite(arrays["edge_features"]).all() and np.isfinite(arrays["feature_values"]).all()):
+        if not (np.isfinite(arrays["edge_features"]).all() and not np.isinf(arrays["feature_values"]).any()):
             raise DataError("a feature is not finite.")
         features = NodeFeatures.of_entries(
             arrays["feature_rows"], arrays["feature_columns"], arrays["feature_values"], (num_nodes, num_features)

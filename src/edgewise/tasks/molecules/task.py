@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.data.columns import Columns
+from edgewise.data.impute import filled_notes
 from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES
 from edgewise.data.molecules.table import MoleculeTable, read_table, table_of
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
@@ -109,7 +110,8 @@ class MoleculesTask(TableTask):
         of_known = splits.calibration == "random" and of_few
         reads_all = len(splits.train) <= process_rows(table.targets.shape[1])
         process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
-        vary = bool(np.ptp(table.conditions[splits.train], axis=0).any())
+        conditions = table.conditions[splits.train]
+        vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
         process = process and (of_known and vary if of_few else reads_all)
         if process and settings.train.check_memory:
             rows = len(splits.train) + len(splits.val)
@@ -199,7 +201,9 @@ class MoleculesTask(TableTask):
     def warnings(self, prepared: Prepared) -> list[str]:
         """Conditions that do not vary, too."""
         scaler, names = prepared.fitted.scales.condition, prepared.fitted.columns.descriptors_columns
-        return [*super().warnings(prepared), *constant_features(scaler, list(map(repr, names)), "training rows")]
+        table, found = prepared.data, super().warnings(prepared)
+        found += filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
+        return [*found, *constant_features(scaler, list(map(repr, names)), "training rows")]
 
     def notes(self, prepared: Prepared) -> list[str]:
         """How the conditions are scaled, and how many conformers were not found at once, where the model needs them."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from edgewise.data.impute import with_filled
 from edgewise.data.molecules.conformer import conformer_status
 from edgewise.data.molecules.descriptor import AVAILABLE
 from edgewise.data.molecules.limits import MoleculeLimits
@@ -315,13 +316,18 @@ class FittedProperty(FittedTable):
 
     def statuses(self, table: MoleculeTable) -> list[str]:
         """The status of each row; where the model looks at places, which molecules are not in space."""
+        conditions = [repr(name) for name in self.columns.descriptors_columns]
+        missing: dict[int, list[str]] = {}
+        for row, column in np.argwhere(np.isnan(table.conditions)).tolist():
+            missing.setdefault(row, []).append(conditions[column])
         if not self.settings.needs_coordinates:
-            return super().statuses(table)
+            return with_filled(super().statuses(table), missing)
         conformers, names = table.store.conformers, table.columns.smiles_columns
-        return [
+        found = [
             conformer_status([conformers[graph].how for graph in graphs], names) if status == OK else status
             for status, graphs in zip(table.status, table.graph_of_row.tolist(), strict=True)
         ]
+        return with_filled(found, missing)
 
     def new_parts(self, molecules: Sequence[tuple[str, ...]], conditions: np.ndarray) -> list[str]:
         """For each row the columns whose molecule no training row has there, or whose number lies beyond those of all

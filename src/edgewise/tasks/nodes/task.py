@@ -17,7 +17,7 @@ from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, TypeNames, TypeScaler
 from edgewise.data.scale import ConditionScaler
-from edgewise.data.split import Splits
+from edgewise.data.split import Splits, evenly
 from edgewise.data.store.layout import is_store
 from edgewise.data.store.table import StoredTable, read_store
 from edgewise.engine.workers import Workers
@@ -57,8 +57,9 @@ from edgewise.tasks.nodes.units import (
 )
 from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.report.leakage import SplitContents
-from edgewise.tasks.table_task import Features, TableTask, num_outputs
+from edgewise.tasks.table_task import MAX_FITTED, Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.train.baseline import filled
 from edgewise.train.conformal import check_coverage
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
@@ -203,7 +204,11 @@ class NodesTask(TableTask):
             return without_splits(stored_table(settings), settings)
         with_types = settings.model.is_relational
         table = read_nodes(
-            settings.data, settings.columns, settings.graph, strict=settings.strict, with_types=with_types
+            settings.data,
+            units.reading_columns(settings.columns, settings.feature_scale),
+            settings.graph,
+            strict=settings.strict,
+            with_types=with_types,
         )
         return without_splits(table, settings)
 
@@ -272,13 +277,18 @@ class NodesTask(TableTask):
         )
 
     def features(self, prepared: Prepared) -> Features:
-        found: Features = prepared.data.features.of_rows
-        return found
+        table = prepared.data
+        found: Features = table.features.of_rows
+        if isinstance(table, StoredTable) or not table.features.num_missing:
+            return found
+        return filled(found, evenly(prepared.splits.train, MAX_FITTED))
 
     def warnings(self, prepared: Prepared) -> list[str]:
         """Features that do not vary, too."""
         table = prepared.data
-        return [*super().warnings(prepared), *units.notes_of_constants(prepared.fitted, table, table.features)]
+        fitted, found = prepared.fitted, super().warnings(prepared)
+        found += units.notes_of_missing(fitted, table.columns, table.features)
+        return [*found, *units.notes_of_constants(fitted, table, table.features)]
 
     def notes(self, prepared: Prepared) -> list[str]:
         """The edges, what was assumed of them, and what the nodes lack."""

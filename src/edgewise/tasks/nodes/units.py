@@ -1,5 +1,6 @@
 """A graph in the units of a model: features of its nodes scaled, loops added where a model wants them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
@@ -7,12 +8,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from edgewise.data.columns import Columns
 from edgewise.data.graphs.edges import EdgeList, num_distinct
 from edgewise.data.graphs.lost import hops_to_lost, with_lost
 from edgewise.data.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import BACKWARD, GraphTypes, TypeScaler, in_own_columns, left_aligned, spoken
+from edgewise.data.impute import Imputer, filled_notes, with_filled
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.store.table import StoredFeatures, StoredTable
 from edgewise.errors import DataError, SettingError
@@ -119,7 +122,9 @@ def scale_of(
         assert isinstance(features, NodeFeatures)
         values = features.to_dense().astype(np.float64)
         return scale, TypeScaler.fit(values, types.of_node, types.names.features)
-    return scale, ConditionScaler.fit_parts(features.parts, keep_one=True)
+    # Numbers that are missing in a store are known when it is prepared: their nodes are left out.
+    imputer = Imputer.fit(features.parts()) if isinstance(features, NodeFeatures) else Imputer()
+    return scale, ConditionScaler.fit_parts(features.parts, keep_one=True, imputer=imputer)
 
 
 def with_degrees(features: NodeFeatures | StoredFeatures, edges: EdgeList | None) -> NodeFeatures | StoredFeatures:
@@ -144,6 +149,28 @@ def are_degrees(features: np.ndarray | NodeFeatures | StoredFeatures, edges: Edg
     return np.array_equal(table, edges.degrees(len(table)))
 
 
+def reading_columns(columns: Columns, feature_scale: str) -> Columns:
+    """The columns as a run reads them: features that are taken as they are, or as parts of a sum, are not filled."""
+    return replace(columns, missing="drop") if feature_scale in ("rows", "none") else columns
+
+
+def fills(scaler: ConditionScaler | TypeScaler | None) -> bool:
+    """Whether features without a number are filled."""
+    each = scaler.scalers if isinstance(scaler, TypeScaler) else () if scaler is None else (scaler,)
+    return any(own.imputer.median for own in each)
+
+
+def names_of_node_features(fitted: Any, columns: Columns) -> list[str]:
+    """The names of the features of nodes, those of words last.
+
+    Args:
+        fitted: the model.
+        columns: the role of each column.
+    """
+    words = [f"{name!r} {word!r}" for name, known in fitted.categories.items() for word in known]
+    return [*names_of_features(columns.descriptors_columns, fitted.num_columns, fitted.categories), *words]
+
+
 def lacks_features(
     scaler: ConditionScaler | TypeScaler | None,
     features: np.ndarray | NodeFeatures | StoredFeatures,
@@ -156,7 +183,9 @@ def lacks_features(
         features: of the nodes; where they are the numbers of edges already, nothing can be added.
         edges: between the nodes; None where a store has them.
     """
-    is_constant = isinstance(scaler, ConditionScaler) and 0 < len(scaler.constant_columns) == len(scaler.mean)
+    if not isinstance(scaler, ConditionScaler) or scaler.imputer.marked:  # which numbers are missing varies
+        return False
+    is_constant = 0 < len(scaler.constant_columns) == len(scaler.mean)
     return is_constant and not are_degrees(features, edges)
 
 
@@ -239,7 +268,9 @@ class FittedOnGraph(FittedTable):
         """Also which nodes lack edges that cannot be read."""
         if isinstance(table, StoredTable):
             return list(table.status)
-        return with_lost(table.status, lost_within_reach(self.settings, table.edges, table.num_rows), "the node")
+        found = with_lost(table.status, lost_within_reach(self.settings, table.edges, table.num_rows), "the node")
+        missing = table.features.missing_of(np.arange(table.num_rows))
+        return with_filled(found, named_columns(missing, names_of_node_features(self, self.columns)))
 
     @property
     def num_scaled(self) -> int:
@@ -290,8 +321,10 @@ def graph_fields(
     scale, scaler = scale_of(nodes, job.feature_scale, types)
     if adds_degrees := lacks_features(scaler, nodes, edges):
         scale, scaler = scale_of(with_degrees(nodes, edges), job.feature_scale)
+    columns = replace(table.columns, missing="impute" if fills(scaler) else "drop")
     return {
         **target_fields(table, job.coverage),
+        "columns": columns,
         "settings": job.model,
         "graph": job.graph,
         "feature_scale": scale,
@@ -303,6 +336,19 @@ def graph_fields(
         "categories": table.categories,
         "edge_categories": table.edge_categories if isinstance(table, StoredTable) else table.edges.categories,
     }
+
+
+def named_columns(missing: Mapping[int, Sequence[int]], names: Sequence[str]) -> dict[int, list[str]]:
+    """The names of the columns that rows lack."""
+    return {row: [names[column] for column in columns if column < len(names)] for row, columns in missing.items()}
+
+
+def notes_of_missing(fitted: FittedOnGraph, columns: Columns, nodes: NodeFeatures | StoredFeatures) -> list[str]:
+    """The warning of features of nodes that are missing and filled."""
+    if isinstance(nodes, StoredFeatures) or not nodes.num_missing:
+        return []
+    names = names_of_node_features(fitted, columns)
+    return filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes")
 
 
 def notes_of_constants(fitted: FittedOnGraph, table: Any, nodes: NodeFeatures | StoredFeatures) -> list[str]:

@@ -1,0 +1,150 @@
+"""NaN among the features: filled by the median of what was trained on, for every estimator that reads features."""
+
+import numpy as np
+import pytest
+
+from edgewise import (
+    DataError,
+    EdgeClassifier,
+    GraphClassifier,
+    GraphRegressor,
+    LinkPredictor,
+    MoleculeRegressor,
+    NodeClassifier,
+)
+
+SMALL = {"model_dim": 8, "epochs": 2, "dropout": 0.0}
+FILLED = "missing numbers? of {} w(as|ere) filled with the median of the training rows, and marked: {}"
+
+
+def graph(num_nodes=30):
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(num_nodes, 2))
+    edges = generator.integers(0, num_nodes, (2, 80))
+    label = np.where(features[:, 0] > 0, "yes", "no")
+    features[3, 1] = np.nan
+    return features, edges, label
+
+
+def test_nodes(tmp_path):
+    features, edges, label = graph()
+    with pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 1 1")):
+        classifier = NodeClassifier(model="gcn", **SMALL).fit(features, label, edges)
+    assert classifier.trained_.scaler.imputer.marked == (1,)
+    assert classifier.n_features_in_ == 2
+    classifier.save(tmp_path / "run")
+    again = NodeClassifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(features, edges), classifier.predict_proba(features, edges))
+    features[5, 0] = np.nan  # a column that lacked nothing in training
+    status = again.status_of(features, edges=edges)
+    assert status[5] == "ok, but feature 0 is missing, filled with the median"
+    assert status[3] == "ok, but feature 1 is missing, filled with the median"
+    assert set(status) - {status[3], status[5]} == {"ok"}
+    filled = np.where(np.isnan(features), [np.median(np.delete(features[:, 0], 5)), 0], features)
+    filled[3, 1] = np.nan
+    found = again.predict_proba(features, edges)
+    assert np.isfinite(found).all()
+    assert not np.allclose(found, classifier.predict_proba(np.where(np.isnan(features), 9.0, features), edges))
+    features[0, 0] = np.inf
+    with pytest.raises(DataError, match=r"X\[0, 0\] is inf"):
+        again.predict(features, edges)
+
+
+def test_features_as_they_are_are_not_filled():
+    features, edges, label = graph()
+    with pytest.raises(DataError, match="X holds NaN"):
+        NodeClassifier(model="gcn", feature_scale="none", **SMALL).fit(features, label, edges)
+    features[3, 1] = 0.0
+    classifier = NodeClassifier(model="gcn", feature_scale="none", **SMALL).fit(features, label, edges)
+    features[3, 1] = np.nan
+    with pytest.raises(DataError, match="X holds NaN"):
+        classifier.predict(features, edges)
+
+
+def test_types():
+    features, edges, label = graph()
+    kinds = np.where(np.arange(30) % 2, "paper", "author")
+    features[kinds == "author", 1] = np.nan  # no feature of authors
+    features[4, 0] = np.nan
+    with pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 0 1, feature 1 1")):
+        classifier = NodeClassifier(model="rgcn", **SMALL).fit(features, label, edges, node_types=kinds)
+    assert [each.imputer.marked for each in classifier.trained_.scaler.scalers] == [(0,), (1,)]
+    assert np.isfinite(classifier.predict_proba(features, edges, node_types=kinds)).all()
+
+
+def test_edges_and_links(tmp_path):
+    features, edges, _ = graph()
+    of_edges = np.random.default_rng(1).normal(size=(80, 1))
+    of_edges[7] = np.nan
+    label = np.where(edges[0] > edges[1], "up", "down")
+    with (
+        pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 1 1")),
+        pytest.warns(UserWarning, match=FILLED.format("edges", "feature 0 1")),
+    ):
+        classifier = EdgeClassifier(model="gat", **SMALL).fit(features, label, edges=edges, edge_features=of_edges)
+    given = {"edges": edges, "edge_features": of_edges}
+    assert np.isfinite(classifier.predict_proba(features, **given)).all()
+    assert classifier.status_of(features, **given)[7] == "ok, but feature 0 is missing, filled with the median"
+    with pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 1 1")):
+        predictor = LinkPredictor(model="gcn", model_dim=8, epochs=1).fit(features, edges)
+    predictor.save(tmp_path / "run")
+    pairs = [[3, 4]]
+    found = LinkPredictor.load(tmp_path / "run").predict_proba(pairs)
+    np.testing.assert_array_equal(found, predictor.predict_proba(pairs))
+
+
+def test_graphs(tmp_path):
+    generator = np.random.default_rng(0)
+    graphs = []
+    for number in range(20):
+        size = 4 + number % 3
+        ring = np.stack([np.arange(size), np.roll(np.arange(size), 1)])
+        graphs.append((generator.normal(size=(size, 2)), ring, generator.normal(size=(size, 1))))
+    heat = generator.normal(size=(20, 1))
+    graphs[0][0][1, 0], graphs[1][2][2, 0], heat[2, 0] = np.nan, np.nan, np.nan
+    with (
+        pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 0 1")),
+        pytest.warns(UserWarning, match=FILLED.format("edges", "feature 0 1")),
+        pytest.warns(UserWarning, match=FILLED.format("graphs", "'number_1' 1")),
+    ):
+        regressor = GraphRegressor(**SMALL, num_heads=2, validation_size=0).fit(
+            graphs, np.arange(20.0), graph_features=heat
+        )
+    assert regressor.status_of(graphs, graph_features=heat)[:4] == [
+        "ok, but feature 0 of a node is missing, filled with the median",
+        "ok, but feature 0 of an edge is missing, filled with the median",
+        "ok, but 'number_1' is missing, filled with the median",
+        "ok",
+    ]
+    regressor.save(tmp_path / "run")
+    predicted = regressor.predict(graphs, graph_features=heat)
+    again = GraphRegressor.load(tmp_path / "run").predict(graphs, graph_features=heat)
+    np.testing.assert_array_equal(again, predicted)
+    values = np.concatenate([features for features, _, _ in graphs])
+    assert regressor.trained_.scales.node.imputer.median == pytest.approx(tuple(np.nanmedian(values, axis=0)), rel=1e-6)
+
+
+def test_conditions_of_molecules():
+    smiles, heat = ["CCO", "CCN", "CCC", "CCCl"] * 5, np.arange(20.0)
+    heat[4] = np.nan
+    with pytest.warns(UserWarning, match=FILLED.format("rows", "'condition' 1")):
+        regressor = MoleculeRegressor(model_dim=8, num_layers=1, epochs=1, num_heads=2).fit(
+            smiles, np.arange(20.0), conditions=heat
+        )
+    assert np.isfinite(regressor.predict(["CCO"], conditions=[np.nan])).all()
+    assert regressor.status_of(["CCO"], conditions=[np.nan]) == [
+        "ok, but 'condition' is missing, filled with the median"
+    ]
+
+
+def test_what_is_missing_says_something():
+    """The class is whether a number is missing: only the mark can tell."""
+    generator = np.random.default_rng(0)
+    graphs, label = [], np.arange(40) % 2
+    for number in range(40):
+        features = generator.normal(size=(4, 1))
+        features[0] = np.nan if label[number] else features[0]
+        graphs.append((features, np.stack([np.arange(4), np.roll(np.arange(4), 1)])))
+    with pytest.warns(UserWarning, match="20 missing numbers of nodes"):
+        classifier = GraphClassifier(model_dim=8, num_heads=2, epochs=20, dropout=0.0).fit(graphs, label)
+    assert classifier.score(graphs, label) == 1.0
