@@ -1,0 +1,147 @@
+"""How long the same commands take at another revision and in this checkout.
+
+    python benchmarks/revisions.py b9e2816            about 20 minutes on two quiet cores
+    python benchmarks/revisions.py b9e2816 --quick    is it all there? Nothing is written
+
+Each command runs in a process of its own, the two revisions in turn, after a first round that is not counted: it
+fills the caches of compiled kernels. Shown are medians, and the smallest and largest ratio of a round. Training is
+timed as a whole command, reading inside a process by the tables of reading.py. EDGEWISE_DATA names the folder of data
+sets. A busy machine is refused, but for --force.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from cpu_attention import machine
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+READING = """
+import sys, time
+from pathlib import Path
+from reading import ROWS, readers, write_table
+name, scale, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+write_table(name, ROWS[name] // scale, folder)
+read = readers(name, ROWS[name] // scale, folder)["edgewise"]
+read()
+began = time.perf_counter()
+read()
+print(time.perf_counter() - began)
+"""
+TABLES = ("edges", "edges, named", "nodes", "SMILES", "texts")
+
+
+def training_commands(is_quick: bool) -> dict[str, list[str]]:
+    """The words behind `edgewise train` of each training."""
+    data = Path(os.environ["EDGEWISE_DATA"])
+    esol = ["--smiles-columns", "smiles", "--target-columns", "log_solubility_log10_mol_per_L"]
+    cora = [str(data / "planetoid/cora.npz"), "--task-type", "multiclass", "--epochs", "2" if is_quick else "100"]
+    shakespeare = ["--num-layers", "4", "--num-heads", "4", "--model-dim", "128", "--context", "64"]
+    return {
+        "train, ESOL": [
+            str(data / "moleculenet/esol.csv"), *esol, "--splits-column", "mat_split_0",
+            *(["--epochs", "1"] if is_quick else []),
+        ],
+        "train, Cora": cora,
+        "train, Cora, GAT": [*cora, "--model", "gat"],
+        "train, Shakespeare": [
+            "language", str(data / "tiny_shakespeare/input.txt"), *shakespeare, "--steps", "20" if is_quick else "500",
+        ],
+    }  # fmt: skip
+
+
+def run(tree: Path, arguments: list[str]) -> tuple[float, str]:
+    """Seconds of a Python process that imports the package of a tree, and the last line that it printed."""
+    paths = os.pathsep.join(str(tree / name) for name in ("src", "benchmarks"))
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, *arguments], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} in {tree} failed:\n{done.stderr[-2000:]}")
+    return time.perf_counter() - began, (done.stdout.strip().splitlines() or [""])[-1]
+
+
+def seconds_of(tree: Path, name: str, trainings: dict[str, list[str]], scale: int, folder: Path) -> float:
+    """One run of a row."""
+    if name in trainings:
+        words = ["train", *trainings[name], "-o", str(folder / "run"), "--overwrite", "--seed", "0"]
+        return run(tree, ["-m", "edgewise.cli.main", *words])[0]
+    return float(run(tree, ["-c", READING, name.removeprefix("read, "), str(scale), str(folder)])[1])
+
+
+@contextmanager
+def checkout(revision: str) -> Iterator[Path]:
+    """The files of a revision, in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "archive", revision], cwd=HERE.parent, capture_output=True, check=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        yield Path(folder)
+
+
+def table(result: dict) -> str:
+    """The page of a result."""
+    before, after = result["before"], result["after"]
+    lines = [
+        f"# The same commands at {before} and at {after}",
+        "",
+        f"{result['machine']}; medians of {result['rounds']} rounds in turn, ratios of the same round. "
+        f"`python benchmarks/revisions.py {before}`",
+        "",
+        f"| | {before}, s | {after}, s | ratio (smallest to largest) |",
+        "|---|---|---|---|",
+    ]
+    for name, (old, new) in result["seconds"].items():
+        ratios = [late / early for early, late in zip(old, new, strict=True)]
+        spread = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        lines.append(f"| {name} | {median(old):.3g} | {median(new):.3g} | {spread} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("revision", help="the other one")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one short round, and nothing is written")
+    parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
+    arguments = parser.parse_args()
+
+    here, scale = HERE.parent, 1000 if arguments.quick else 1
+    rounds, trainings = 1 if arguments.quick else arguments.rounds, training_commands(arguments.quick)
+    named = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True).stdout
+    seconds: dict[str, tuple[list[float], list[float]]] = {}
+    with checkout(arguments.revision) as other, tempfile.TemporaryDirectory() as folder:
+        for name in [*trainings, *(f"read, {table}" for table in TABLES)]:
+            seconds[name] = [], []
+            for number in range(rounds + 1):
+                machine.wait_until_quiet(check_load=False, force=arguments.force or arguments.quick)
+                both = [seconds_of(tree, name, trainings, scale, Path(folder)) for tree in (other, here)]
+                if number:
+                    for known, new in zip(seconds[name], both, strict=True):
+                        known.append(round(new, 3))
+            print(name, *(f"{median(known):.3g} s" for known in seconds[name]), flush=True)
+    result = {
+        "before": arguments.revision,
+        "after": named.strip(),
+        "machine": f"{machine.cores()} cores",
+        "rounds": rounds,
+        "seconds": seconds,
+    }
+    if not arguments.quick:
+        (RESULTS / "revisions.json").write_text(json.dumps(result, indent=1) + "\n")
+        (RESULTS / "revisions.md").write_text(table(result))
+    print(table(result))
+
+
+if __name__ == "__main__":
+    main()
