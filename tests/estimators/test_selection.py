@@ -135,7 +135,7 @@ def test_cross_validation_of_rows():
     pipeline = Pipeline([("lower", FunctionTransformer(lambda rows: [row.upper() for row in rows])), ("model", texts)])
     search = GridSearchCV(pipeline, {"model__random_state": [0, 1]}, cv=2, error_score="raise").fit(words, said)
     assert search.best_params_["model__random_state"] in (0, 1)
-    rings = [(np.ones((size, 1)), np.stack([np.arange(size), np.roll(np.arange(size), 1)])) for size in [3, 4, 5] * 5]
+    rings = [(np.eye(size, 1), np.stack([np.arange(size), np.roll(np.arange(size), 1)])) for size in [3, 4, 5] * 5]
     sizes = np.array([3.0, 4.0, 5.0] * 5)
     graphs = GraphRegressor(model="gcn", epochs=1, model_dim=8, num_heads=2)
     assert np.isfinite(cross_val_score(graphs, rings, sizes, cv=KFold(2, shuffle=True, random_state=0))).all()
