@@ -77,7 +77,7 @@ def as_rows(argument: str, held: Any) -> Any:
     Raises:
         DataError: It is one dict, of which Python would take the keys for rows; or a set, which has no order.
     """
-    if isinstance(held, Mapping):
+    if isinstance(held, Mapping) and not hasattr(held, "toarray"):  # SciPy's dictionary of keys is a dict, too
         raise DataError(
             f"{argument} is a dict, where rows are expected; give a list of dicts, a row each, or a DataFrame."
         )
