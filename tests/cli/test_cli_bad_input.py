@@ -60,6 +60,7 @@ def test_bad_conditions_and_weights_are_rows_too(edgewise, tmp_path):
     kelvin[2], kelvin[3], weight[5] = "warm", "nan", "-1"
     data = write_csv(tmp_path / "bad.csv", {"smiles": smiles, "kelvin": kelvin, "w": weight, "y": range(40)})
     columns = ["--smiles-columns", "smiles", "--descriptors-columns", "kelvin", "--weight-column", "w"]
+    columns += ["--missing", "drop"]
     words = [*columns, "--target-columns", "y", *SMALL, "--no-baselines", "-o", tmp_path / "run"]
     code, _, err = edgewise("train", data, *words)
     assert (code, err) == (0, "")

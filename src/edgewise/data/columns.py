@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from edgewise.data.impute import MISSING
 from edgewise.errors import SettingError
 from edgewise.settings import Settings, setting
 
 TASK_TYPES = ("regression", "classification", "multiclass")
+MISSING = ("impute", "drop")
+"""What is done where a feature has no number: fill it, or leave out the row, the node, the edge or the graph."""
 AUTO = "auto"
 """The task is what the targets look like."""
 

@@ -10,8 +10,6 @@ from edgewise.data.tables.cell import OK
 from edgewise.errors import DataError
 from edgewise.plural import plural
 
-MISSING = ("impute", "drop")
-"""What is done where a feature has no number: fill it, or leave out the row, the node, the edge or the graph."""
 FILLED = "filled with the median"
 """How the status of a row says so."""
 ROWS = 2**16

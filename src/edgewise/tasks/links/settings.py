@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
-from edgewise.data.columns import AUTO, Columns
+from edgewise.data.columns import AUTO, MISSING, Columns
 from edgewise.data.graphs.source import GraphSource
-from edgewise.data.impute import MISSING
 from edgewise.errors import SettingError
 from edgewise.models.graph_layers import layers_for, with_recipe
 from edgewise.models.graph_settings import LinkSettings, NodeSettings
