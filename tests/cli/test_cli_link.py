@@ -217,14 +217,14 @@ def test_parts_by_a_column_and_what_the_graph_lacks_is_said(learn, graph, tmp_pa
     table["part"] += ["train", "train"]
     edges = write_csv(tmp_path / "parts.csv", table)
     nodes = read_csv(graph[0])
-    nodes[5]["x0"] = "nan"
+    nodes[5]["x0"] = "hot"
     holed = write_csv(tmp_path / "holed.csv", {name: [row[name] for row in nodes] for name in nodes[0]})
     words = ["--splits-column", "part", "--ignore-columns", "team", "--model", "gcn", "--batch-size", 10]
     code, out, err = learn(*words, nodes=holed, edges=edges, epochs=2)
     assert (code, err) == (0, "")
     for said in (
         "2 rows rejected",
-        "line 7, column 'x0': 'nan' is not a number",
+        "line 7, column 'x0': 'hot' is not a number",
         "1 edge is a loop, which is no link, and carries messages",
         "1 node has features that cannot be read, 0 there: links are learned and predicted all the same",
         "1 link is of no part: messages go along, and nothing is predicted",

@@ -112,7 +112,6 @@ def test_whatever_holds_them():
         ([], [], "there is no graph"),
         ([ring(3), 7], [1.0, 2], "graph 1 is a int; expected"),
         ([ring(3), (np.eye(2), np.array([[0], [2]]))], [1.0, 2], "graph 1: edge 0 joins 0 and 2, but nodes are 0 to 1"),
-        ([ring(3), (np.full((2, 1), np.nan), np.array([[0], [1]]))], [1.0, 2], "graph 1: X holds NaN"),
         ([ring(3), (np.eye(2), np.array([[0], [1]]))], [1.0, 2], "graph 1 has 2 features of a node, but graph 0 has 1"),
         ([ring(3)], [1.0, 2], "fit: y has 2 rows, but X has 1 graph"),
         ([ring(3)], None, "fit: y is missing"),

@@ -98,8 +98,6 @@ def test_pairs_that_are_refused(graph, pairs, message):
 
 def test_graphs_and_settings_that_are_refused(graph, shapes_unchecked):
     features, _, index = graph
-    with pytest.raises(DataError, match="X holds NaN"):
-        LinkPredictor(**SMALL).fit(np.where(features > 1, np.nan, features), index)
     with pytest.raises(DataError, match="edge 0 joins 0 and 70"):
         LinkPredictor(**SMALL).fit(features, np.array([[0], [70]]))
     with pytest.raises(SettingError, match="LinkPredictor has the unknown setting 'layers'"):

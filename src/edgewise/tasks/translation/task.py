@@ -51,7 +51,7 @@ class FittedTranslation(FittedText):
     tokens: TokenKind = "bpe"
     num_tokens: int
     """Tokens that the model has vectors for."""
-    kind: Literal["transformer", "recurrent"]
+    kind: Literal["transformer", "recurrent"] = "transformer"
     """What the model is."""
     settings: TransformerSettings | RecurrentSettings
     """The sizes of the model."""
