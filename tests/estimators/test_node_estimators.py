@@ -107,7 +107,7 @@ def test_whatever_holds_them():
     ("features", "edges", "more", "message"),
     [
         (np.zeros(3), np.zeros((2, 0), int), None, r"X has 1 axis; expected \(node, feature\)"),
-        (np.array([[np.nan]]), np.zeros((2, 0), int), None, "X holds NaN or an infinite number"),
+        (np.array([[np.inf]]), np.zeros((2, 0), int), None, r"X\[0, 0\] is inf"),
         (np.eye(2), np.zeros((3, 1), int), None, r"expected Edges, or whole numbers \(2, edge\)"),
         (np.eye(2), np.array([[0.5], [1]]), None, r"expected Edges, or whole numbers"),
         (np.eye(2), np.array([[0], [1]]), [[1], [2]], r"edge_features is \(2, 1\); expected \(1, feature\)"),

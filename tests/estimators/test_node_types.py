@@ -109,10 +109,6 @@ def test_what_is_refused(arrays):
         NodeClassifier(**SMALL).fit(features, known, index, node_types=kinds, edge_types=names[:3])
     with pytest.raises(DataError, match="node_types has 3 rows, but there are"):
         NodeClassifier(**SMALL).fit(full, known, index, node_types=kinds[:3])
-    with pytest.raises(DataError, match=r"X\[0, 1\] is NaN, but other nodes of its type \(author\) have"):
-        NodeClassifier(**SMALL).fit(
-            np.where(np.arange(len(kinds))[:, None] < 5, features, 1), known, index, node_types=kinds
-        )
     plain = NodeClassifier(model="gcn", epochs=1).fit(full, known, index)
     with pytest.raises(SettingError, match="leave out node_types and edge_types"):
         plain.predict(full, index, node_types=kinds)

@@ -371,12 +371,13 @@ def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edg
     is_sparse = hasattr(held, "tocoo")
     features = None if is_sparse or held is None else dense_features_of(held)
     sparse = sparse_features_of(held) if is_sparse else None
-    size = None if held is None else held.shape[0] if is_sparse else len(features)  # type: ignore[arg-type]
+    shape = None if held is None else tuple(held.shape if is_sparse else features.shape)  # type: ignore[union-attr]
+    size = None if shape is None else shape[0]
     if edge_types is not None and hasattr(edges, "tocoo") and not isinstance(edges, Edges):
         raise DataError("edge_types go with edges that have an order: give Edges, or an array (2, edge).")
-    if size is not None and np.shape(held)[1] == 0:
+    if shape is not None and shape[1] == 0:
         raise DataError(
-            f"X has 0 feature(s) (shape={tuple(np.shape(held))}) while a minimum of 1 is required; where nothing is "
+            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; where nothing is "
             "known of the nodes, give None, or a graph without node_features."
         )
     found = edges_of(edges, size)
