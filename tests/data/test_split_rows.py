@@ -210,7 +210,7 @@ def test_an_empty_group_names_its_line():
     table = table_from_arrays(["C", "CC"], [1.0, 2.0], groups=["a", " "], with_descriptors=False)
     with pytest.raises(DataError) as caught:
         split_rows(table, kind="group", sizes=(0.5, 0, 0.5))
-    assert str(caught.value) == "arrays, line 2, column 'group': the group is empty."
+    assert str(caught.value) == "arrays, row 1, column 'group': the group is empty."
 
 
 def test_few_groups_still_fill_every_part():
