@@ -224,8 +224,10 @@ def test_a_classifier_learns():
 def test_classes_that_are_none():
     with pytest.raises(DataError, match="y holds 1 class; expected two or more"):
         MoleculeClassifier(**SMALL).fit(SMILES, np.ones(40))
-    with pytest.raises(DataError, match="y has 2 axes"):
+    with pytest.raises(DataError, match="y holds 1 class; expected two or more"):
         MoleculeClassifier(**SMALL).fit(SMILES, np.ones((40, 2)))
+    with pytest.raises(DataError, match="y has 3 axes"):
+        MoleculeClassifier(**SMALL).fit(SMILES, np.ones((40, 2, 2)))
     trained = MoleculeClassifier(**SMALL).fit(SMILES, LENGTHS > 6)
     assert np.isnan(trained.predict_proba(["CCO", "x"])[1]).all()
     with pytest.raises(DataError, match="predict: row 1 cannot be read: "):

@@ -205,7 +205,7 @@ class LinkPredictor(
         X = options.pop("X", None)
         given = {"X": X, **self._named(method, old, options)}
         if given.get("edges") is not None or is_graph(given["X"]):
-            names, directed = self.column_names_, self.trained.place.directed
+            names, directed = getattr(self, "column_names_", {}), self.trained.place.directed
             missing = "impute" if fills(self.trained.scaler) else "drop"
             return graph_of(given["X"], given.get("edges"), given.get("edge_features"), directed, names, missing)
         if given["X"] is not None or given.get("edge_features") is not None:
