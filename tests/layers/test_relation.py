@@ -331,3 +331,8 @@ def test_what_is_refused(shapes_unchecked):
         RelationalAttention(6, 4, 1, 1)
     with pytest.raises(SettingError, match="num_bases is 0; expected at least 1"):
         RelationalConvolution(6, 3, 2, num_bases=0)
+
+
+def test_a_type_with_fewer_than_no_features_is_refused_before_memory_is_written():
+    with pytest.raises(ShapeError, match=r"input_dims is \(3, -1\); expected a number of features, 0 or more"):
+        TypedLinear([3, -1], 4)

@@ -355,9 +355,7 @@ def dense_features_of(held: Any) -> Tensor:
     if not isinstance(held, Tensor):
         array = np.asarray(held)
         if array.dtype.kind == "c":
-            raise DataError(
-                f"X is {array.dtype}. Complex data not supported: give real and imaginary parts as columns."
-            )
+            raise DataError(f"X is {array.dtype}. Complex data not supported: give real and imaginary parts apart.")
         held = torch.from_numpy(np.array(array, dtype=np.float64))
     values = held.detach().cpu()
     if values.ndim != 2:

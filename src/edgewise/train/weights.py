@@ -43,7 +43,7 @@ def filled(build: Callable[[], Model], tensors: Mapping[str, Tensor], path: Path
     try:
         with torch.random.fork_rng(devices=[]), Limited(4 * size + SLACK):
             model = build()
-    except (RuntimeError, OverflowError, MemoryError) as error:
+    except (RuntimeError, OverflowError, MemoryError, ValueError) as error:
         raise RunFolderError(f"{path.parent}: model.json describes no model that can be made: {error}") from error
     check_weights(model.state_dict(), tensors, path)
     model.load_state_dict(tensors)
