@@ -7,6 +7,7 @@ import pytest
 from edgewise import DataError
 from edgewise.estimators import (
     EdgeRegressor,
+    Forecaster,
     GraphNodes,
     GraphRegressor,
     LanguageModel,
@@ -148,6 +149,20 @@ def test_features_of_many_graphs_are_taken_by_name():
         model.predict(graphs, graph_features=whole.rename(columns={"b": "c"}))
     explained = model.explain(graphs[2], graph_features={"b": 5.0, "a": 2.0}, methods=["attention"])
     assert explained.predictions[0].value == pytest.approx(expected[2], abs=1e-5)
+
+
+def test_nodes_of_series_are_taken_by_name():
+    steps = np.arange(60.0)
+    held = pd.DataFrame({"a": np.sin(steps), "b": np.cos(steps) * 5, "c": steps / 9})
+    model = Forecaster(horizon=2, context=4, random_state=0, **SMALL)
+    model.fit(held, edges=np.array([[0], [1]]))
+    expected = model.predict(held)
+    turned = held[["c", "a", "b"]]
+    np.testing.assert_allclose(model.predict(turned), expected, atol=1e-6)
+    ahead = pd.DataFrame(expected + np.array([0.1, 0.2, 0.3]), columns=list("abc"))
+    assert model.score(turned, ahead[["b", "c", "a"]]) == pytest.approx(model.score(held, ahead.to_numpy()))
+    with pytest.raises(DataError, match="X lacks c"):
+        model.predict(held.rename(columns={"c": "d"}))
 
 
 def test_one_row_is_explained_by_its_names():

@@ -10,6 +10,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.graph_input import GraphNodes
 from edgewise.estimators.labels import r2
+from edgewise.estimators.names import column_names, in_order
 from edgewise.estimators.params import old_names
 from edgewise.models.time_settings import FORECAST_MODELS
 from edgewise.plural import plural
@@ -59,6 +60,7 @@ class Forecaster(
         edges = y if edges is None else edges
         job = self.settings(data=(data.source if isinstance(data, Series) else "the series",))
         series = series_of(data, edges, is_directed=job.graph.directed)
+        self._learn_names(data, None, {})
         self.edges_ = edges
         return self._train(TASK.prepared(job, series))
 
@@ -67,7 +69,8 @@ class Forecaster(
         """(horizon, node): what follows the last step of a series.
 
         Args:
-            data: As in `fit`.
+            data: As in `fit`. With the edges of `fit`, the nodes of a DataFrame are taken by their names, and come
+                in the order of the training.
             edges: As in `fit`, and those by default; a model that was loaded from a folder does not know them.
 
         Raises:
@@ -77,7 +80,7 @@ class Forecaster(
         if edges is None and not isinstance(data, Series):
             if not hasattr(self, "edges_") and trained.model.settings.model != "gru":
                 raise DataError("predict: a model from a folder does not know the edges; give them too.")
-            edges = getattr(self, "edges_", None)
+            edges, data = getattr(self, "edges_", None), in_order("X", data, self._known_names("X"))
         is_directed = self.directed  # type: ignore[attr-defined]
         return behind(trained, series_of(data, edges, is_directed=is_directed, names=trained.names))
 
@@ -91,6 +94,8 @@ class Forecaster(
             edges: As in `predict`.
         """
         found = self.predict(data, edges)
+        names = self._known_names("X") if edges is None else column_names("X", data)
+        y = in_order("y", y, names)
         truth = np.asarray(y, dtype=np.float64)
         if truth.shape != found.shape:
             raise DataError(f"score: y is {truth.shape}, but predictions are {found.shape}.")
