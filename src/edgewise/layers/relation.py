@@ -45,7 +45,9 @@ class TypedLinear(nn.Module):
         self.input_dims, self.output_dim = tuple(input_dims), output_dim
         # torch trusts the sizes of `repeat_interleave`, and would write beside its memory.
         if min(self.input_dims, default=0) < 0:
-            raise ShapeError(f"input_dims is {self.input_dims}; expected 0 or more features of each type.")
+            raise ShapeError(
+                f"input_dims is {self.input_dims}; expected a number of features, 0 or more, of each type."
+            )
         bounds = torch.tensor([1 / math.sqrt(max(size, 1)) for size in self.input_dims])
         # The matrices of all types one above the other: of sparse features each is one row of them.
         each = bounds.repeat_interleave(
