@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attack import files, fuzz
+from attack import files, fuzz, tables
 from attack._outcome import Outcomes
 from edgewise.errors import RunFolderError
 from edgewise.tasks.explainer import num_training_rows
@@ -89,3 +89,16 @@ def test_damaged_splits_are_an_error_of_ours(tmp_path, damage):
     run.write_json("splits.json", damage)
     with pytest.raises(RunFolderError, match=r"splits\.json is damaged: .* expected"):
         num_training_rows(run)
+
+
+def test_tables_as_people_write_them_come_to_what_they_say(tmp_path, trained_run):
+    found = tables.attack(trained_run("texts"), tmp_path, random.Random(0), 100, most=8)
+    assert found["foreign"] == 0, found["finds"]
+    assert [sum(kind.values()) for kind in found["kinds"].values()] == [8] * len(tables.KINDS)
+    assert sum(kind.get("refused", 0) for kind in found["kinds"].values()) <= 8
+
+
+def test_an_attack_sees_a_cell_that_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr("attack.tables.choose_task", lambda *given: "regression")
+    found = tables.attack(None, tmp_path, random.Random(0), 10, most=9)
+    assert found["foreign"] > 0 and "expected classification" in "".join(found["finds"])

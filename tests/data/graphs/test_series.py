@@ -144,12 +144,22 @@ def test_days_and_months_stand_in_the_order_in_which_times_are_regular(tmp_path)
     assert (american.notes, american.clock.at(27)) == (("the time '01/02/2024' is read as 2024-01-02",), "01/29/2024")
 
 
+def test_further_times_are_written_as_the_others(tmp_path):
+    """Of days in front, `03/05` was the fifth of March where the first row had no other."""
+    days = times_of(tmp_path, [f"{day:02}/05/1978" for day in range(21, 2, -1)])
+    assert [days.clock.at(step) for step in (0, 19)] == ["03/05/1978", "22/05/1978"]
+    months = times_of(tmp_path, [f"{month} 01 2024" for month in ("May", "Jun", "Jul")])
+    assert months.clock.at(3) == "Aug 01 2024"
+
+
 def test_dates_of_digits_alone_are_dates_where_they_are_no_regular_numbers(tmp_path):
     days = times_of(tmp_path, ["20240227", "20240228", "20240229", "20240301"])
     assert (days.clock.at(4), days.notes) == ("20240302", ("the time '20240227' is read as 2024-02-27",))
     months = times_of(tmp_path, ["202311", "202312", "202401"])
     assert months.clock.at(3) == "202402"
-    assert times_of(tmp_path, ["20240101", "20240102", "20240103"]).clock.unit == "number"
+    assert times_of(tmp_path, ["20230227", "20230228"]).clock.at(2) == "20230301"
+    assert times_of(tmp_path, ["20230227", "20230270"]).clock.unit == "number"
+    assert times_of(tmp_path, ["202301", "202302", "202303"]).clock.unit == "number"
 
 
 def test_ends_of_months_are_a_step_apart(tmp_path):
@@ -161,7 +171,9 @@ def test_clocks_that_are_put_forward_have_times_in_utc(tmp_path):
     """They ended in a traceback of pandas."""
     stamps = ["2024-03-31T00:00+01:00", "2024-03-31T01:00+01:00", "2024-03-31T03:00+02:00", "2024-03-31T04:00+02:00"]
     series = times_of(tmp_path, stamps)
-    assert (series.times, series.clock.at(4)) == (tuple(stamps), "2024-03-31T03:00+0000")
+    assert (series.times, series.clock.at(4)) == (tuple(stamps), "2024-03-31T03:00+00:00")
+    assert times_of(tmp_path, ["2024-03-31T00:00Z", "2024-03-31T01:00Z"]).clock.at(2) == "2024-03-31T02:00Z"
+    assert times_of(tmp_path, ["2024-03-31T00:00-0500", "2024-03-31T01:00-0500"]).clock.at(2) == "2024-03-31T02:00-0500"
     with pytest.raises(DataError, match=r"'1:00Z' in line 2 has a time zone, but '2:00' in line 3 has none; write all"):
         times_of(tmp_path, ["1:00Z", "2:00", "3:00"])
 

@@ -22,6 +22,8 @@ ZONE = re.compile(r":\d\d.*?(Z|[+-]\d\d(?::?\d\d)?)$")
 """The offset behind a time of the day."""
 OFF_STEP = 0.05
 """The part of a step by which a time may be off."""
+MOST_LOOKED_AT = 24
+"""Cells of which the form of all is guessed."""
 MOST_FILLED = 10
 """A series may become that many times as long by the steps that are filled in."""
 
@@ -52,7 +54,7 @@ class Clock:
             moment = moment + pd.offsets.MonthEnd(0) if self.are_month_ends else moment
         else:
             moment = self.first + pd.Timedelta(round(step * self.step), unit="ns")
-        return str(moment) if self.form is None else moment.strftime(self.form)
+        return str(moment) if self.form is None else _written(moment, self.form)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,7 @@ def in_time(
     unit: Literal["number", "nanosecond", "month"] = "number" if dates is None else "nanosecond"
     if dates is not None and abs(numbers[0]) < 1e9:
         unit = "month"
-    form = None if dates is None else read.form or _form(names[0], read.is_day_first)
+    form = None if dates is None else read.form or _form(cells, dates, read.is_day_first)
     clock = Clock(unit, float(numbers[0]), step, form, first, read.are_month_ends)
     return _filled(values, names, steps, clock, gaps, notes, source)
 
@@ -189,8 +191,9 @@ def _parsed(cells: Sequence[str], lines: Sequence[int], source: str) -> _Read:
     is_number = np.isfinite(numbers)
     ways = [_Read(numbers)] if is_number.all() else []
     lengths = {len(cell) if cell.isdecimal() else 0 for cell in cells}
-    if ways and len(lengths) == 1 and (form := COMPACT.get(lengths.pop())) and ways[0].num_irregular:
-        ways.append(_dated(texts, form=form))
+    if ways and len(lengths) == 1 and (form := COMPACT.get(length := lengths.pop())):
+        # Eight digits that are all dates are hardly anything else; six may count.
+        ways.insert(0 if length == 8 else 1, _dated(texts, form=form))
     if not ways:
         is_utc = _has_several_zones(cells, lines, source)
         ways.append(_dated(texts, is_utc=is_utc))
@@ -234,6 +237,12 @@ def _dated(texts: pd.Series, form: str | None = None, *, is_utc: bool = False, i
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about cells whose form cannot be guessed, which are refused by the caller
         read = pd.to_datetime(texts, errors="coerce", utc=is_utc, dayfirst=is_day_first, format=form)
+        if form is None and (failed := np.flatnonzero(read.isna())).size and failed[0]:
+            # The form is guessed from the first cell: where that is in May, names of months are taken for whole ones.
+            other = _guessed(texts[int(failed[0])], is_day_first)
+            if other is not None and "%:" not in other:
+                again = pd.to_datetime(texts, errors="coerce", utc=is_utc, format=other)
+                read = again if again.notna().all() else read
         if form is None and (read.isna().any() or not hasattr(read, "dt")):
             read = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
     dates = pd.DatetimeIndex(read)
@@ -271,11 +280,30 @@ def _steps(numbers: np.ndarray, step: float, names: Sequence[str], source: str) 
     return np.concatenate([[0], np.cumsum(np.rint(parts))]).astype(np.int64)
 
 
-def _form(cell: str, is_day_first: bool) -> str | None:
+def _written(moment: pd.Timestamp, form: str) -> str:
+    """A date in a form; `%:z`, an offset with a colon, is new in Python 3.12."""
+    written = moment.strftime(form.replace("%:z", "%z"))
+    return f"{written[:-2]}:{written[-2:]}" if form.endswith("%:z") else written
+
+
+def _form(cells: Sequence[str], dates: pd.DatetimeIndex, is_day_first: bool) -> str | None:
+    """The form in which most of some cells are written: May alone may be a whole name or a short one, and 02/03 a day
+    or a month first."""
+    rows = np.unique(np.linspace(0, len(cells) - 1, MOST_LOOKED_AT).round().astype(int)).tolist()
+    forms = [_guessed(cells[row], first) for first in (is_day_first, not is_day_first) for row in rows]
+    known = [form for form in dict.fromkeys(forms) if form is not None]
+    return max(known, key=lambda form: sum(_written(dates[row], form) == cells[row] for row in rows), default=None)
+
+
+def _guessed(cell: str, is_day_first: bool) -> str | None:
     from pandas.tseries.api import guess_datetime_format
 
     if re.fullmatch(r"\d{1,2}:\d{2}", cell):  # a time of the day, which pandas puts onto today
         return "%H:%M"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return guess_datetime_format(cell, dayfirst=is_day_first)
+        form = guess_datetime_format(cell, dayfirst=is_day_first)
+    if form is not None and form.endswith("%z"):
+        zone = "Z" if cell.endswith("Z") else "%:z" if cell[-3] == ":" else "%z"
+        return form.removesuffix("%z") + zone
+    return form
