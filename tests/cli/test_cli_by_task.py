@@ -210,6 +210,12 @@ def test_all_unknown_settings_of_a_file_are_named(edgewise, tmp_path):
     assert "unknown setting 'epoch'. Did you mean --epochs?" in err and "Did you mean --head-dim?" in err
 
 
+def test_a_file_of_settings_whose_data_is_a_number_is_refused(edgewise, tmp_path):
+    (tmp_path / "run.toml").write_text('data = [5]\ntarget-columns = ["y"]\n')
+    code, _, err = edgewise("train", "nodes", "--config-path", tmp_path / "run.toml")
+    assert (code, "Traceback" in err, err.startswith("edgewise: error: ")) == (2, False, True)
+
+
 def test_a_negative_number_with_an_exponent_is_a_value(edgewise):
     _, _, err = edgewise("train", "molecules", "a.csv", "--smiles-columns", "s", "--bounds", "-1e3", "-2.5E-4")
     assert "a.csv" in err and "--bounds" not in err, err

@@ -198,6 +198,8 @@ def split_by_owner(
             choices = ", ".join(kind.CHOICES[name])
             raise SettingError(f"{flag_of(field)} is {value!r}; for {noun(kind)} expected one of {choices}.")
         check_value(field, value)
+    if other := [name for name in values[""].get("data", ()) if not isinstance(name, str)]:
+        raise SettingError(f"{source} has {other[0]!r:.60} in data, expected the names of files.")
     for name in ("data", *kind.REQUIRED):
         if not given.get(name):
             what = "data file was" if name == "data" else f"{spelled(name)} were"
