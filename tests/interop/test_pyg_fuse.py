@@ -466,6 +466,29 @@ def test_fused_layers_read_as_the_original(name):
     assert str(torch.nn.ModuleList([ours])) == str(torch.nn.ModuleList([theirs]))
 
 
+@pytest.mark.parametrize("num_passes", [1, 2])
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "Simple"])  # which has no parameters, as they need
+def test_reversible_networks_free_and_restore_their_inputs(name, num_passes):
+    """`GroupAddRev` resizes the memory of what a kernel read, which `Tensor.numpy` forbids."""
+    makes = {
+        "GAT": lambda: pyg.GATConv(8, 8), "GATv2": lambda: pyg.GATv2Conv(8, 8), "SAGE": lambda: pyg.SAGEConv(8, 8),
+        "Transformer": lambda: pyg.TransformerConv(8, 8), "GCN": lambda: pyg.GCNConv(8, 8),
+        "GIN": lambda: pyg.GINConv(torch.nn.Linear(8, 8)),
+    }  # fmt: skip
+    theirs, ours = pair_of_layers(makes[name])
+    x, results = torch.randn(7, 16, dtype=torch.float64, requires_grad=True), []
+    for layer in (ours, theirs):
+        features = x * 1.0
+        torch.manual_seed(0)  # the layers of the other groups are copies with parameters of their own
+        out = pyg.GroupAddRev(layer, num_groups=2, num_bwd_passes=num_passes)(features, LOOPED)
+        assert features.untyped_storage().size() == 0
+        expected = out.detach().clone()
+        for _ in range(num_passes):
+            gradient = torch.autograd.grad(out.sum(), features, retain_graph=True)[0]
+        results.append((expected, gradient))
+    assert_same(*results)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_outputs_are_laid_out_as_the_original(name):
     theirs, ours = pair_of_layers(KINDS[name], torch.float32)

@@ -22,8 +22,15 @@ CODES = {
 }
 """What kernels call a normalizer, by the name of its class."""
 
-SHORT = {torch.bfloat16: np.uint16, torch.float16: np.int16}
-"""The numpy dtypes that stand for them; see `simd`."""
+TYPES = {
+    torch.bfloat16: np.dtype(np.uint16).str,
+    torch.float16: np.dtype(np.int16).str,
+    torch.float32: np.dtype(np.float32).str,
+    torch.float64: np.dtype(np.float64).str,
+    torch.int32: np.dtype(np.int32).str,
+    torch.int64: np.dtype(np.int64).str,
+}
+"""What numpy calls the numbers of a tensor; of half precision, the integers that stand for them (see `simd`)."""
 
 
 def score_of(kind: str, activation: str, root: bool, number: float, vector: Tensor | None) -> Any:
@@ -43,12 +50,25 @@ def score_of(kind: str, activation: str, root: bool, number: float, vector: Tens
     return Constant(float(number))
 
 
+class Memory:
+    """The memory of a tensor, as numpy reads it: `Tensor.numpy` forbids for ever to resize it, which reversible
+    networks do to free their inputs."""
+
+    __slots__ = ("__array_interface__", "tensor")
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor  # which must live as long as the array
+        number = TYPES[tensor.dtype]
+        self.__array_interface__ = {
+            "data": (tensor.data_ptr(), False), "shape": (tensor.numel(),), "typestr": number, "version": 3,
+        }  # fmt: skip
+
+
 def array_of(x: Tensor) -> np.ndarray:
     """All numbers of a contiguous tensor, in a row, in the same memory."""
-    x = x.detach()
-    if x.dtype in SHORT:
-        return x.reshape(-1).view(torch.int16).numpy().view(SHORT[x.dtype])
-    return x.numpy().reshape(-1)
+    if x.is_neg() or not x.is_contiguous():
+        x = x.resolve_neg().contiguous()
+    return np.asarray(Memory(x))
 
 
 def factors_of(rate: float, seed: Tensor, edges: Tensor, heads: Tensor) -> Tensor:
