@@ -110,7 +110,11 @@ def add_task_flags(parser: Parser, name: str) -> None:
         # A group may be called like one of its settings, such as the model.
         leave_out = kind.FOREIGN if group else {"data", *kind.FOREIGN, *groups_of(kind)}
         for each in kinds:
-            add_settings(heading, each, defaults=defaults, leave_out=leave_out, choices=kind.CHOICES)
+            is_usual = each is kinds[0]
+            if not is_usual:  # settings of another model have the defaults that hold where it is chosen
+                heading = parser.add_argument_group(f"{group} ({each.__name__.removesuffix('Settings').lower()})")
+            shown = defaults if is_usual else None
+            add_settings(heading, each, defaults=shown, leave_out=leave_out, choices=kind.CHOICES)
 
 
 def overview() -> str:

@@ -143,8 +143,8 @@ def owners_of(kind: type) -> dict[str, tuple[str, "dataclasses.Field[Any]"]]:
     return owners
 
 
-def defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
-    """The defaults of a task by the names of the flat table; None where there is none."""
+def field_defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
+    """What the fields of a task have where nothing is given, whatever the task makes of them; None where nothing."""
     values: dict[str, Any] = {}
     groups = {each.name: default_of(each) for each in fields(kind) if each.name in groups_of(kind)}  # type: ignore[arg-type]
     for name, (group, field) in owners_of(kind).items():
@@ -153,15 +153,28 @@ def defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
     return {name: None if value is MISSING else value for name, value in values.items()}
 
 
+def defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
+    """The settings of a run for which nothing is given but its data, by the names of the flat table; None where there
+    is none, or where it follows from the data."""
+    required = dict.fromkeys(("data", *kind.REQUIRED), (".",))
+    values = flat_settings(kind.of(required))
+    return {name: None if name in required else values.get(name) for name in owners_of(kind)}
+
+
 def job_to_config(job: Any) -> dict[str, Any]:
     """The settings as one flat table, names written as the flags are; settings that are None are left out."""
+    return as_config(flat_settings(job))
+
+
+def flat_settings(job: Any) -> dict[str, Any]:
+    """The settings of a run and of its groups in one table, by their names in Python."""
     flat: dict[str, Any] = {}
     for name, value in ((f.name, getattr(job, f.name)) for f in fields(job)):
         if dataclasses.is_dataclass(value):
             flat.update({f.name: getattr(value, f.name) for f in fields(value)})
         else:
             flat[name] = value
-    return as_config(flat)
+    return flat
 
 
 def as_config(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,7 +228,7 @@ def noun(kind: type[RunSettings]) -> str:
 
 def check_read(kind: type[RunSettings], given: Mapping[str, Any], source: str) -> None:
     """Raise SettingError that names all settings of a flat table that a task does not read."""
-    owners, defaults = owners_of(kind), defaults_of(kind)
+    owners, defaults = owners_of(kind), field_defaults_of(kind)
 
     def is_read(name: str, value: Any) -> bool:
         if name in kind.FOREIGN:  # a file that holds every setting holds these too, unset
@@ -361,7 +374,7 @@ def check_same(folder: RunFolder, kind: type[RunSettings], config: dict[str, Any
 def check_config(folder: RunFolder, kind: type[RunSettings], config: Mapping[str, Any]) -> None:
     """Raise RunFolderError that names all settings in which a run differs from the one that a folder holds."""
     # A setting that is new in this version had its default.
-    defaults = as_config(defaults_of(kind))
+    defaults = as_config(field_defaults_of(kind))
     before = {name: defaults[name] for name in config if name in defaults}
     before |= as_config(plain(folder.read_config()))
     require_same(folder, before, {name: config.get(name) for name in before.keys() | config.keys()})
@@ -399,7 +412,7 @@ def check_finished(folder: RunFolder, kind: type[RunSettings], given: Mapping[st
     """
     # What is typed as `auto` is what the run has made of it.
     given = {name: value for name, value in given.items() if value != AUTO}
-    defaults, stored = as_config(defaults_of(kind)), plain(folder.read_config())
+    defaults, stored = as_config(field_defaults_of(kind)), plain(folder.read_config())
     before, now = {**defaults, **as_config(stored)}, as_config(dict(given))
     require_same(folder, before, {name: now[name] for name in now if name in before})
     # What is left may be the name of a model, which stands for several settings.

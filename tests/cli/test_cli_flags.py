@@ -1,0 +1,60 @@
+"""Every flag of every task of `edgewise train`: its help shows what the command does."""
+
+import re
+import shlex
+import tomllib
+
+import pytest
+
+from edgewise.cli.train import parser_of
+from edgewise.cli.training import COMMAND
+from edgewise.errors import SettingError
+from edgewise.tasks.config import flat_settings
+from edgewise.tasks.registry import names, settings_of
+
+
+def settings_with(task, *flags):
+    """The settings of the command that stands as the example of a task, with further flags."""
+    kind = settings_of(task)
+    typed = vars(parser_of((task,)).parse_args([*shlex.split(kind.EXAMPLE), *flags]))
+    return flat_settings(kind.of({name: value for name, value in typed.items() if name not in COMMAND}))
+
+
+def shown_defaults(task):
+    """The flags of a task whose help says a default, as words that set it."""
+    for action in parser_of((task,))._actions:
+        default = re.search(r"default: (.*?)(?:; also|\)$)", action.help or "")
+        if default and action.dest not in COMMAND:
+            flag = action.option_strings[-1 if default[1] == "no" else 0]
+            yield [flag] if action.nargs == 0 else [flag, *default[1].split()]
+
+
+@pytest.mark.parametrize("task", names())
+def test_the_help_shows_what_a_flag_is_where_it_is_not_typed(task):
+    """--missing was shown to be `drop`, --task-type `regression`, and --epochs of nodes 200."""
+    usual = settings_with(task)
+    for flag in shown_defaults(task):
+        try:
+            assert settings_with(task, *flag) == usual, flag
+        except (SettingError, AssertionError):  # one of a model that is not the usual one
+            assert task == "translation", flag
+            assert settings_with(task, "--model", "lstm", *flag) == settings_with(task, "--model", "lstm")
+
+
+@pytest.mark.parametrize("task", names())
+def test_the_help_shows_a_default_wherever_there_is_one(task):
+    usual, shown = settings_with(task), {flag[0] for flag in shown_defaults(task)}
+    words = shlex.split(settings_of(task).EXAMPLE)
+    for action in parser_of((task,))._actions:
+        is_open = usual.get(action.dest) in (None, (), False) or not {*words}.isdisjoint(action.option_strings)
+        if action.dest != "data" and not is_open and "SUPPRESS" not in action.help:
+            assert shown & {*action.option_strings}, action.dest
+
+
+@pytest.mark.parametrize("task", names())
+def test_a_file_of_the_defaults_changes_nothing(edgewise, task):
+    """The file of nodes had another recipe, and that of a translation ended in an error."""
+    stored = tomllib.loads(edgewise("defaults", task)[1])
+    kind = settings_of(task)
+    required = dict.fromkeys(("data", *kind.REQUIRED), ("a",))
+    assert kind.of({**stored, **required}) == kind.of(required)
