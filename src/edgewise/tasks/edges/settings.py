@@ -9,8 +9,8 @@ from edgewise.errors import SettingError
 from edgewise.models.graph_layers import layers_for
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting
-from edgewise.tasks.config import with_layer
 from edgewise.tasks.links.settings import RECIPE as LINKS_RECIPE
+from edgewise.tasks.named_layer import with_layer
 from edgewise.tasks.nodes.settings import SCALES
 from edgewise.tasks.table_settings import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings

@@ -7,7 +7,8 @@ from edgewise.choices import Gaps
 from edgewise.data.graphs.source import GraphSource
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.settings import setting
-from edgewise.tasks.config import RunSettings, check_foreign, check_split_sizes
+from edgewise.tasks.config import RunSettings, check_split_sizes
+from edgewise.tasks.named_layer import check_foreign
 from edgewise.train.settings import TrainSettings, require
 
 RECIPE = TrainSettings(

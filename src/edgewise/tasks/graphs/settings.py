@@ -7,7 +7,8 @@ from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.models.graph_layers import layers_for
 from edgewise.models.graph_settings import GraphSettings, NodeSettings
 from edgewise.settings import check_heads
-from edgewise.tasks.config import Sign, with_layer
+from edgewise.tasks.config import Sign
+from edgewise.tasks.named_layer import with_layer
 from edgewise.tasks.table_settings import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 

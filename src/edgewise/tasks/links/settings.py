@@ -9,7 +9,8 @@ from edgewise.errors import SettingError
 from edgewise.models.graph_layers import layers_for, with_recipe
 from edgewise.models.graph_settings import LinkSettings, NodeSettings
 from edgewise.settings import setting
-from edgewise.tasks.config import RunSettings, check_split_sizes, with_layer
+from edgewise.tasks.config import RunSettings, check_split_sizes
+from edgewise.tasks.named_layer import with_layer
 from edgewise.tasks.nodes.settings import RECIPE as NODES_RECIPE
 from edgewise.tasks.nodes.settings import SCALES
 from edgewise.train.settings import TrainSettings

@@ -10,7 +10,8 @@ from edgewise.errors import SettingError
 from edgewise.models.graph_layers import LAYERS, layers_for
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting, spelled
-from edgewise.tasks.config import Sign, with_layer
+from edgewise.tasks.config import Sign
+from edgewise.tasks.named_layer import with_layer
 from edgewise.tasks.table_settings import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 
