@@ -10,11 +10,15 @@ from edgewise import DataError, SettingError
 pytest.importorskip("torch_geometric")
 
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.loader import ImbalancedSampler
+from torch_geometric.loader import LinkNeighborLoader as TheirLinks
 from torch_geometric.loader import NeighborLoader as Theirs
-from torch_geometric.nn import GraphConv, SAGEConv, to_hetero
+from torch_geometric.nn import GraphConv, GraphSAGE, SAGEConv, to_hetero
+from torch_geometric.sampler import NegativeSampling
+from torch_geometric.testing import MyFeatureStore, MyGraphStore
 from torch_geometric.utils import k_hop_subgraph, trim_to_layer
 
-from edgewise.interop.pyg import NeighborLoader
+from edgewise.interop.pyg import LinkNeighborLoader, NeighborLoader
 
 
 def index(num_senders, num_receivers, num_edges, seed=0):
@@ -192,11 +196,12 @@ def test_batches_follow_from_the_generator_whatever_the_number_of_threads(one_ty
     assert called.n_id[:2].tolist() == [53, 54]
 
 
-def test_arguments_are_those_of_pyg():
+@pytest.mark.parametrize(("loader", "original"), [(NeighborLoader, Theirs), (LinkNeighborLoader, TheirLinks)])
+def test_arguments_are_those_of_pyg(loader, original):
     """A script runs with its import changed: each of their parameters is one of ours, with the same default."""
     from inspect import Parameter, signature
 
-    ours, theirs = (signature(loader.__init__).parameters for loader in (NeighborLoader, Theirs))
+    ours, theirs = (signature(loader.__init__).parameters for loader in (loader, original))
     for name, parameter in theirs.items():
         assert ours[name].default == parameter.default, name
     order = [name for name in ours if name in theirs and ours[name].kind is not Parameter.VAR_KEYWORD]
@@ -210,8 +215,7 @@ REFUSED = [
     ({"input_time": torch.zeros(1)}, SettingError, "input_time is given, but no time_attr"),
     ({"weight_attr": "age"}, SettingError, "no edges have 'age'"),
     ({"num_workers": -1}, SettingError, "num_workers is -1"),
-    ({"input_nodes": [3, 3], "batch_size": 2}, DataError, "given twice in a batch"),
-    ({"data": [1]}, DataError, "expected a Data or HeteroData, not list"),
+    ({"data": [1]}, DataError, "expected a Data, a HeteroData or a pair .* not list"),
     ({"data": Data(x=torch.zeros(3, 1))}, DataError, "the data has no edge_index"),
 ]
 
@@ -227,3 +231,152 @@ def test_seeds_of_several_types_name_theirs(two_types):
         NeighborLoader(two_types, [2])
     with pytest.raises(SettingError, match=r"give those of the seeds: input_time"):
         next(iter(NeighborLoader(two_types, [2], "paper", time_attr="time")))
+
+
+@pytest.mark.parametrize("form", ["directional", "induced", "bidirectional"])
+def test_a_seed_that_is_given_twice_stands_twice(one_type, two_types, form):
+    """So samplers that draw with replacement work, such as `ImbalancedSampler`."""
+    sampler = ImbalancedSampler(torch.arange(100) % 3 // 2, num_samples=60)
+    torch.manual_seed(0)
+    model, repeats = Two(), 0
+    for batch in NeighborLoader(one_type, [-1, -1], batch_size=20, sampler=sampler, subgraph_type=form):
+        assert torch.equal(batch.n_id[:20], batch.input_id)
+        assert torch.equal(batch.x[:, 0].long(), batch.n_id)
+        assert form == "bidirectional" or sum(batch.num_sampled_nodes) == batch.num_nodes
+        repeats += 20 - len(batch.input_id.unique())
+        if form == "directional":
+            assert sum(batch.num_sampled_edges) == batch.num_edges
+            assert torch.equal(one_type.edge_index[:, batch.e_id], batch.n_id[batch.edge_index])
+            expected = model(one_type.x, one_type.edge_index)[batch.input_id]
+            assert torch.allclose(model(batch.x, batch.edge_index)[:20], expected, rtol=1e-4)
+    assert repeats > 0
+    seeds = torch.tensor([4, 7, 4, 4, 9])
+    (batch,) = NeighborLoader(two_types, [-1, 2], ("paper", seeds), batch_size=5)
+    assert torch.equal(batch["paper"].n_id[:5], seeds)
+    degrees = torch.bincount(batch["author", "to", "paper"].edge_index[1], minlength=5)
+    assert degrees[0] == degrees[2] == degrees[3] == (two_types["author", "to", "paper"].edge_index[1] == 4).sum()
+
+
+def test_layerwise_inference_of_pyg_takes_the_loader(one_type):
+    torch.manual_seed(0)
+    model = GraphSAGE(1, 8, num_layers=2, out_channels=3).eval()
+    found = model.inference(NeighborLoader(one_type, [-1], batch_size=30))
+    torch.testing.assert_close(found, model(one_type.x, one_type.edge_index), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("disjoint", [False, True])
+@pytest.mark.parametrize("kind", [None, "binary", "triplet"])
+def test_links_are_seeds(one_type, kind, disjoint):
+    torch.manual_seed(0)
+    links = one_type.edge_index[:, :60]
+    negatives = None if kind is None else NegativeSampling(kind, 1.0 if kind == "binary" else 2)
+    loader = LinkNeighborLoader(one_type, [3, 3], links, batch_size=20, neg_sampling=negatives, disjoint=disjoint)
+    assert len(loader) == 3
+    for number, batch in enumerate(loader):
+        assert torch.equal(batch.input_id, torch.arange(20) + 20 * number)
+        assert torch.equal(batch.x[:, 0].long(), batch.n_id)
+        assert torch.equal(one_type.edge_index[:, batch.e_id], batch.n_id[batch.edge_index])
+        if kind == "triplet":
+            found = torch.stack([batch.n_id[batch.src_index], batch.n_id[batch.dst_pos_index]])
+            assert batch.dst_neg_index.shape == (20, 2)
+        else:
+            found = batch.n_id[batch.edge_label_index][:, :20]
+            assert kind is None or batch.edge_label.tolist() == [1.0] * 20 + [0.0] * 20
+        assert torch.equal(found, links[:, batch.input_id])
+        if disjoint:
+            assert torch.equal(batch.batch[batch.edge_index[0]], batch.batch[batch.edge_index[1]])
+            assert int(batch.batch.max()) == 19
+
+
+def test_links_between_two_types_and_their_times(two_types):
+    edge = "author", "to", "paper"
+    links = two_types[edge].edge_index[:, :50]
+    for batch in LinkNeighborLoader(two_types, [4, 4], (edge, links), batch_size=10, num_workers=2):
+        index = batch[edge].edge_label_index
+        ends = torch.stack([batch["author"].n_id[index[0]], batch["paper"].n_id[index[1]]])
+        assert torch.equal(ends, links[:, batch[edge].input_id])
+    times = torch.arange(50) * 10
+    loader = LinkNeighborLoader(
+        two_types, [4, 4], (edge, links), edge_label_time=times, time_attr="time", batch_size=10,
+        neg_sampling=NegativeSampling("binary"),
+    )  # fmt: skip
+    for batch in loader:
+        limits = times[batch[edge].input_id]
+        for name in two_types.edge_types:
+            trees = batch[name[2]].batch[batch[name].edge_index[1]]
+            assert bool((batch[name].time <= limits[trees]).all())
+    with pytest.raises(SettingError, match="'edge_label_time' is not set"):
+        LinkNeighborLoader(two_types, [4], (edge, links), time_attr="time")
+
+
+def test_graphs_in_stores(two_types):
+    features, graphs = MyFeatureStore(), MyGraphStore()
+    for name in ("paper", "author"):
+        features.put_tensor(two_types[name].x, group_name=name, attr_name="x", index=None)
+    for name in two_types.edge_types:
+        size = tuple(two_types[end].num_nodes for end in (name[0], name[2]))
+        graphs.put_edge_index(two_types[name].edge_index, edge_type=name, layout="coo", size=size)
+    (batch,) = NeighborLoader((features, graphs), [3, 3], ("paper", torch.arange(20)), batch_size=20)
+    assert torch.equal(batch["paper"].n_id[:20], torch.arange(20))
+    for name, first in (("paper", 0), ("author", 100)):
+        assert torch.equal(batch[name].x[:, 0].long(), batch[name].n_id + first)
+    for name in two_types.edge_types:
+        index = batch[name].edge_index
+        ends = torch.stack([batch[name[0]].n_id[index[0]], batch[name[2]].n_id[index[1]]])
+        assert torch.equal(two_types[name].edge_index[:, batch[name].e_id], ends)
+    edge = "author", "to", "paper"
+    with pytest.raises(SettingError, match="no edges have 'weight'"):
+        NeighborLoader((features, graphs), [3], ("paper", torch.arange(20)), weight_attr="weight")
+    (batch,) = LinkNeighborLoader((features, graphs), [3], (edge, two_types[edge].edge_index[:, :9]), batch_size=9)
+    assert torch.equal(batch["author"].n_id[batch[edge].edge_label_index[0]], two_types[edge].edge_index[0, :9])
+
+
+@pytest.mark.parametrize("layout", ["coo", "csc", "csr"])
+def test_graphs_of_one_type_in_stores(one_type, layout):
+    index = one_type.edge_index[:, one_type.edge_index[0 if layout == "csr" else 1].argsort()]
+    features, graphs = MyFeatureStore(), MyGraphStore()
+    times = torch.arange(100) % 7
+    features.put_tensor(one_type.x, group_name=None, attr_name="x", index=None)
+    features.put_tensor(times, group_name=None, attr_name="time", index=None)
+    offsets = {row: torch.bincount(index[row], minlength=100).cumsum(0) for row in (0, 1)}
+    begins = {row: torch.cat([torch.zeros(1, dtype=torch.int64), counts]) for row, counts in offsets.items()}
+    stored = {"coo": index, "csc": (index[0], begins[1]), "csr": (begins[0], index[1])}[layout]
+    graphs.put_edge_index(tuple(stored), edge_type=None, layout=layout, size=(100, 100))
+    stores = features, graphs
+    loaders = (
+        NeighborLoader(stores, [3, 3], torch.arange(20), batch_size=20),
+        NeighborLoader(stores, [3, 3], torch.arange(20), batch_size=20, time_attr="time"),
+        LinkNeighborLoader(stores, [3, 3], (None, index[:, :30]), batch_size=30),
+    )
+    for loader in loaders:
+        (batch,) = loader
+        assert torch.equal(batch.x[:, 0].long(), batch.n_id)
+        assert torch.equal(index[:, batch.e_id], batch.n_id[batch.edge_index])
+        if batch.batch is not None:
+            assert bool((batch.time <= times[batch.n_id[:20]][batch.batch]).all())
+    assert torch.equal(batch.n_id[batch.edge_label_index], index[:, :30])
+
+
+def test_nodes_without_edges_are_seeds_of_no_hops():
+    links = index(100, 100, 40)
+    one, typed = Data(num_nodes=100), HeteroData(paper={"num_nodes": 100})
+    (batch,) = LinkNeighborLoader(one, [], links, batch_size=40)
+    assert batch.num_sampled_nodes == [batch.num_nodes] and batch.num_sampled_edges == []
+    assert torch.equal(batch.n_id[batch.edge_label_index], links)
+    (batch,) = LinkNeighborLoader(typed, [], (("paper", "paper"), links), batch_size=40)
+    assert torch.equal(batch["paper"].n_id[batch["paper", "paper"].edge_label_index], links)
+    assert batch["paper"].num_nodes == len(links.unique())
+    (batch,) = NeighborLoader(typed, [], "paper", batch_size=100)
+    assert batch["paper"].n_id.tolist() == list(range(100))
+
+
+@pytest.mark.parametrize("kind", ["binary", "triplet"])
+def test_times_limit_pairs_that_are_no_links(one_type, kind):
+    one_type.time = torch.arange(100)
+    links = one_type.edge_index[:, :60]
+    loader = LinkNeighborLoader(
+        one_type, [4, 4], links, edge_label_time=links.amax(0) + 5, time_attr="time", batch_size=20, neg_sampling=kind
+    )
+    for batch in loader:
+        limits = (links.amax(0) + 5)[batch.input_id]
+        assert bool((batch.time <= limits[batch.batch]).all())

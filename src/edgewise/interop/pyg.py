@@ -26,6 +26,7 @@ from edgewise.interop.pyg_fuse import FuseReport as FuseReport
 from edgewise.interop.pyg_fuse import fuse as fuse
 from edgewise.interop.pyg_fuse import fuse_report as fuse_report
 from edgewise.interop.pyg_fuse import unfuse as unfuse
+from edgewise.interop.pyg_loader import LinkNeighborLoader as LinkNeighborLoader
 from edgewise.interop.pyg_loader import NeighborLoader as NeighborLoader
 
 MASKS = ("train_mask", "val_mask", "test_mask")
