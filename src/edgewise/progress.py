@@ -132,6 +132,16 @@ def remark(line: str) -> None:
         warnings.warn(line.removeprefix("warning: "), stacklevel=3)
 
 
+@contextlib.contextmanager
+def warned_once() -> Iterator[None]:
+    """Gives the warnings of its block behind it, each once: of a list of things, all may say the same."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text, category in dict.fromkeys((str(each.message), each.category) for each in caught):
+        warnings.warn(text, category, stacklevel=3)
+
+
 def duration(seconds: float) -> str:
     """A time as people say it."""
     if seconds < 60:

@@ -13,6 +13,7 @@ from edgewise import (
     NodeClassifier,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:[a-z_]+. [0-9]+ rows? lacks? something")  # see test_python_warns.py
 SMALL = {"model_dim": 8, "epochs": 2, "dropout": 0.0}
 FILLED = "missing numbers? of {} w(as|ere) filled with the median of the training rows, and marked: {}"
 
@@ -85,7 +86,10 @@ def test_edges_and_links(tmp_path):
     given = {"edges": edges, "edge_features": of_edges}
     assert np.isfinite(classifier.predict_proba(features, **given)).all()
     assert classifier.status_of(features, **given)[7] == "ok, but feature 0 is missing, filled with the median"
-    with pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 1 1")):
+    with (
+        pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 1 1")),
+        pytest.warns(UserWarning, match="3 edges are loops, which are no links"),
+    ):
         predictor = LinkPredictor(model="gcn", model_dim=8, epochs=1).fit(features, edges)
     predictor.save(tmp_path / "run")
     pairs = [[3, 4]]

@@ -100,7 +100,8 @@ def test_what_cannot_be_learned_or_told(classifier):
         TextClassifier(**SMALL).fit(["a", "b"], ["x", "x"])
     with pytest.raises(DataError, match="row 1 cannot be read: text: the text is empty"):
         classifier.predict(["a", ""])
-    assert np.isnan(classifier.predict_proba(["a", ""])[1]).all()
+    with pytest.warns(UserWarning, match="1 of 2 rows cannot be read and nothing is predicted there"):
+        assert np.isnan(classifier.predict_proba(["a", ""])[1]).all()
     with pytest.raises(SettingError, match="TextClassifier has the unknown setting 'epoch'; did you mean 'epochs'"):
         TextClassifier(epoch=3).fit(TEXTS, LABELS)
     with pytest.raises(SettingError, match="validation_size is 1"):

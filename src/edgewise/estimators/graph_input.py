@@ -286,6 +286,12 @@ def plain(owner: str, rows: GraphNodes) -> GraphNodes:
     return rows
 
 
+def warn_of_graph_features(graph: Graph) -> None:
+    """Warn where one graph has features as a whole, which tell its rows nothing."""
+    if graph.graph_features is not None:
+        warnings.warn("graph_features are not read: they are the same for all rows of the graph.", stacklevel=4)
+
+
 def warn_of_ignored_edges(settings: NodeSettings, num_features: int) -> None:
     """Warn where the layers ignore the edge features of the data."""
     if num_features and settings.spec.ignores_edges(num_features):
@@ -413,6 +419,11 @@ def _checked(graph: Graph) -> GraphNodes:
     """The nodes of a graph that came as a whole."""
     if isinstance(graph.edge_features, tuple):
         raise DataError("edges of different types have different features, which no estimator reads; leave them out.")
+    if graph.positions is not None:
+        warnings.warn(
+            "positions of nodes are not read by estimators; where they are features, join them with node_features.",
+            stacklevel=5,
+        )
     return GraphNodes.of(graph)
 
 

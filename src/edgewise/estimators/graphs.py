@@ -17,6 +17,7 @@ from edgewise.explanation import Explanation
 from edgewise.graph import Graph
 from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
+from edgewise.progress import warned_once
 from edgewise.tasks.graphs.explainable import explain_graph
 from edgewise.tasks.graphs.task import TASK, FittedGraphs
 
@@ -133,7 +134,8 @@ def graphs_of(held: Any, names: Sequence[str] = (), missing: str = "impute") -> 
     if not len(held):
         raise DataError("there is no graph; expected at least one.")
     names = names or _feature_names(held)
-    return [_graph_of(number, _with_features(number, each, names), missing) for number, each in enumerate(held)]
+    with warned_once():
+        return [_graph_of(number, _with_features(number, each, names), missing) for number, each in enumerate(held)]
 
 
 def _feature_names(graphs: Any) -> tuple[str, ...]:

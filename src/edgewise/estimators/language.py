@@ -7,6 +7,7 @@ from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.models.text_settings import CONFIGURATIONS, SamplingSettings
 from edgewise.tasks.language.task import TASK, FittedLanguage
+from edgewise.tasks.vocabulary import unknown_notes
 
 
 class LanguageModel(
@@ -49,10 +50,16 @@ class LanguageModel(
             prompt: The text to continue.
             sampling: Fields of `SamplingSettings` by their names, such as num_tokens, temperature, top_k and seed.
         """
-        return prompt + "".join(self.trained.write(prompt, SamplingSettings(**sampling)))
+        trained = self.trained
+        if cut := trained.cut(prompt):
+            read = f"the last {trained.model.settings.context:,} are read"
+            many = f"the first {cut:,} tokens are left out"
+            self._warn("generate", [f"the prompt is longer than the model can read: {many}, {read}"])
+        return prompt + "".join(trained.write(prompt, SamplingSettings(**sampling)))
 
     @old_names
     def score(self, data: str, y: None = None) -> float:
         """The mean of ln p over the tokens of another text."""
         trained = self.trained
+        self._warn("score", unknown_notes(trained.tokenizer, [[data]], "text"))
         return -float(trained.loss(trained.tokenizer.encode(data).numbers))

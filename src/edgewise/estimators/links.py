@@ -12,7 +12,14 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.estimator import Estimator
-from edgewise.estimators.graph_input import is_graph, missing_of, node_number, plain_nodes, warn_of_ignored_edges
+from edgewise.estimators.graph_input import (
+    is_graph,
+    missing_of,
+    node_number,
+    plain_nodes,
+    warn_of_graph_features,
+    warn_of_ignored_edges,
+)
 from edgewise.estimators.params import old_names
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
@@ -238,6 +245,7 @@ def graph_of(
         DataError: Shapes do not fit, an edge names no node, or a feature of the training is missing.
     """
     nodes = plain_nodes("LinkPredictor", held, edges, edge_features).in_order(known)
+    warn_of_graph_features(nodes.graph)
     count, listed = nodes.graph.num_nodes, nodes.edges
     features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays(missing)["features"]
     names = nodes.names or tuple(map(str, range(count)))

@@ -1,13 +1,13 @@
 """The base of estimators over the rows of one graph: its nodes, or its edges."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes
+from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes, warn_of_graph_features
 from edgewise.estimators.labels import all_right, has_label, is_known, label_columns, r2
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
@@ -47,6 +47,10 @@ class OneGraph(
         rows = self.rows_of(data, options)
         return list(rows.taken(np.asarray(super().status_of(rows), dtype=object)))
 
+    def _of_rows(self, data: Any, statuses: Sequence[str]) -> Sequence[str]:
+        rows = data if isinstance(data, GraphNodes) else None
+        return statuses if rows is None else list(rows.taken(np.asarray(statuses, dtype=object)))
+
     def _names_of_run(self) -> dict[str, tuple[str, ...]]:
         names = self.trained.columns.descriptors_columns
         return {"X": names} if len(names) == self.trained.num_columns else {}
@@ -69,6 +73,7 @@ class OneGraph(
 
     def _fit(self, data: Any, cells: Any, task_type: str, **options: Any) -> Any:
         rows = self.rows_of(data, {name: options.pop(name) for name in GRAPH_OPTIONS if name in options})
+        warn_of_graph_features(rows.graph)
         for name, missing in (("sample_weight", 0.0), ("validation", False)):
             if options.get(name) is not None:
                 options[name] = rows.spread(np.asarray(options[name]), missing)
@@ -97,7 +102,10 @@ class OneGraphClassifier(TableClassifier, OneGraph):
     @old_names
     def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
         """(row), or (row, target): the most probable class; −1 or None, as in `fit`, where nothing is predicted."""
-        return self._labels(self._probabilities(data, self._named("predict", old, options)))
+        options = self._named("predict", old, options)
+        found = self._probabilities(data, options)
+        self._say_unread("predict", data, options, np.isnan(found[0]).any(axis=1))
+        return self._labels(found)
 
     def _most_probable(self, probabilities: np.ndarray, classes: np.ndarray) -> np.ndarray:
         found, has_none = classes[probabilities.argmax(axis=1)], np.isnan(probabilities).any(axis=1)

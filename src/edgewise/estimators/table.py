@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from edgewise.data.graphs.types import UNLEARNED
 from edgewise.data.split import Splits, calibration_of, split_rows
-from edgewise.data.tables.cell import refuse_single_text
+from edgewise.data.tables.cell import OK, refuse_single_text
 from edgewise.data.tables.read import ARRAYS
 from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.estimator import Estimator
@@ -55,8 +56,7 @@ class TableEstimator(Estimator):
     def predictions(self, data: Any, coverage: float | None = None, **options: Any) -> list[Prediction]:
         """The prediction of each target."""
         trained, table = self.trained, self._table(data, **options)
-        if (count := getattr(self.task, "tally", None)) is not None:
-            self._warn("predict", count(trained, table).notes(trained.max_tokens))
+        self._say("predict", data, table)
         found: list[Prediction] = trained.predict(table, coverage=coverage, device=self._device)
         return found
 
@@ -68,10 +68,42 @@ class TableEstimator(Estimator):
     @old_names
     def fingerprint(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
         """(row, dim): the learned vector of each row; NaN where it cannot be read. Arguments as in `predict`."""
-        found: np.ndarray = self.trained.fingerprint(
-            self._table(data, **self._named("predict", old, options)), self._device
-        )
+        options = self._named("predict", old, options)
+        table = self._table(data, **options)
+        self._say("fingerprint", data, table)
+        found: np.ndarray = self.trained.fingerprint(table, self._device)
+        self._say_unread("fingerprint", data, options, np.isnan(found).all(axis=1))
         return found
+
+    def _say(self, method: str, data: Any, table: Any) -> None:
+        """Warns of what speaks against predictions: texts that are cut, unknown words, numbers that are filled."""
+        trained = self.trained
+        count = getattr(self.task, "tally", None)
+        notes = [] if count is None else count(trained, table).notes(trained.max_tokens)
+        statuses = self._of_rows(data, trained.statuses(table))
+        doubtful = [row for row, status in enumerate(statuses) if status != OK and status.startswith(OK)]
+        if doubtful and not notes:
+            first = statuses[doubtful[0]].removeprefix(OK).lstrip(",; ").removeprefix("but ")
+            notes.append(
+                f"{plural(len(doubtful), 'row lacks', 'rows lack')} something, the first of them "
+                f"{row_name(data, doubtful[0])}: {first}; status_of says it of each"
+            )
+        self._warn(method, notes)
+
+    def _say_unread(self, method: str, data: Any, options: Mapping[str, Any], is_unread: np.ndarray) -> None:
+        """Warns of rows that cannot be read, in whose place NaN, or no label, stands."""
+        statuses = self.status_of(data, **options) if is_unread.any() else ()
+        # Types of nodes that the model does not predict stand among the others in every graph.
+        is_unread = is_unread & [not status.endswith(UNLEARNED) for status in statuses] if len(statuses) else is_unread
+        if is_unread.any():
+            row = int(is_unread.argmax())
+            reason = f"{row_name(data, row)}: {statuses[row]}; status_of says why of each"
+            found = f"{int(is_unread.sum()):,} of {plural(len(is_unread), 'row')} cannot be read"
+            self._warn(method, [f"{found} and nothing is predicted there, the first of them {reason}"])
+
+    def _of_rows(self, data: Any, statuses: Sequence[str]) -> Sequence[str]:
+        """The statuses of the rows that were asked for, out of those of a table."""
+        return statuses
 
     @old_names
     def fit(
@@ -289,7 +321,9 @@ class TableClassifier(ClassifierMixin, TableEstimator):
 
         A list with those of each target, where y is (row, target).
         """
-        found = self._probabilities(data, self._named("predict", old, options))
+        options = self._named("predict", old, options)
+        found = self._probabilities(data, options)
+        self._say_unread("predict_proba", data, options, np.isnan(found[0]).any(axis=1))
         return found if len(found) > 1 else found[0]
 
     @old_names
@@ -344,7 +378,9 @@ class TableRegressor(RegressorMixin, TableEstimator):
     @old_names
     def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
         """(row), or (row, target) where y has that shape; NaN for a row that cannot be predicted."""
-        found = self.predictions(data, **self._named("predict", old, options))
+        options = self._named("predict", old, options)
+        found = self.predictions(data, **options)
+        self._say_unread("predict", data, options, np.isnan(found[0].value))
         return self._shaped([each.value for each in found])
 
     @old_names
@@ -359,7 +395,10 @@ class TableRegressor(RegressorMixin, TableEstimator):
             coverage: The promised probability that a value lies in its interval; that of the constructor by default.
             options: As in `predict`.
         """
-        found = self.predictions(data, coverage, **self._named("predict_interval", old, options))
+        options = self._named("predict_interval", old, options)
+        coverage = options.pop("coverage", coverage)
+        found = self.predictions(data, coverage, **options)
+        self._say_unread("predict_interval", data, options, np.isnan(found[0].value))
         return self._shaped([each.low for each in found]), self._shaped([each.high for each in found])
 
     @old_names

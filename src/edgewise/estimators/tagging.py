@@ -12,6 +12,7 @@ from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.estimators.texts import ENCODERS
 from edgewise.tasks.tagging.task import TASK, FittedTagger
+from edgewise.tasks.vocabulary import unknown_notes
 from edgewise.train.spans import tag_scores
 
 Words = Sequence[Sequence[str]]
@@ -67,6 +68,7 @@ class Tagger(
     def predict(self, data: Words) -> list[list[str]]:
         """The tag of each word of some sentences."""
         trained, read = self.trained, sentences_from_lists(data)
+        self._warn("predict", unknown_notes(trained.tokenizer, read.words, "sentence"))
         found: list[list[str]] = trained.tag(read.words, self._device)
         return found
 

@@ -10,7 +10,9 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.models.text_settings import CONFIGURATIONS
+from edgewise.plural import plural
 from edgewise.tasks.translation.task import TASK, FittedTranslation, bleu
+from edgewise.tasks.vocabulary import unknown_notes
 
 
 class Translator(
@@ -66,7 +68,13 @@ class Translator(
     def predict(self, data: Texts) -> list[str | None]:
         """The translation of each text; None where one is empty or longer than the model reads."""
         check_texts("predict", data)
-        found: list[str | None] = self.trained.translate(list(data), self._device)
+        trained, texts = self.trained, list(data)
+        found: list[str | None] = trained.translate(texts, self._device)
+        notes = unknown_notes(trained.tokenizer, [[text] for text in texts], "text")
+        if unread := [row for row, text in enumerate(found) if text is None]:
+            few = f"{len(unread):,} of {plural(len(texts), 'text')} {'is' if len(unread) == 1 else 'are'}"
+            notes.append(f"{few} empty or too long, and None in place of a translation, the first of them {unread[0]}")
+        self._warn("predict", notes)
         return found
 
     @old_names

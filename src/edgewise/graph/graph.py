@@ -29,6 +29,7 @@ from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.neighborhood.checks import can_be_read
 from edgewise.neighborhood.index import sent, unchecked
 from edgewise.plural import plural
+from edgewise.progress import warned_once
 
 if TYPE_CHECKING:
     import networkx
@@ -119,7 +120,8 @@ class Graph:
             DataError: it is none of these, or does not fit.
         """
         if isinstance(held, list):
-            return cls.batch([cls.of(one, **options) for one in held])
+            with warned_once():
+                return cls.batch([cls.of(one, **options) for one in held])
         is_sparse = isinstance(held, Tensor) and held.layout != torch.strided
         if isinstance(held, Graph | Edges) or is_sparse:
             if options:

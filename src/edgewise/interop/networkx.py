@@ -103,7 +103,7 @@ def from_networkx(
     Args:
         graph: `Graph`, `DiGraph`, `MultiGraph` or `MultiDiGraph`.
         edge_attributes: what to read as edge features, in this order; each holds a number, or a list of numbers. By
-            default `weight`, or `weight_0`, `weight_1`, …, if they are there. Others are not looked at.
+            default `weight`, or `weight_0`, `weight_1`, …, if they are there; a warning names others.
         node_attributes: the like for node features; by default `feature`, or `feature_0`, `feature_1`, … .
         edge_type, node_type: the attributes that hold types, names or whole numbers; by default those that
             `to_networkx` wrote.
@@ -129,7 +129,7 @@ def from_networkx(
     edge_types = _types(rows, edge_type, form.get("edge_types"), partial(relations_of, node_types, edges))
     known = form.get("graph_features")
     if not form and node_attributes is None and edge_attributes is None:
-        _warn_of_unread(nodes, rows, {NODE, PLACE, EDGE, TYPE, node_type, edge_type})
+        _warn_of_unread(nodes, rows, graph.graph, {NODE, PLACE, EDGE, TYPE, node_type, edge_type})
     return Graph(
         _read(nodes, NODE, node_attributes, node_types, form, dtype),
         edges,
@@ -186,19 +186,32 @@ def _read(
     return numbers_of("from_networkx", rows, attributes, dtype) if attributes else None
 
 
-def _warn_of_unread(nodes: Rows, edges: Rows, read: set[str | None]) -> None:
-    """Warn of attributes with numbers, which could be features, that become no part of the graph, each once."""
+def _warn_of_unread(nodes: Rows, edges: Rows, whole: Mapping[str, Any], read: set[str | None]) -> None:
+    """Warn of attributes, which could be features, that become no part of the graph, each once.
+
+    Args:
+        nodes, edges: what they are called, and their attributes.
+        whole: the attributes of the graph, of which those that hold numbers are said.
+        read: the attributes that are read.
+    """
     for what, rows in (("node", nodes), ("edge", edges)):
-        names = dict.fromkeys(
-            str(name) for _, attributes in rows for name, value in attributes.items() if _is_numeric(value)
-        )
-        unread = [name for name in names if name not in read and re.fullmatch(NUMBERED, name) is None]
-        if unread:
+        of_name = {str(name): value for _, attributes in rows for name, value in attributes.items()}
+        unread = [name for name in of_name if name not in read and re.fullmatch(NUMBERED, name) is None]
+        numbers = [name for name in unread if _is_numeric(of_name[name])]
+        remedies = [f"name those that are features by {what}_attributes={numbers}"] if numbers else []
+        if words := [name for name in unread if isinstance(of_name[name], str)]:
+            remedies.append(f"words are types, {what}_type={words[0]!r}, or become numbers first")
+        if unread := [*numbers, *words]:
             warnings.warn(
-                f"from_networkx: the {what} attributes {', '.join(unread)} are not read; name those that are features "
-                f"by {what}_attributes={unread}.",
+                f"from_networkx: the {what} attributes {', '.join(unread)} are not read; {'; '.join(remedies)}.",
                 stacklevel=4,
             )
+    if unread := [str(name) for name, value in whole.items() if _is_numeric(value)]:
+        warnings.warn(
+            f"from_networkx: the graph attributes {', '.join(unread)} are not read; numbers of a graph as a whole are "
+            "graph_features.",
+            stacklevel=4,
+        )
 
 
 def _is_numeric(value: Any) -> bool:

@@ -32,8 +32,12 @@ from edgewise.interop.pyg_loader import NeighborLoader as NeighborLoader
 MASKS = ("train_mask", "val_mask", "test_mask")
 
 
+READ = ("x", "edge_index", "edge_attr", "edge_weight", "pos", "u", "node_type", "edge_type", "batch", "ptr")
+"""Tensors that `from_pyg` reads."""
 NODE_PLACE, EDGE_PLACE = "node_place", "edge_place"
 """Where the rows of a type stand in their graph, where it does not stand type after type."""
+BESIDE = ("y", "edge_label", "edge_label_index", "num_nodes", "n_id", "e_id", "input_id", "idx", NODE_PLACE, EDGE_PLACE)
+"""Tensors that are no features: targets, and what loaders and data sets note."""
 Form = tuple[bool, bool, bool, tuple[bool, ...]]
 """Whether places of nodes, of edges and names are written, and which types have positions: one for a whole batch."""
 
@@ -63,7 +67,7 @@ def to_pyg(graph: Graph | Edges) -> "Data | HeteroData":
 
 def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) -> Graph:
     """A `Data`, a `HeteroData` or a `Batch` of either as a graph: x, edge_index, edge_attr or edge_weight, pos, u,
-    node_type, edge_type and node_names; other attributes are not looked at.
+    node_type, edge_type and node_names. A warning names other tensors of numbers, but not y.
 
     Edges and nodes keep their order, and tensors their dtype; one number a row becomes a column. The nodes of a
     `HeteroData` stand type after type, in a batch graph after graph and so within each; edges likewise. Types that are
@@ -78,6 +82,8 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
             do not fit.
         SettingError: it has edge_attr and edge_weight, and it is not given which to read.
     """
+    if isinstance(data, Data | HeteroData) and edge_attribute is None:
+        _warn_of_unread(data)
     if isinstance(data, HeteroData):
         return _from_hetero(data, edge_attribute)
     if not isinstance(data, Data):
@@ -112,6 +118,23 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
         offsets,
         _names(lists["node_names"], num_nodes) if "node_names" in lists else None,
     )
+
+
+def _warn_of_unread(data: "Data | HeteroData") -> None:
+    """Warn of numbers, which could be features, that become no part of the graph, each once."""
+    names = dict.fromkeys(
+        name
+        for store in data.stores
+        for name, held in store.items()
+        if isinstance(held, Tensor) and held.layout == torch.strided and held.dim() in (1, 2)
+        if held.dtype != torch.bool
+    )
+    if unread := [name for name in names if name not in (*READ, *BESIDE) and not name.endswith("_mask")]:
+        warnings.warn(
+            f"from_pyg: the attributes {', '.join(unread)} are not read; join those that are features with x, "
+            "edge_attr or u.",
+            stacklevel=4,
+        )
 
 
 def _to_data(graph: Graph, has_names: bool) -> "Data":

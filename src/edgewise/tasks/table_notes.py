@@ -50,31 +50,36 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
     if not len(splits.val):
         lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
     elif prepared.fitted.task_type == "regression":
-        lines += [f"  {note}" for note in calibration_notes(prepared)]
+        lines.append(f"  {calibration_note(prepared)}")
     return lines
 
 
-def calibration_notes(prepared: Prepared) -> list[str]:
-    """Which rows calibrate the intervals; and a warning where they are of few groups."""
-    table, splits = prepared.data, prepared.splits
-    rows = splits.calibrating
-    if splits.calibration == "random":
-        return [f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"]
-    unit = (
-        "scaffolds" if splits.calibration == "scaffold" else "groups" if table.columns.group_column else table.row_unit
-    )
-    count = len(set(groups_of(table, rows, splits.calibration)))
+def calibration_note(prepared: Prepared) -> str:
+    """Which rows calibrate the intervals."""
+    rows = prepared.splits.calibrating
+    if prepared.splits.calibration == "random":
+        return f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"
+    count, unit = calibration_groups(prepared.data, prepared.splits)
     found = f"intervals are calibrated on {plural(len(rows), 'row')} of {count:,} {unit} that a model has not seen"
-    if splits.left_out:
-        found += "; each model of the ensemble leaves out others, at no cost"
+    return found + ("; each model of the ensemble leaves out others, at no cost" if prepared.splits.left_out else "")
+
+
+def calibration_groups(table: Table, splits: Splits) -> tuple[int, str]:
+    """How many groups the rows that calibrate intervals are of, and what a group is."""
+    unit = "groups" if table.columns.group_column else table.row_unit
+    unit = "scaffolds" if splits.calibration == "scaffold" else unit
+    return len(set(groups_of(table, splits.calibrating, splits.calibration))), unit
+
+
+def few_groups(table: Table, splits: Splits) -> list[str]:
+    """A warning where the rows that calibrate intervals are of few groups."""
+    if splits.calibration == "random" or not len(splits.val):
+        return []
+    count, unit = calibration_groups(table, splits)
     if count >= FEW_GROUPS:
-        return [found]
-    return [found, f"warning: intervals calibrated on {count} {unit} may be far too narrow or too wide{remedy(splits)}"]
-
-
-def remedy(splits: Splits) -> str:
-    """How to get intervals that are calibrated on more groups, where that is possible."""
-    return "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
+        return []
+    remedy = "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
+    return [f"warning: intervals calibrated on {count} {unit} may be far too narrow or too wide{remedy}"]
 
 
 def labels_without_training_rows(table: Table, splits: Splits) -> list[str]:

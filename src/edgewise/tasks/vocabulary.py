@@ -1,10 +1,11 @@
 """What a model of texts begins with: a vocabulary, and the weights that a masked run has learned."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
 from edgewise.choices import TokenKind
+from edgewise.data.tables.cell import OK
 from edgewise.data.texts.tokenizer import MASK, Tokenizer
 from edgewise.errors import SettingError
 from edgewise.plural import plural
@@ -35,6 +36,23 @@ def coverage_note(unknown: int, total: int) -> str | None:
         f"warning: {unknown:,} of {plural(total, 'token')} ({unknown / total:.0%}) are out of "
         "vocabulary and are read as <unk>: are these texts like those of the training?"
     )
+
+
+def unknown_notes(tokenizer: Tokenizer, rows: Sequence[Sequence[str]], unit: str) -> list[str]:
+    """Warnings where the vocabulary lacks many tokens of new texts, or all of some.
+
+    Args:
+        tokenizer: the vocabulary.
+        rows: the texts, or the words, of each row.
+        unit: what a row is.
+    """
+    if (warning := coverage_warning(tokenizer, (text for texts in rows for text in texts))) is not None:
+        return [warning]
+    unknown = [row for row, texts in enumerate(rows) if tokenizer.status_of(texts) != OK]
+    if not unknown:
+        return []
+    reason = "no word that the vocabulary knows: its prediction knows nothing of the text"
+    return [f"{len(unknown):,} of {plural(len(rows), unit)} has {reason}, the first of them {unit} {unknown[0]}"]
 
 
 def cut_note(count: int, limit: str) -> str:

@@ -26,6 +26,10 @@ ColumnsOfTypes = Sequence[Sequence[int]]
 """The feature columns of each type."""
 
 
+UNLEARNED = "had a target in training"
+"""How the status of a node ends whose type the model cannot predict."""
+
+
 @dataclass(frozen=True)
 class TypeNames:
     """The types that a model knows, in the order of their numbers."""
@@ -186,9 +190,7 @@ class NodeTypes:
         """The status of nodes to predict; nodes of a type that had no target in training get no prediction."""
         if self.known is None or not self.known.predicted:
             return status
-        reasons = [
-            f"no {name} had a target in training" if name not in self.known.predicted else OK for name in self.names
-        ]
+        reasons = [f"no {name} {UNLEARNED}" if name not in self.known.predicted else OK for name in self.names]
         return [reasons[own] if each == OK else each for each, own in zip(status, self.of_node.tolist(), strict=True)]
 
     def _without_features(self, features: NodeFeatures) -> Int64[np.ndarray, " lacking"]:

@@ -260,12 +260,16 @@ class LanguageTask(Task):
         ]
         if not counts["validation"]:
             lines.append("  no validation text: the model is not evaluated")
-        fitted, splits = prepared.fitted, prepared.splits
-        if prepared.settings.pretrained is not None and (unknown := fitted.tokenizer.unknown) is not None:
-            num_unknown = sum(int((numbers == unknown).sum()) for numbers in splits.values())
-            note = coverage_note(num_unknown, sum(counts.values()))
-            lines += [f"  {note}"] if note else []
-        return [*lines, *(f"  {decision}" for decision in prepared.decisions)]
+        return [*lines, *(f"  {note}" for note in (*self.warnings(prepared), *prepared.decisions))]
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Tokens that the vocabulary of a pretrained model lacks."""
+        unknown, splits = prepared.fitted.tokenizer.unknown, prepared.splits
+        if prepared.settings.pretrained is None or unknown is None:
+            return []
+        num_unknown = sum(int((numbers == unknown).sum()) for numbers in splits.values())
+        note = coverage_note(num_unknown, sum(map(len, splits.values())))
+        return [note] if note else []
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
         return f"validation text: {plural(metrics['tokens']['validation'], 'token')}"

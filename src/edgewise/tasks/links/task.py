@@ -235,13 +235,21 @@ class LinksTask(Task):
     def warnings(self, prepared: Prepared) -> list[str]:
         """Features of nodes that do not vary; Python warns of them, too."""
         fitted, named = prepared.fitted, prepared.settings.descriptors_columns
+        data = prepared.data
+        is_loop = "edge is a loop, which is no link, and carries messages"
+        are_loops = "edges are loops, which are no links, and carry messages"
+        count = data.graph.edges.num_loops
+        found = [plural(count, is_loop, are_loops)] if count else []
         if not isinstance(scaler := fitted.scaler, ConditionScaler):
-            return []
+            return found
         if len(scaler.constant_columns) == len(scaler.mean):
-            return ["warning: no feature of a node varies; leave them out, and each node learns a vector instead"]
+            return [
+                *found,
+                "warning: no feature of a node varies; leave them out, and each node learns a vector instead",
+            ]
         names = names_of_features(named, fitted.num_columns, fitted.categories)
         missing = filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes")
-        return [*missing, *constant_features(scaler, names, "nodes")]
+        return [*found, *missing, *constant_features(scaler, names, "nodes")]
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
         links, others = (metrics[split][name] for name in ("num_links", "num_others"))
@@ -304,7 +312,6 @@ def notes(prepared: Prepared) -> list[str]:
     no_part = len(links) - sum(len(part) for part in (splits.train, splits.val, splits.test))
     unread = "that cannot be read, 0 there: links are learned and predicted all the same"
     counts = [
-        (edges.num_loops, "edge is a loop,", "edges are loops,", "which is no link, and carries messages"),
         (edges.num_repeated(count), "edge repeats", "edges repeat", "another one: the same link"),
         (edges.num_isolated(count), "node has", "nodes have", "no neighbor"),
         (bad, "node has features", "nodes have features", unread),

@@ -199,18 +199,18 @@ class MoleculesTask(TableTask):
         return molecule_contents(split.unit, split.rows, split.contents, molecules)
 
     def warnings(self, prepared: Prepared) -> list[str]:
-        """Conditions that do not vary, too."""
+        """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
         scaler, names = prepared.fitted.scales.condition, prepared.fitted.columns.descriptors_columns
         table, found = prepared.data, super().warnings(prepared)
         found += filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
-        return [*found, *constant_features(scaler, list(map(repr, names)), "training rows")]
+        found += constant_features(scaler, list(map(repr, names)), "training rows")
+        conformers = table.store.conformer_note if prepared.settings.model.needs_coordinates else ""
+        return [*found, *([f"conformers: {conformers}"] if conformers else [])]
 
     def notes(self, prepared: Prepared) -> list[str]:
-        """How the conditions are scaled, and how many conformers were not found at once, where the model needs them."""
+        """How the conditions are scaled, and what must be known of targets and molecules."""
         conditions = prepared.fitted.scales.condition.note(prepared.fitted.columns.descriptors_columns)
-        conformers = prepared.data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
-        named = {"conditions, scaled": conditions, "conformers": conformers}
-        notes = [f"{name}: {note}" for name, note in named.items() if note]
+        notes = [f"conditions, scaled: {conditions}"] if conditions else []
         targets, settings = prepared.data.targets[prepared.splits.train], prepared.settings
         if prepared.fitted.task_type == "regression" and not settings.bounds and could_be_fractions(targets):
             notes.append("all training targets lie between 0 and 1; if all must, --bounds 0 1 keeps predictions there")

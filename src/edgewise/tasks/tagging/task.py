@@ -224,7 +224,8 @@ class TaggingTask(Task):
             f"{plural(len(fitted.tags), 'tag')}, a vocabulary of {len(fitted.tokenizer):,}"
         )
 
-    def notes(self, prepared: Prepared) -> list[str]:
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Tags that no training sentence has."""
         if not (count := num_unknown(prepared)):
             return []
         return [
