@@ -1,6 +1,5 @@
 """Graphs as estimators take them: whatever holds one becomes a `Graph` here, and its nodes are rows."""
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,11 +15,11 @@ from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures, without_blanks
 from edgewise.data.magnitude import require_scalable
 from edgewise.errors import DataError
+from edgewise.estimators.graph_warnings import warn_of_positions
 from edgewise.estimators.names import column_names, places_of
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
-from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import Edges, Types
 from edgewise.plural import plural
 
@@ -286,32 +285,6 @@ def plain(owner: str, rows: GraphNodes) -> GraphNodes:
     return rows
 
 
-def warn_of_graph_features(graph: Graph) -> None:
-    """Warn where one graph has features as a whole, which tell its rows nothing."""
-    if graph.graph_features is not None:
-        warnings.warn("graph_features are not read: they are the same for all rows of the graph.", stacklevel=4)
-
-
-def warn_of_ignored_edges(settings: NodeSettings, num_features: int) -> None:
-    """Warn where the layers ignore the edge features of the data."""
-    if num_features and settings.spec.ignores_edges(num_features):
-        warnings.warn(
-            f"fit: edges have {plural(num_features, 'feature')}, which model={settings.model!r} ignores; take another "
-            "model, or leave them out.",
-            stacklevel=4,
-        )
-
-
-def warn_of_degrees(table: Any) -> None:
-    """Warn where nothing is known of the nodes."""
-    types = getattr(table, "types", None)
-    if table.has_degrees or (types is not None and types.names.num_given == 0):
-        warnings.warn(
-            "fit: nodes have no features: how many edges come to each and how many go counts in their place.",
-            stacklevel=4,
-        )
-
-
 def one_by_one(graphs: Any) -> Any:
     """The graphs of a batch, ours or PyTorch Geometric's, one by one; others as they are."""
     if isinstance(graphs, Graph):
@@ -419,11 +392,7 @@ def _checked(graph: Graph) -> GraphNodes:
     """The nodes of a graph that came as a whole."""
     if isinstance(graph.edge_features, tuple):
         raise DataError("edges of different types have different features, which no estimator reads; leave them out.")
-    if graph.positions is not None:
-        warnings.warn(
-            "positions of nodes are not read by estimators; where they are features, join them with node_features.",
-            stacklevel=5,
-        )
+    warn_of_positions(graph)
     return GraphNodes.of(graph)
 
 

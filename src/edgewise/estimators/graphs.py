@@ -8,7 +8,8 @@ import torch
 
 from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.errors import DataError
-from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes, warn_of_degrees, warn_of_ignored_edges
+from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes
+from edgewise.estimators.graph_warnings import warn_of_degrees, warn_of_ignored_edges
 from edgewise.estimators.names import column_names, in_order, one_row
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor

@@ -12,14 +12,8 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.estimator import Estimator
-from edgewise.estimators.graph_input import (
-    is_graph,
-    missing_of,
-    node_number,
-    plain_nodes,
-    warn_of_graph_features,
-    warn_of_ignored_edges,
-)
+from edgewise.estimators.graph_input import is_graph, missing_of, node_number, plain_nodes
+from edgewise.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
 from edgewise.estimators.params import old_names
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation

@@ -5,7 +5,8 @@ from typing import Any
 
 from edgewise.data.graphs.nodes import nodes_from_arrays
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes, missing_of, warn_of_degrees
+from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes, missing_of
+from edgewise.estimators.graph_warnings import warn_of_degrees
 from edgewise.estimators.one_graph import OneGraph, OneGraphClassifier, OneGraphRegressor
 from edgewise.estimators.params import AUTO, old_names
 from edgewise.explain.methods import Choice

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes, warn_of_graph_features
+from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes
+from edgewise.estimators.graph_warnings import warn_of_graph_features
 from edgewise.estimators.labels import all_right, has_label, is_known, label_columns, r2
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
