@@ -71,6 +71,21 @@ def calibration_groups(table: Table, splits: Splits) -> tuple[int, str]:
     return len(set(groups_of(table, splits.calibrating, splits.calibration))), unit
 
 
+def warnings_of(table: Table, splits: Splits, class_weight: str | None) -> list[str]:
+    """What speaks against a model of a table before it is trained, a line each.
+
+    Args:
+        table: the rows.
+        splits: those that train, and those that calibrate.
+        class_weight: how classes are weighted in the loss.
+    """
+    names, learned = table.columns.target_columns, table.targets[splits.train]
+    is_regression = table.columns.task_type == "regression"
+    few = few_groups(table, splits) if is_regression else []
+    rare = rare_classes(names, learned, {} if is_regression else table.classes, class_weight)
+    return [*few, *constant_targets(names, learned), *rare, *labels_without_training_rows(table, splits)]
+
+
 def few_groups(table: Table, splits: Splits) -> list[str]:
     """A warning where the rows that calibrate intervals are of few groups."""
     if splits.calibration == "random" or not len(splits.val):

@@ -23,13 +23,7 @@ from edgewise.tasks.prediction_columns import prediction_columns, show
 from edgewise.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, epochs_line, same, score_table
-from edgewise.tasks.table_notes import (
-    constant_targets,
-    described,
-    few_groups,
-    labels_without_training_rows,
-    rare_classes,
-)
+from edgewise.tasks.table_notes import described, warnings_of
 from edgewise.tasks.task import PredictRequest, Prepared, Task, best_epoch_of, num_parameters
 from edgewise.tasks.trained import FittedTable
 from edgewise.train.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
@@ -328,13 +322,7 @@ class TableTask(Task):
 
     def warnings(self, prepared: Prepared) -> list[str]:
         """What speaks against the model before it is trained, a line each; Python warns of it, too."""
-        data, splits = prepared.data, prepared.splits
-        names, learned = data.columns.target_columns, data.targets[splits.train]
-        constant = constant_targets(names, learned)
-        classes = {} if data.columns.task_type == "regression" else data.classes
-        rare = rare_classes(names, learned, classes, prepared.settings.class_weight)
-        few = few_groups(data, splits) if data.columns.task_type == "regression" else []
-        return [*few, *constant, *rare, *labels_without_training_rows(data, splits)]
+        return warnings_of(prepared.data, prepared.splits, prepared.settings.class_weight)
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")
