@@ -55,7 +55,7 @@ def test_molecules_that_are_the_same_and_nearly_so():
     ]
     few = {**found, "test": {"rows": 1821, "same": 2}}
     assert [each.text for each in cautions_of({"leakage": few})] == [
-        "2 of 1,821 test rows contain molecules that are also in the training set, 0.1%, which moves this score by "
+        "2 of 1,821 test rows contain molecules that are also in the training set, 0.11%, which moves this score by "
         "little."
     ]
     table, examples = of_leakage({"leakage": json.loads(json.dumps(found))})

@@ -13,7 +13,7 @@ def targets_of(*counts):
 
 def test_a_rare_class_is_warned_of():
     (note,) = rare_classes(["active"], targets_of(95, 5), {"active": ["0", "1"]}, None)
-    assert note.startswith("warning: only 5.0% of the training rows are of class 1 of 'active'")
+    assert note.startswith("warning: only 5% of the training rows are of class 1 of 'active'")
     assert "--class-weight balanced" in note
     (weighted,) = rare_classes(["active"], targets_of(95, 5), {"active": ["0", "1"]}, "balanced")
     assert "with --class-weight balanced its probabilities are far larger than its share" in weighted

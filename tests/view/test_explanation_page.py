@@ -196,7 +196,7 @@ def test_words_are_shaded_by_their_numbers():
     values = explanation.attributions[0].values
     expected = color_map(True)(0.5 + values / np.abs(values).max() / 2)
     np.testing.assert_allclose([patch.get_facecolor() for patch in figure.axes[0].patches], expected, atol=0.01)
-    assert "mood = good (90.0%)" in [text.get_text() for text in figure.texts]
+    assert "mood = good (90%)" in [text.get_text() for text in figure.texts]
 
 
 def test_what_is_told_in_a_sentence_is_cut_and_stands_below_in_full():

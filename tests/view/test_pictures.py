@@ -140,7 +140,7 @@ def test_a_force_beside_the_law_and_a_guide():
     np.testing.assert_allclose(lower.get_lines()[1].get_ydata(), 10)
     assert (lower.get_xlabel(), lower.get_ylabel()) == ("distance r (au)", "off the law (%)")
     figure = draw_force(r, 1.1 * soft, soft, fits=((-1.9, 0.1), None))
-    assert legend_of(figure) == ["the law", "∝ 1/r²", r"learned $r^{-1.900\,\pm\,0.100}$"]
+    assert legend_of(figure) == ["the law", "∝ 1/r²", r"learned $r^{-1.900\,\pm\,0.1}$"]
 
 
 def test_forces_that_push_that_turn_round_and_that_are_known_by_nobody():

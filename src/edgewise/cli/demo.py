@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
 def say_what_next(folder: "RunFolder") -> None:
     """How far the explanations can be believed, and what to type for one's own table."""
     from edgewise.cli.report import print_table
-    from edgewise.tasks.scores import command, free_name, number
+    from edgewise.digits import formatted
+    from edgewise.tasks.scores import command, free_name
 
     print("The test molecules have scaffolds that no training molecule has.")
     scores = explanation_scores(folder)
@@ -84,7 +85,7 @@ def say_what_next(folder: "RunFolder") -> None:
         f"{plural(scores['num_molecules'], 'test molecule')} order the "
         "atoms like that (Spearman):",
         ["", "mean"],
-        [[name, number(score)] for name, score in scores["spearman"].items()],
+        [[name, formatted(score)] for name, score in scores["spearman"].items()],
     )
     columns = ["--smiles-columns", *SETTINGS["smiles_columns"], "--target-columns", *SETTINGS["target_columns"]]
     output = free_name(str(folder.path.with_name("mine")))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.flags import add_molecule_limits
 from edgewise.cli.output import check_output, write
 from edgewise.data.tables.options import TABLES, TableFormat
+from edgewise.digits import formatted
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.progress import counted
-from edgewise.tasks.scores import number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -282,4 +282,4 @@ def prediction_words(prediction: "TargetPrediction") -> str:
 
 def _known(value: float) -> str:
     """A number, or a dash."""
-    return number(value if math.isfinite(value) else None)
+    return formatted(value)

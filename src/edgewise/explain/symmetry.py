@@ -145,7 +145,7 @@ class Evidence:
         again = self.subject.run(case.inputs, "as they are")
         if (gap := difference(again, case.output, self.least_size)) > self.tolerance:
             raise SettingError(
-                f"check: f gives two outputs for the same inputs, {gap:.2g} of their size apart, so no verdict can be "
+                f"check: f gives two outputs for the same inputs, {gap:.3g} of their size apart, so no verdict can be "
                 "given; switch dropout off with model.eval(), or set the seed inside f."
             )
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from edgewise.digits import percent
 from edgewise.explain.groups import Transformation
 
 CONFIDENCE = 0.95
@@ -80,7 +81,7 @@ class Verdict:
     def __str__(self) -> str:
         found = self._broken() if self.kind == "neither" else self._held()
         kind = {"both": "both invariant and equivariant", "neither": "neither invariant nor equivariant"}
-        measured = f"{self._measured()}; tolerance {self.tolerance:.2g}"
+        measured = f"{self._measured()}; tolerance {self.tolerance:.3g}"
         return f"{kind.get(self.kind, self.kind)} to {self.group}: {found}; {measured}."
 
     def _held(self) -> str:
@@ -91,7 +92,7 @@ class Verdict:
         else:
             trust = (
                 f"held in {self.num_samples} samples on {inputs}, so that with {CONFIDENCE:.0%} confidence fewer than "
-                f"{self.unseen:.1%} of such samples break it"
+                f"{percent(self.unseen)} of such samples break it"
             )
         return trust + ("; the output is one that stays as it is" if self.kind == "both" else "")
 
@@ -111,7 +112,7 @@ class Verdict:
         if self.kind != "neither":
             laws = [law for law in laws if law.holds][:1]
         size = f" of the output's size ({self.output_size:.3g})" if self.output_size else ""
-        return f"deviation {' and '.join(f'{law.deviation:.2g}' for law in laws)}{size}"
+        return f"deviation {' and '.join(f'{law.deviation:.3g}' for law in laws)}{size}"
 
 
 def unseen_part(num_samples: int) -> float:

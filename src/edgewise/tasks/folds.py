@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.digits import formatted
 from edgewise.engine.workers import Workers
 from edgewise.plural import plural
 from edgewise.tasks.config import check_config, check_content, job_to_config
 from edgewise.tasks.parts import train_folds
 from edgewise.tasks.run import Run
-from edgewise.tasks.scores import ScoreTable, number
+from edgewise.tasks.scores import ScoreTable
 from edgewise.tasks.table_settings import TableRunSettings
 from edgewise.tasks.table_task import TableTask
 from edgewise.train.baseline import LABELS
@@ -134,7 +135,8 @@ def score_tables(metrics: Mapping[str, Any], task_type: str, chosen: Sequence[st
     names = chosen or HEADLINES[task_type]
     for target, scores in metrics["test"].items():
         rows = [
-            [fold["folder"], *(number(fold["test"][target].get(name)) for name in names)] for fold in metrics["folds"]
+            [fold["folder"], *(formatted(fold["test"][target].get(name)) for name in names)]
+            for fold in metrics["folds"]
         ]
         rows.append(["edgewise", *(spread(scores.get(name)) for name in names)])
         for baseline, known in metrics["baselines"].items():
@@ -148,4 +150,6 @@ def spread(score: Mapping[str, Any] | None) -> str:
     """A mean and its standard deviation."""
     if score is None:
         return "-"
-    return number(score["mean"]) if score["std"] is None else f"{number(score['mean'])} ± {number(score['std'])}"
+    return (
+        formatted(score["mean"]) if score["std"] is None else f"{formatted(score['mean'])} ± {formatted(score['std'])}"
+    )

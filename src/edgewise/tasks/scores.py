@@ -1,11 +1,12 @@
 """What a terminal or a page shows of a run: its data in lines, its scores in tables, and commands to paste."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.digits import formatted
 from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
@@ -49,25 +50,15 @@ class ScoreTable:
     """A row for each model."""
 
 
-def number(value: Any) -> str:
-    """A score to four digits, a count whole; a dash where there is none."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return "-" if value is None else f"{value:.4g}" if abs(value) >= 1 else f"{value:.4f}"
-
-
-def score_table(
-    title: str, models: Mapping[str, Mapping[str, Any]], scores: Mapping[str, str], show: Callable[[Any], str] = number
-) -> ScoreTable:
+def score_table(title: str, models: Mapping[str, Mapping[str, Any]], scores: Mapping[str, str]) -> ScoreTable:
     """The scores of several models, a row each; a dash where a model has none.
 
     Args:
         title: What is scored.
         models: The scores of each model by their names, the model by its label.
         scores: The names of the scores that are shown, and the heads of their columns.
-        show: How a number is written.
     """
-    rows = [[label, *(show(found.get(name)) for name in scores)] for label, found in models.items()]
+    rows = [[label, *(formatted(found.get(name)) for name in scores)] for label, found in models.items()]
     return ScoreTable(title, ["", *scores.values()], rows)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits, groups_of
 from edgewise.data.tables.rows import Table
+from edgewise.digits import percent
 from edgewise.plural import plural
 from edgewise.tasks.task import Prepared
 from edgewise.train.conformal import FEW_GROUPS
@@ -146,7 +147,7 @@ def rare_classes(
         share = counts.min() / len(known)
         if not 0 < share < RARE_SHARE / len(counts):
             continue
-        rare = f"{share:.1%} of the training rows are of class {classes[name][int(counts.argmin())]!s} of {name!r}"
+        rare = f"{percent(share)} of the training rows are of class {classes[name][int(counts.argmin())]!s} of {name!r}"
         remedy = "which may never be the most probable: judge the model by its probabilities, or weight the classes by "
         remedy += "--class-weight balanced"
         if class_weight is not None:

@@ -12,6 +12,7 @@ from edgewise.data.magnitude import require_comparable
 from edgewise.data.scale import TargetScaler
 from edgewise.data.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
 from edgewise.data.tables.rows import Table
+from edgewise.digits import percent
 from edgewise.errors import DataError, SettingError
 from edgewise.files import release
 from edgewise.plural import plural
@@ -341,7 +342,8 @@ class TableTask(Task):
             covered = metrics.get("coverage", {}).get("test", {}).get(target) if split == "test" else None
             if covered is not None:
                 promised = metrics["coverage"]["promised"]
-                found.append(f"{covered:.1%} of these values lie within their interval ({promised:.0%} were promised)")
+                inside = f"{percent(covered)} of these values lie within their interval"
+                found.append(f"{inside} ({100 * promised:g}% were promised)")
         return [*found, *epochs_line(metrics)]
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":

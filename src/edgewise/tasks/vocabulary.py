@@ -7,6 +7,7 @@ from torch import Tensor
 from edgewise.choices import TokenKind
 from edgewise.data.tables.cell import OK
 from edgewise.data.texts.tokenizer import MASK, Tokenizer
+from edgewise.digits import percent
 from edgewise.errors import SettingError
 from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
@@ -33,7 +34,7 @@ def coverage_note(unknown: int, total: int) -> str | None:
     if unknown <= MAX_UNKNOWN * total:
         return None
     return (
-        f"warning: {unknown:,} of {plural(total, 'token')} ({unknown / total:.0%}) are out of "
+        f"warning: {unknown:,} of {plural(total, 'token')} ({percent(unknown / total)}) are out of "
         "vocabulary and are read as <unk>: are these texts like those of the training?"
     )
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from edgewise.digits import formatted
 from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, TargetPrediction
 from edgewise.view.layout import lay_out
@@ -60,7 +61,7 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
 
 def prediction_words(one: TargetPrediction) -> str:
     """What is predicted of a target in a few words: `y = 3.14`, `mood = good`."""
-    return f"{one.name} = {one.label or format(one.value, '.4g')}"
+    return f"{one.name} = {one.label or formatted(one.value)}"
 
 
 def _drawing(explanation: Explanation) -> dict[str, Any]:

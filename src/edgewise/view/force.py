@@ -79,4 +79,4 @@ def _is_square(distances: np.ndarray, law: np.ndarray | None) -> bool:
 
 
 def _words(name: str, fit: Fit) -> str:
-    return name if fit is None else rf"{name} $r^{{{fit[0]:.3f}\,\pm\,{fit[1]:.3f}}}$"
+    return name if fit is None else rf"{name} $r^{{{fit[0]:.3f}\,\pm\,{fit[1]:.3g}}}$"

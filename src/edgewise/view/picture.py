@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from edgewise.digits import formatted, percent
 from edgewise.errors import SettingError
 from edgewise.explanation import Attribution, Explanation, Layer, TargetPrediction
 from edgewise.view.explanation import prediction_words
@@ -123,9 +124,9 @@ def _with_interval(one: TargetPrediction) -> str:
     if len(one.label) > MAX_LABEL:
         one = replace(one, label=one.label[: MAX_LABEL - 2] + " …")
     if math.isfinite(one.low) and math.isfinite(one.high):
-        return f"{prediction_words(one)} ({one.low:.4g} … {one.high:.4g})"
+        return f"{prediction_words(one)} ({formatted(one.low)} … {formatted(one.high)})"
     share = one.probabilities.get(one.label)
-    return prediction_words(one) if share is None else f"{prediction_words(one)} ({share:.1%})"
+    return prediction_words(one) if share is None else f"{prediction_words(one)} ({percent(share)})"
 
 
 def _pieces(explanation: Explanation) -> list[tuple[str, int | None]]:

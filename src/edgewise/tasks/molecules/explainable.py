@@ -17,6 +17,7 @@ from edgewise.data.molecules.fragments import COMPONENT, fragments
 from edgewise.data.molecules.molecule import as_smiles, canonical_smiles
 from edgewise.data.molecules.table import table_from_arrays
 from edgewise.data.scale import ConditionScaler
+from edgewise.digits import formatted
 from edgewise.errors import DataError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
 from edgewise.explain.methods import METHODS
@@ -326,7 +327,7 @@ class MoleculeItem(Explainable):
                 "mean of all."
             )
         (new,) = trained.new_parts(self.molecules, np.array([row.conditions]).reshape(1, -1))
-        near = f"The similarity to the nearest training row is {self.similarities['similarity'][0]:.2f}"
+        near = f"The similarity to the nearest training row is {formatted(float(self.similarities['similarity'][0]))}"
         notes.append(f"{near}; new: {new}." if new else f"{near}; nothing is new.")
         return {
             "kind": "molecule",

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from edgewise.data.motion.motion import Moments, Motion, read_motion, split_moments
+from edgewise.digits import formatted, percent
 from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.tasks.motion.force import PairPull, read_off
 from edgewise.tasks.motion.settings import DynamicsRunSettings
 from edgewise.tasks.motion.trained import ROWS_A_BATCH, FittedDynamics, Units, compared, roll_out
-from edgewise.tasks.scores import ScoreTable, command, number, score_table, split_line
+from edgewise.tasks.scores import ScoreTable, command, score_table, split_line
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
@@ -126,7 +127,7 @@ class MotionTask(Task):
             return []
         shown = {name: self.headlines[name] for name in metrics["test"]}
         title = plural(metrics["rows"]["test"], "test moment")
-        table = score_table(title, self.models(metrics, split), shown, small)
+        table = score_table(title, self.models(metrics, split), shown)
         return [table, *lines_of_force(metrics), *lines_of_rollout(metrics)]
 
     def next_commands(self, folder: RunFolder) -> list[str]:
@@ -245,7 +246,8 @@ def lines_of_force(metrics: dict[str, Any]) -> list[str]:
         f"{unit}: {fits['learned']}{beside}"
     ]
     if "median_error" in force:
-        lines.append(f"  off the law by {force['median_error']:.2%} (median), {force['largest_error']:.2%} (largest)")
+        median, largest = percent(force["median_error"]), percent(force["largest_error"])
+        lines.append(f"  off the law by {median} (median), {largest} (largest)")
     return lines
 
 
@@ -254,34 +256,30 @@ def lines_of_rollout(metrics: dict[str, Any]) -> list[str]:
     if "rollout" not in metrics:
         return []
     run, units = metrics["rollout"], metrics["units"]
+    far, straight, spread = (formatted(run[name]) for name in ("distance", "distance_straight_on", "spread"))
     length, time = (words(units.get(name, "")) for name in ("position", "time"))
     many = "trajectory" if run["trajectories"] == 1 else "trajectories"
     lines = [
         f"{run['trajectories']} test {many} let run by it for {run['moments'] - 1} moments, a time of {run['time']:g}"
-        f"{time}: {number(run['distance'])}{length} from where the bodies really are (median); "
-        f"{number(run['distance_straight_on'])} if they went straight on; {number(run['spread'])} from their middle"
+        f"{time}: {far}{length} from where the bodies really are (median); {straight} if they went straight on; "
+        f"{spread} from their middle"
     ]
     if run["energy_drift"] is not None and run["energy_drift_of_the_file"] is not None:
         lines.append(
-            f"  energy drift by the law: {run['energy_drift']:.1e} of the kinetic energy, "
-            f"{run['energy_drift_of_the_file']:.1e} in the file (medians)"
+            f"  energy drift by the law: {run['energy_drift']:.2e} of the kinetic energy, "
+            f"{run['energy_drift_of_the_file']:.2e} in the file (medians)"
         )
     return lines
 
 
 def power(fit: dict[str, float] | None) -> str:
     """A fitted power of the distance."""
-    return "no power of r" if fit is None else f"r^{fit['exponent']:.3f} ± {fit['plus_minus']:.3f}"
+    return "no power of r" if fit is None else f"r^{fit['exponent']:.3f} ± {fit['plus_minus']:.3g}"
 
 
 def words(unit: str) -> str:
     """A unit behind a number, as it is written in names of columns; nothing where there is none."""
     return f" {unit}" if unit else ""
-
-
-def small(value: float) -> str:
-    """A score to four digits, however small."""
-    return number(value) if value == 0 or abs(value) >= 1e-3 else f"{value:.3e}"
 
 
 TASK = MotionTask()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.types import spoken
+from edgewise.digits import formatted
 from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
 from edgewise.explain.heads import to_layer
@@ -201,7 +202,7 @@ class SubgraphItem(Explainable):
         size, count = len(self.subgraph.nodes), self.subgraph.num_centers
         distances = torch.stack([trace.weights[0].values.reshape(size, -1)[:count] for trace in self.traces])
         spread = [_spread(self.subgraph.batch, each) for each in distances]
-        listed = ", ".join(f"{weight:.2f}" for weight in distances.mean((0, 1)).tolist())
+        listed = ", ".join(formatted(weight) for weight in distances.mean((0, 1)).tolist())
         self.trace_notes = [f"Attention over distances of 0, 1, 2, … hops: {listed}."]
         return Attention(
             members=[Attended(each) for each in spread],

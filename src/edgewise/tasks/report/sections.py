@@ -5,7 +5,6 @@ MissingExtraError where matplotlib is not installed.
 
 import csv
 import io
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.digits import formatted, percent
 from edgewise.plural import plural
 from edgewise.tasks.registry import task_of
 from edgewise.tasks.report.judged import (
@@ -133,8 +133,8 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
     errors = target.residuals
     content: list[Any] = [
         f"{plural(len(rows), 'test row')}; half of the errors are below "
-        f"{np.median(np.abs(errors)):.4g}, the largest is "
-        f"{np.abs(errors).max():.4g}; on average predictions are {abs(errors.mean()):.4g} too "
+        f"{formatted(np.median(np.abs(errors)))}, the largest is "
+        f"{formatted(np.abs(errors).max())}; on average predictions are {formatted(abs(errors.mean()))} too "
         f"{'high' if errors.mean() > 0 else 'low'}.",
         Picture(
             svg(draw_numbers(target.true[rows], target.predicted[rows])),
@@ -154,7 +154,7 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
 
     def cells(row: int) -> list[str]:
         one, other = float(target.true[row]), float(target.predicted[row])
-        return [f"{number:.5g}" for number in (one, other, other - one)]
+        return [formatted(value, 5) for value in (one, other, other - one)]
 
     content.append(_worst("The rows with the largest errors", target, "predicted less true", cells, ()))
     return [(f"{target.name}: predicted and true", content)]
@@ -179,14 +179,14 @@ def of_labels(target: Labels) -> list[Section]:
         content.append(
             Picture(
                 svg(draw_reliability(found.mean, found.observed, found.counts, found.about)),
-                f"How often what the probabilities speak of was so. On average they are {found.error:.1%} off.",
+                f"How often what the probabilities speak of was so. On average they are {percent(found.error)} off.",
             )
         )
     if (known[target.true[known] != target.predicted[known]]).size:
 
         def cells(row: int) -> list[str]:
             one, other = target.true[row], target.predicted[row]
-            chance = f"{target.probabilities[row, one]:.4f}"
+            chance = formatted(float(target.probabilities[row, one]))
             return [_cut(target.classes[one]), _cut(target.classes[other]), chance]
 
         title = "Wrong rows, the surest of them first"
@@ -274,7 +274,7 @@ def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
             if same >= GRAVE_LEAKAGE * rows:
                 found.append(Caution(f"Data leakage: {known}, so this score measures interpolation."))
             else:
-                found.append(Caution(f"{known}, {same / rows:.1%}, which moves this score by little."))
+                found.append(Caution(f"{known}, {percent(same / rows)}, which moves this score by little."))
         if scores.get("near"):
             found.append(
                 Caution(
@@ -382,9 +382,5 @@ def _spaced(name: str) -> str:
 
 
 def _number(value: Any) -> str:
-    """A score to four digits, a count in full; a dash where there is none."""
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "-"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """A score, a count, or a word; a dash where there is none."""
+    return formatted(value) if value is None or isinstance(value, int | float) else str(value)
