@@ -363,8 +363,9 @@ class Prediction:
     value: np.ndarray
     """(row), in the unit of the target; for classes the number of the most probable one."""
     std: np.ndarray
-    """(row): the spread over the ensemble; for one model the size of error to be expected, by its errors on validation
-    rows; for classes the standard deviation √(p(1 − p)) of the outcome "it is this class"."""
+    """(row): the standard deviation of the target around its prediction, for one model and an ensemble alike: by the
+    errors on validation rows, which intervals are made of, NaN without such rows; for classes √(p(1 − p)), that of the
+    outcome "it is this class"."""
     low: np.ndarray
     """(row): lower end of the interval; NaN for classes, and where there were too few validation rows."""
     high: np.ndarray
@@ -373,6 +374,9 @@ class Prediction:
     """(row, class); None for regression."""
     sigma: np.ndarray | None = None
     """(row): the size of error to be expected, which the width of the interval is a multiple of; None for classes."""
+    ensemble_std: np.ndarray | None = None
+    """(row): the standard deviation over the members of an ensemble, for classes of the probability of `value`; it is
+    mostly far smaller than `std`. None where there is one model."""
 
 
 def _cached(record: Any, name: str, make: Callable[[], Edges]) -> Edges:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Predict the rows of a new table of molecules or texts, translate or tag texts, or predict which nodes are linked. "
-    "The output keeps the columns of the input and adds <target>_pred, <target>_std, <target>_low and "
-    "<target>_high (for classes the class and its probabilities; for links link_prob and is_known), for molecules the "
-    "similarity to the nearest row of the training and which parts are new, and a status that says why a row could not "
-    "be predicted."
+    "The output keeps the columns of the input and adds <target>_pred, <target>_std, of ensembles "
+    "<target>_ensemble_std, <target>_low and <target>_high (for classes the class and its probabilities; for links "
+    "link_prob and is_known), for molecules the similarity to the nearest row of the training and which parts are new, "
+    "and a status that says why a row could not be predicted."
 )
 NO_COLUMNS = ("coverage", "max_atoms", "molecule_timeout")
 """Settings of the training that have flags of their own here."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 
@@ -375,13 +375,32 @@ class TableRegressor(RegressorMixin, TableEstimator):
         """The values of all targets in the shape of y."""
         return columns[0] if self.one_target_ else np.stack(columns, axis=1)
 
+    @overload
+    def predict(self, data: Any, *old: Any, return_std: Literal[False] = False, **options: Any) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, data: Any, *old: Any, return_std: Literal[True], **options: Any
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
     @old_names
-    def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
-        """(row), or (row, target) where y has that shape; NaN for a row that cannot be predicted."""
+    def predict(
+        self, data: Any, *old: Any, return_std: bool = False, **options: Any
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """(row), or (row, target) where y has that shape; NaN for a row that cannot be predicted.
+
+        Args:
+            data: The rows.
+            old: Further arguments in order, as earlier versions took them.
+            return_std: Whether to return the standard deviations of the targets around these as well, each as the
+                predictions, as scikit-learn's `GaussianProcessRegressor` does; NaN without validation rows.
+            options: Further arguments of the task, by name.
+        """
         options = self._named("predict", old, options)
         found = self.predictions(data, **options)
         self._say_unread("predict", data, options, np.isnan(found[0].value))
-        return self._shaped([each.value for each in found])
+        values = self._shaped([each.value for each in found])
+        return (values, self._shaped([each.std for each in found])) if return_std else values
 
     @old_names
     def predict_interval(
@@ -399,6 +418,8 @@ class TableRegressor(RegressorMixin, TableEstimator):
         coverage = options.pop("coverage", coverage)
         found = self.predictions(data, coverage, **options)
         self._say_unread("predict_interval", data, options, np.isnan(found[0].value))
+        if note := self.trained.interval_note(coverage):
+            warnings.warn(f"predict_interval: {note}.", stacklevel=3)
         return self._shaped([each.low for each in found]), self._shaped([each.high for each in found])
 
     @old_names

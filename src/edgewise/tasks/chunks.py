@@ -228,6 +228,13 @@ def predictions(
             current.done = tally.num_rows
     for line in tally.notes(predictor.trained.max_tokens):
         note(line)
+    note_empty_intervals(predictor.trained, request)
+
+
+def note_empty_intervals(trained: FittedTable, request: "PredictRequest") -> None:
+    """Says why intervals stay empty, where they do."""
+    if line := trained.interval_note(request["coverage"]):
+        note(f"warning: {line}")
 
 
 def predicted(predictor: ChunkPredictor, chunks: TableChunks | CutCells) -> Generator[PredictedChunk]:

@@ -12,7 +12,8 @@ from edgewise.train.folder import csv_text
 
 
 def prediction_columns(trained: FittedTable, predictions: Sequence[Prediction]) -> dict[str, np.ndarray | list[Any]]:
-    """The columns that predictions add to a table, in order: value, probabilities of classes, spread, interval."""
+    """The columns that predictions add to a table, in order: value, probabilities of classes, standard deviations,
+    interval."""
     columns: dict[str, np.ndarray | list[Any]] = {}
     for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):
         if prediction.probabilities is None:
@@ -23,6 +24,8 @@ def prediction_columns(trained: FittedTable, predictions: Sequence[Prediction]) 
             for number, label in enumerate(classes):
                 columns[f"{name}_prob_{label}"] = prediction.probabilities[:, number]
         columns[f"{name}_std"] = prediction.std
+        if prediction.ensemble_std is not None:
+            columns[f"{name}_ensemble_std"] = prediction.ensemble_std
         if prediction.probabilities is None:
             columns[f"{name}_low"], columns[f"{name}_high"] = prediction.low, prediction.high
     return columns

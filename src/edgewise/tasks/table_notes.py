@@ -12,7 +12,7 @@ from edgewise.data.tables.rows import Table
 from edgewise.digits import percent
 from edgewise.plural import plural
 from edgewise.tasks.task import Prepared
-from edgewise.train.conformal import FEW_GROUPS
+from edgewise.train.conformal import FEW_GROUPS, empty_intervals
 from edgewise.train.folder import RunFolder
 
 RARE_SHARE = 0.2
@@ -52,6 +52,10 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
         lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
     elif prepared.fitted.task_type == "regression":
         lines.append(f"  {calibration_note(prepared)}")
+        targets, names = table.targets[splits.calibrating], table.columns.target_columns
+        counts = dict(zip(names, (~np.isnan(targets)).sum(axis=0).tolist(), strict=True))
+        if empty := empty_intervals(counts, prepared.settings.coverage):
+            lines.append(f"  warning: {empty}")
     return lines
 
 

@@ -19,7 +19,7 @@ from edgewise.plural import plural
 from edgewise.process import Background
 from edgewise.progress import stage
 from edgewise.records import Prediction
-from edgewise.tasks.chunks import predict_rows
+from edgewise.tasks.chunks import note_empty_intervals, predict_rows
 from edgewise.tasks.prediction_columns import prediction_columns, show
 from edgewise.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.tasks.report.leakage import SplitContents
@@ -356,6 +356,7 @@ class TableTask(Task):
         if request["coverage"] is not None:
             check_coverage(request["coverage"])
         found = predict_rows(trained, table, request)
+        note_empty_intervals(trained, request)
         return found.content(request.data, suffix), found.tally.summary
 
 

@@ -16,7 +16,7 @@ from edgewise.errors import DataError
 from edgewise.progress import counted
 from edgewise.records import Prediction
 from edgewise.tasks.fitted import Fitted
-from edgewise.train.conformal import Difficulty, interval_radius
+from edgewise.train.conformal import Difficulty, empty_intervals, interval_radius
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
@@ -284,21 +284,25 @@ class FittedTable(Fitted):
             coverage = self.coverage if coverage is None else coverage
             sigma = self.expected_errors(outputs, similarities)
             for column, own in enumerate(sigma.T):
-                found = self.interval(outputs.values[..., column], column, coverage, own)
+                members = outputs.values[..., column]
+                found = self.interval(members.mean(axis=0), column, coverage, own)
                 value, std, low, high = (spread(part, rows, num_rows) for part in found)
-                predictions.append(Prediction(value, std, low, high, None, spread(own, rows, num_rows)))
+                apart = self.ensemble_std(members, rows, num_rows)
+                predictions.append(Prediction(value, std, low, high, None, spread(own, rows, num_rows), apart))
             return predictions
         for each in self.by_target(outputs.values):
             probabilities = each.mean(axis=0)
-            largest = probabilities.max(axis=1, initial=0)
+            largest, of_class = probabilities.max(axis=1, initial=0), probabilities.argmax(axis=1)
+            members = np.take_along_axis(each, of_class[None, :, None], axis=2)[..., 0]
             nothing = np.full(num_rows, np.nan)
             predictions.append(
                 Prediction(
-                    spread(probabilities.argmax(axis=1).astype(float), rows, num_rows),
+                    spread(of_class.astype(float), rows, num_rows),
                     spread(np.sqrt(largest * (1 - largest)), rows, num_rows),
                     nothing,
                     nothing,
                     spread(probabilities, rows, num_rows),
+                    ensemble_std=self.ensemble_std(members, rows, num_rows),
                 )
             )
         return predictions
@@ -336,19 +340,26 @@ class FittedTable(Fitted):
         """(validation row, target): error / σ; NaN where the target is missing."""
         return self.errors if self.sigma is None else self.errors / self.sigma
 
-    def interval(self, each: np.ndarray, column: int, coverage: float, sigma: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Mean, spread and interval out of (member, row) predictions of one target, and the expected errors (row)."""
-        mean, scores = each.mean(axis=0), self.scores[:, column]
+    def ensemble_std(self, members: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray | None:
+        """The standard deviation over (member, row) numbers, for all rows of the table; None where there is one."""
+        return spread(members.std(axis=0, ddof=1), rows, num_rows) if len(members) > 1 else None
+
+    def interval(self, mean: np.ndarray, column: int, coverage: float, sigma: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Mean, standard deviation and interval out of the predictions of one target, and the expected errors (row)."""
+        scores = self.scores[:, column]
         known = scores[~np.isnan(scores)]
-        if len(each) > 1:
-            std = each.std(axis=0, ddof=1)
-        else:
-            std = sigma * (math.sqrt((known**2).mean()) if len(known) else math.nan)
+        std = sigma * (math.sqrt((known**2).mean()) if len(known) else math.nan)
         half = sigma * self.radius(column, coverage)
         low, high = mean - half, mean + half
         if self.value_bounds is not None:
             low, high = low.clip(*self.value_bounds), high.clip(*self.value_bounds)
         return mean, std, low, high
+
+    def interval_note(self, coverage: float | None = None) -> str:
+        """Why intervals stay empty, and what to do; nothing where they do not, or where targets are classes."""
+        names, counts = self.columns.target_columns, (~np.isnan(self.errors)).sum(axis=0).tolist()
+        known = dict(zip(names, counts, strict=True)) if self.task_type == "regression" else {}
+        return empty_intervals(known, self.coverage if coverage is None else coverage)
 
     def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:
         """The errors on the validation rows, and the sizes that were to be expected."""

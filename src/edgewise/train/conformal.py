@@ -8,6 +8,7 @@ unseen groups, too.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -52,6 +53,33 @@ def interval_radius(errors: Float[np.ndarray, " row"], coverage: float) -> float
     # Rounding first: 9 · 0.9 is a little more than 8.1 in floating point, and 10 · 0.9 must not become 10.
     rank = math.ceil(round((len(sizes) + 1) * coverage, 9))
     return float(sizes[rank - 1]) if rank <= len(sizes) else math.inf
+
+
+def rows_for(coverage: float) -> int:
+    """The fewest calibration rows with which an interval has an end."""
+    count = max(1, math.floor(coverage / (1 - coverage)) - 1)
+    while math.ceil(round((count + 1) * coverage, 9)) > count:
+        count += 1
+    return count
+
+
+def empty_intervals(counts: Mapping[str, int], coverage: float) -> str:
+    """Why the intervals of a target stay empty, and what to do; nothing where none does.
+
+    Args:
+        counts: Calibration rows of each target.
+        coverage: The promised probability.
+    """
+    needed = rows_for(coverage)
+    for name, count in counts.items():
+        if count < needed:
+            largest = math.floor(100 * count / (count + 1)) / 100
+            other = f", or a coverage of at most {largest:g}" if count else ""
+            return (
+                f"intervals of {name} stay empty: a coverage of {coverage:g} takes {needed} validation rows with a "
+                f"target, there {'is' if count == 1 else 'are'} {count}; give more{other}"
+            )
+    return ""
 
 
 @dataclass(frozen=True)

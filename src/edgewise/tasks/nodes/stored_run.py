@@ -21,6 +21,7 @@ from edgewise.plural import plural
 from edgewise.records import NodeBatch
 from edgewise.settings import spelled
 from edgewise.tasks.batches import RowBatches
+from edgewise.tasks.chunks import note_empty_intervals
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
 from edgewise.tasks.nodes.stored import StoredNodes
 from edgewise.tasks.prediction_columns import prediction_columns, with_columns
@@ -133,6 +134,7 @@ def stored_predictions(
         summary = f"{known:,} of {plural(stop, 'row')} predicted"
         summary += f"; {stop - known:,} could not be, and say why in the column 'status'" if known < stop else ""
         yield with_columns(frame, added, request.data, suffix, with_header=not start), summary
+    note_empty_intervals(trained, request)
 
 
 def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
