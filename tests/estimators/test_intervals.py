@@ -77,7 +77,7 @@ def test_predictions_say_how_far_a_row_can_be_trusted(run, tmp_path):
     assert main(["predict", str(run), str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv")]) == 0
     found = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
     assert [*found.columns[3:]] == [
-        *("y_pred", "y_std", "y_low", "y_high"),
+        *("y_pred", "y_std", "y_ensemble_std", "y_low", "y_high"),
         *("similarity", "similarity_cation", "similarity_anion", "new", "status"),
     ]
     assert found["new"].tolist()[:4] == ["", "anion", "cation, anion, kelvin", "kelvin"]
