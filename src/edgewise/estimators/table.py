@@ -1,6 +1,7 @@
 """The base of estimators over rows of a table, a classifier and a regressor of them."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, overload
