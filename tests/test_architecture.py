@@ -30,7 +30,7 @@ LEVELS = [
     {"neighborhood"},
     {"files", "engine"},
     {"settings"},
-    {"errors", "choices", "jit", "memory", "operator", "plural", "process", "progress", "rank", "renames"},
+    {"errors", "choices", "digits", "jit", "memory", "operator", "plural", "process", "progress", "rank", "renames"},
 ]
 """From top to bottom; a room may import rooms below its own."""
 
