@@ -202,7 +202,7 @@ def test_words_are_shaded_by_their_numbers():
 def test_what_is_told_in_a_sentence_is_cut_and_stands_below_in_full():
     predicted = "Ein roter Hund läuft im Schnee und noch viel weiter als man sehen kann."
     figure = draw_explanation(translation_case(predicted=predicted))
-    said = "translation = Ein roter Hund läuft im Schnee und noch viel w …, mean ln p = -0.4"
+    said = "translation = Ein roter Hund läuft im Schnee und noch viel w …, mean ln p = -0.4000"
     assert said in [text.get_text() for text in figure.texts]
     assert "kann" in "".join(text.get_text() for text in figure.axes[0].texts)
 
