@@ -142,7 +142,9 @@ class TargetPrediction:
     label: str = ""
     """The predicted class, or the text that is written, `(an empty text)` where it has no words; empty for numbers."""
     std: float = math.nan
-    """How far off it may be, as in `Prediction`."""
+    """The standard deviation of the target around its prediction, as in `Prediction`."""
+    ensemble_std: float = math.nan
+    """The standard deviation over the members of an ensemble; NaN for one model."""
     low: float = math.nan
     """The lower end of the interval; NaN for classes."""
     high: float = math.nan

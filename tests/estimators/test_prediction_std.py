@@ -9,6 +9,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from cli_tables import write_csv
 from edgewise import NodeRegressor, TextClassifier, TextRegressor
 from edgewise.cli.main import main
+from edgewise.tasks.explained import target_predictions
 from edgewise.tasks.prediction_columns import prediction_columns
 from edgewise.train.conformal import empty_intervals, interval_radius, rows_for
 
@@ -70,6 +71,8 @@ def test_classes_have_both():
     np.testing.assert_allclose(found.std, np.sqrt(largest * (1 - largest)))
     members = model.trained_.outputs(model.table_of(TEXTS), np.arange(60))[..., 0]
     np.testing.assert_allclose(found.ensemble_std, members.std(axis=0, ddof=1), rtol=1e-5)
+    (answer,) = target_predictions(model.trained_, [found], 3)
+    assert (answer.std, answer.ensemble_std) == (found.std[3], found.ensemble_std[3])
 
 
 @pytest.mark.parametrize("coverage", [0.01, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999])

@@ -16,14 +16,32 @@ def test_rows_are_predicted_in_order(client):
     assert found == [
         {
             "predictions": [
-                {"name": "length", "value": 3, "label": "", "std": None, "low": 0, "high": 150, "probabilities": {}}
+                {
+                    "name": "length",
+                    "value": 3,
+                    "label": "",
+                    "std": None,
+                    "ensemble_std": None,
+                    "low": 0,
+                    "high": 150,
+                    "probabilities": {},
+                }
             ],
             "status": "ok",
             "error": None,
         },
         {
             "predictions": [
-                {"name": "length", "value": 1, "label": "", "std": None, "low": 0, "high": 5, "probabilities": {}}
+                {
+                    "name": "length",
+                    "value": 1,
+                    "label": "",
+                    "std": None,
+                    "ensemble_std": None,
+                    "low": 0,
+                    "high": 5,
+                    "probabilities": {},
+                }
             ],
             "status": "ok",
             "error": None,

@@ -1,5 +1,6 @@
 """The number of a prediction that is explained, out of the outputs of the members of an ensemble."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -23,12 +24,14 @@ def target_predictions(
     found = []
     for name, each in zip(trained.columns.target_columns, predictions, strict=True):
         value, std = float(each.value[row]), float(each.std[row])
+        over_members = math.nan if each.ensemble_std is None else float(each.ensemble_std[row])
         if each.probabilities is None:
-            found.append(TargetPrediction(name, value, std=std, low=float(each.low[row]), high=float(each.high[row])))
+            low, high = float(each.low[row]), float(each.high[row])
+            found.append(TargetPrediction(name, value, std=std, ensemble_std=over_members, low=low, high=high))
             continue
         labels = [str(label) for label in trained.classes[name]]
         probabilities = dict(zip(labels, each.probabilities[row].tolist(), strict=True))
-        found.append(TargetPrediction(name, value, labels[int(value)], std, probabilities=probabilities))
+        found.append(TargetPrediction(name, value, labels[int(value)], std, over_members, probabilities=probabilities))
     return tuple(found)
 
 
