@@ -64,7 +64,7 @@ def test_numbers_of_graphs(learn, rings, edgewise, paste, tmp_path):
     code, out, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", tmp_path / "predicted.csv")
     assert (code, err) == (0, f"40 of 40 rows predicted: {tmp_path}/predicted.csv\n")
     rows = read_csv(tmp_path / "predicted.csv")
-    assert list(rows[0]) == ["g", "y", "y_pred", "y_std", "y_low", "y_high", "status"]
+    assert list(rows[0]) == ["g", "y", "y_pred", "y_std", "y_ensemble_std", "y_low", "y_high", "status"]
     assert [row["g"] for row in rows] == [f"g{graph}" for graph in range(40)]
     # What is explained is the same prediction, of any graph of the files, or of the test graphs.
     code, out, err = edgewise("explain", tmp_path / "run", "g7", "g12", "-o", tmp_path / "graphs.json")
@@ -114,7 +114,7 @@ def test_a_table_of_graphs_with_parts_and_numbers(learn, rings, edgewise, tmp_pa
     few = write_csv(tmp_path / "few.csv", {"g": ["g3", "nowhere", "g1"], "heat": [3, 4, "hot"]})
     where = (tmp_path / "run", rings[0], "--edges", rings[1])
     code, _, err = edgewise("predict", *where, "--graphs", few, "-o", tmp_path / "predicted.csv")
-    assert (code, err.split(":")[0]) == (0, "1 of 3 rows predicted; 2 could not be, and say why in the column 'status'")
+    assert (code, err.splitlines()[-1].split(":")[0]) == (0, "1 of 3 rows predicted; 2 could not be, and say why in the column 'status'")
     rows = read_csv(tmp_path / "predicted.csv")
     assert rows[1]["status"] == f"g: no node of {rings[0]} belongs to it"
     assert rows[2]["status"] == "heat: 'hot' is not a number"
@@ -175,7 +175,7 @@ def test_merger_trees(learn, edgewise, tmp_path):
     halos = write_csv(tmp_path / "new.csv", nodes)
     predicted = tmp_path / "predicted.csv"
     code, _, err = edgewise("predict", tmp_path / "run", halos, "--edges", mergers, "-o", predicted)
-    assert (code, err.split(";")[0]) == (0, "58 of 60 rows predicted")
+    assert (code, err.splitlines()[-1].split(";")[0]) == (0, "58 of 60 rows predicted")
     rows = read_csv(predicted)
     assert [row["status"].split(" in a ")[0] for row in rows[1:3]] == ["tree: its edges run", "ok"]
     swapped = [*words[:5], "descendant", "progenitor"]

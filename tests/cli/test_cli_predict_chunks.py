@@ -134,7 +134,7 @@ def test_notes_are_those_of_all_chunks():
     assert both.notes(64) == [
         "conformers: 1 embedded at the second try (first [CH4])",
         "2 texts have more than 64 tokens, cut there",
-        "warning: 41 of 200 tokens (20%) are out of vocabulary and are read as <unk>: are these texts like those of "
+        "warning: 41 of 200 tokens (20.5%) are out of vocabulary and are read as <unk>: are these texts like those of "
         "the training?",
     ]
     assert (Tally() + Tally(num_tokens=100, num_unknown=10)).notes(64) == []
