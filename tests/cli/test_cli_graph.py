@@ -78,7 +78,7 @@ def test_numbers_with_intervals_edge_features_and_vectors(learn, graph, edgewise
     assert "of these values lie within their interval (90% were promised)" in out
     nodes, edges = graph
     code, out, _ = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", "-")
-    assert out.splitlines()[0].endswith("height_pred,height_std,height_low,height_high,status")
+    assert out.splitlines()[0].endswith("height_pred,height_std,height_ensemble_std,height_low,height_high,status")
     code, out, _ = edgewise("fingerprint", tmp_path / "run", nodes, "--edges", edges, "-o", tmp_path / "v.npz")
     assert "60 of 60 rows have a vector of 16" in out
     config = (tmp_path / "run/config.toml").read_text()

@@ -51,7 +51,7 @@ def test_classes_from_a_table(table, learn, edgewise, paste, tmp_path):
     code, out, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "predicted.csv")
     assert (code, out) == (0, "")
     assert "3 of 4 rows predicted, 1 of them from unknown words alone; 1 could not be" in err
-    assert err.startswith("warning: 3 of 7 tokens (43%) are out of vocabulary")
+    assert err.startswith("warning: 3 of 7 tokens (42.9%) are out of vocabulary")
     rows = read_csv(tmp_path / "predicted.csv")
     assert [row["label_pred"] for row in rows[:3]] == ["good", "", "bad"]
     assert [row["status"] for row in rows] == ["ok", "text: the text is empty", "ok", ALL_UNKNOWN]
