@@ -114,7 +114,8 @@ def test_a_table_of_graphs_with_parts_and_numbers(learn, rings, edgewise, tmp_pa
     few = write_csv(tmp_path / "few.csv", {"g": ["g3", "nowhere", "g1"], "heat": [3, 4, "hot"]})
     where = (tmp_path / "run", rings[0], "--edges", rings[1])
     code, _, err = edgewise("predict", *where, "--graphs", few, "-o", tmp_path / "predicted.csv")
-    assert (code, err.splitlines()[-1].split(":")[0]) == (0, "1 of 3 rows predicted; 2 could not be, and say why in the column 'status'")
+    summary = "1 of 3 rows predicted; 2 could not be, and say why in the column 'status'"
+    assert (code, err.splitlines()[-1].split(":")[0]) == (0, summary)
     rows = read_csv(tmp_path / "predicted.csv")
     assert rows[1]["status"] == f"g: no node of {rings[0]} belongs to it"
     assert rows[2]["status"] == "heat: 'hot' is not a number"
