@@ -81,7 +81,7 @@ def test_prompts_that_are_cut_and_unknown_characters_are_said():
 def test_rows_that_cannot_be_read_are_said():
     molecules = pd.DataFrame({"smiles": ["C" * size for size in range(1, 13)], "bar": np.linspace(1, 9, 12)})
     y = np.arange(12.0)
-    fitted = MoleculeRegressor(**LAYERS, molecule_descriptors=False).fit(molecules, y)
+    fitted = MoleculeRegressor(**LAYERS, molecule_descriptors=False, coverage=0.5).fit(molecules, y)
     bad = pd.DataFrame({"smiles": ["CC", "x", "CCC"], "bar": [2.0, 3.0, 4.0]}, index=["a", "b", "c"])
     for method in ("predict", "predict_interval", "fingerprint"):
         with pytest.warns(UserWarning, match=rf"{method}: 1 of 3 rows cannot be read .* row 1 \(index 'b'\): smiles"):

@@ -1,10 +1,9 @@
 """The base of estimators over rows of a table, a classifier and a regressor of them."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -376,18 +375,8 @@ class TableRegressor(RegressorMixin, TableEstimator):
         """The values of all targets in the shape of y."""
         return columns[0] if self.one_target_ else np.stack(columns, axis=1)
 
-    @overload
-    def predict(self, data: Any, *old: Any, return_std: Literal[False] = False, **options: Any) -> np.ndarray: ...
-
-    @overload
-    def predict(
-        self, data: Any, *old: Any, return_std: Literal[True], **options: Any
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
     @old_names
-    def predict(
-        self, data: Any, *old: Any, return_std: bool = False, **options: Any
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    def predict(self, data: Any, *old: Any, return_std: bool = False, **options: Any) -> Any:
         """(row), or (row, target) where y has that shape; NaN for a row that cannot be predicted.
 
         Args:
@@ -420,7 +409,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
         found = self.predictions(data, coverage, **options)
         self._say_unread("predict_interval", data, options, np.isnan(found[0].value))
         if note := self.trained.interval_note(coverage):
-            warnings.warn(f"predict_interval: {note}.", stacklevel=3)
+            self._warn("predict_interval", [note])
         return self._shaped([each.low for each in found]), self._shaped([each.high for each in found])
 
     @old_names
