@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What mypy found out of files that did not change since, in this clone or in another one.
 export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/edgewise-tests/mypy
 
-.PHONY: help demo test test-all durations check format docs attack bench bench-distributed bench-fuse bench-intervals bench-large bench-molecules bench-readers bench-resume bench-runs bench-sampling bench-soak bench-tables kernels bench-gpu test-oldest clean
+.PHONY: help demo test test-all durations check format docs attack bench bench-distributed bench-fuse bench-intervals bench-large bench-molecules bench-new-graphs bench-readers bench-resume bench-runs bench-sampling bench-soak bench-tables kernels bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ bench-distributed: $(READY)  ## bytes that processes send a step, and rates of o
 
 bench-fuse: $(READY)  ## models of PyTorch Geometric before and after `fuse`: time and memory of a training step
 	$(BIN)/python benchmarks/fuse.py
+
+bench-new-graphs: $(READY)  ## the same where each step brings new small graphs, two minutes
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/new_graphs.py
 
 bench-large: $(READY)  ## a graph of 3 million nodes from CSV to predictions, and one larger than its memory limit, into docs/scaling.md
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large_graph.py --write

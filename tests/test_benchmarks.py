@@ -311,6 +311,21 @@ def test_the_page_of_fused_models_is_that_of_the_committed_numbers():
     assert (FOLDER / "results" / "fuse.md").read_text() == page
 
 
+def test_the_benchmark_of_new_graphs_compares_before_it_times():
+    measured = runpy.run_path(str(FOLDER / "new_graphs.py"))["measured"]
+    row = measured("GIN", 4, 0.0)
+    assert (row["nodes"], row["edges"], row["steps"]) == (100, 216, 7)
+    assert len(row["median_ms"]) == 3 and all(row["median_ms"].values())
+
+
+def test_the_page_of_new_graphs_is_that_of_the_committed_numbers():
+    path = FOLDER / "results" / "new_graphs.json"
+    if not path.is_file():
+        pytest.skip("no result is committed yet")
+    page = runpy.run_path(str(FOLDER / "new_graphs.py"))["table"](json.loads(path.read_text()))
+    assert (FOLDER / "results" / "new_graphs.md").read_text() == page
+
+
 @pytest.mark.nightly
 def test_the_benchmark_of_reading_runs():
     done = subprocess.run(

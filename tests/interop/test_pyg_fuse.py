@@ -12,14 +12,28 @@ from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 from edgewise import Edges, SettingError
-from edgewise.interop import pyg_edges
+from edgewise.interop import pyg_edges, pyg_layers
 from edgewise.interop.pyg import fuse, fuse_report, unfuse
 
+NEW, SMALL = "the graph is small and new", "the graph is so small"
+"""Why a fused layer runs the original's forward."""
 LOOPED = torch.tensor([[0, 1, 2, 3, 3, 0, 4, 1, 1, 2, 5], [0, 0, 1, 1, 2, 2, 4, 3, 3, 5, 1]])
 """Among seven nodes: loops, an edge twice, and a node that receives nothing."""
 PAIRED = torch.tensor([[0, 1, 2, 3, 3, 6, 4, 1, 5], [0, 0, 1, 1, 2, 2, 4, 3, 1]])
 """From seven sources to five targets."""
 T2S = {"flow": "target_to_source"}
+
+
+@pytest.fixture(autouse=True)
+def kernels_run_on_small_graphs(monkeypatch):
+    """As the graphs here are, or what follows would compare the original with itself."""
+    monkeypatch.setattr(pyg_layers, "MANY_NUMBERS", 0)
+
+
+@pytest.fixture
+def every_graph_is_small(monkeypatch):
+    monkeypatch.setattr(pyg_layers, "MANY_NUMBERS", 1 << 30)
+    monkeypatch.setattr(pyg_layers, "FEW_NUMBERS", 0)
 
 
 def mlp(dim=5):
@@ -509,3 +523,85 @@ def test_hooks_on_a_linear_layer_still_run():
         layer.lin_l.register_forward_hook(lambda module, inputs, out: 2 * out)
     x = torch.randn(7, 5, dtype=torch.float64)
     torch.testing.assert_close(ours(x, LOOPED), theirs(x, LOOPED))
+
+
+@pytest.mark.parametrize("name", ATTENTION | CONVOLUTION)
+def test_a_small_graph_gets_a_plan_when_it_comes_again(name, every_graph_is_small):
+    """Outputs, gradients and updates are those of the original, before and after the change of the path."""
+    make, edge_dim, is_pair = (ATTENTION | CONVOLUTION)[name]
+    theirs, ours = pair_of_layers(make)
+    inputs = [*inputs_of(is_pair, edge_dim)]
+    inputs[1] = inputs[1].clone()
+    for step in range(3):
+        assert_same(results_of(ours, inputs)[0], results_of(theirs, inputs)[0])
+        if isinstance(ours, pyg_layers.SUMS):
+            assert ours.fallback.startswith(SMALL)
+        else:
+            assert ours.fallback is None if step else ours.fallback.startswith(NEW)
+        with torch.no_grad():
+            for parameter in (*theirs.parameters(), *ours.parameters()):
+                parameter.mul_(0.9)
+    results_of(ours, [inputs[0], inputs[1].clone(), *inputs[2:]])
+    assert ours.fallback is not None  # other edges, or a copy of them, are new
+
+
+def test_a_small_new_graph_is_never_planned(every_graph_is_small, monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("a plan is made")
+
+    monkeypatch.setattr(pyg_edges, "checked", refuse)
+    monkeypatch.setattr(pyg_layers, "checked", refuse)
+    model = fuse(pyg.GCN(5, 8, num_layers=3, out_channels=2))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(7, 5), LOOPED.clone()).sum().backward()
+        optimizer.step()
+    assert all(reason.startswith(NEW) for reason in fuse_report(model).fallbacks.values())
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("is_argument", [True, False])
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_within_a_step_a_layer_stays_on_its_path(use_reentrant, is_argument, dropout, every_graph_is_small):
+    """What is computed once more for the backward pass stores the same tensors and draws the same dropout."""
+    from torch.utils.checkpoint import checkpoint
+
+    torch.manual_seed(0)
+    layer, index = fuse(pyg.GATConv(5, 4, heads=2, dropout=dropout)).double(), LOOPED.clone()
+    x = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    call, inputs = (layer, (x, index)) if is_argument else (lambda nodes: layer(nodes, index), (x,))
+    for _ in range(3):
+        gradients = []
+        for run in (lambda: checkpoint(call, *inputs, use_reentrant=use_reentrant), lambda: layer(x, index)):
+            x.grad = None
+            layer.zero_grad()
+            torch.manual_seed(1)
+            run().square().sum().backward()
+            gradients.append([x.grad, layer.lin.weight.grad.clone()])
+        assert_same(*gradients)
+        with torch.no_grad():
+            layer.lin.weight.mul_(0.9)
+    assert (layer.fallback is None) == (dropout == 0)
+    layer.eval()
+    other = LOOPED.clone()
+    for evaluation in range(2):
+        with torch.no_grad():
+            layer(x, other)
+        assert (layer.fallback is None) == (evaluation > 0)
+
+
+def test_the_number_of_messages_decides(monkeypatch):
+    monkeypatch.setattr(pyg_layers, "MANY_NUMBERS", 1 << 10)
+    monkeypatch.setattr(pyg_layers, "FEW_NUMBERS", 1 << 8)
+    layers = {
+        "GAT": pyg.GATConv(3, 4, heads=2), "GCN": pyg.GCNConv(3, 8), "SAGE": pyg.SAGEConv(8, 3),
+        "GIN": pyg.GINConv(mlp(8)), "Simple": pyg.SimpleConv(), "Transformer": pyg.TransformerConv(3, 2, heads=4),
+    }  # fmt: skip
+    for name, layer in layers.items():
+        layer = fuse(layer)
+        features = torch.randn(7, 3 if name in ("GAT", "GCN", "Transformer") else 8)
+        for num_edges, reason in ((31, SMALL), (32, NEW), (127, NEW), (128, None)):  # of 8 numbers
+            layer(features, torch.randint(7, (2, num_edges)))
+            expected = SMALL if reason == NEW and isinstance(layer, pyg_layers.SUMS) else reason
+            assert layer.fallback is None if expected is None else layer.fallback.startswith(expected), name

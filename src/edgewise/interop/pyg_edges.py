@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
@@ -97,12 +97,36 @@ def cached(edge_index: Tensor, key: tuple, make: Callable[[], Any]) -> Any:
     """What `make` returns, once for each `edge_index` and key, until somebody changes the tensor in place."""
     if edge_index.is_inference():  # such a tensor does not count its changes
         return make()
-    state = edge_index._version, edge_index.data_ptr(), edge_index.shape, edge_index.stride(), edge_index.device
-    found = _made.get(edge_index)
-    if found is None or found[0] != state:
-        found = _made[edge_index] = (state, {})
-    made = found[1]
+    made = _made_of(edge_index)
     if key not in made:
         with torch.inference_mode(False), torch.no_grad():  # or a later training step could not use it
             made[key] = make()
     return made[key]
+
+
+def is_met_again(layer: nn.Module, edge_index: Tensor) -> bool:
+    """Whether a layer had the same edges in an earlier step; they are noted.
+
+    A step is over where a parameter has changed, or nothing is learned. Within one the answer stays, as a checkpoint
+    expects that what is computed once more for the backward pass stores the same tensors.
+    """
+    if edge_index.is_inference():
+        return False
+    made, key = _made_of(edge_index), ("met", id(layer))
+    is_evaluated = not layer.training and not torch.is_grad_enabled()
+    step = None if is_evaluated else sum(one._version for one in layer.parameters() if not one.is_inference())
+    if key not in made:
+        made[key] = step
+        return False
+    if made[key] is not True and (is_evaluated or made[key] != step):
+        made[key] = True
+    return made[key] is True
+
+
+def _made_of(edge_index: Tensor) -> dict[tuple, Any]:
+    """What was made of a tensor since its last change."""
+    state = edge_index._version, edge_index.data_ptr(), edge_index.shape, edge_index.stride(), edge_index.device
+    known = _made.get(edge_index)
+    if known is None or known[0] != state:
+        known = _made[edge_index] = (state, {})
+    return known[1]

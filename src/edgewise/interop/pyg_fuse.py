@@ -66,7 +66,8 @@ def fuse(model: Model) -> Model:
     the same tensor in every step. In-place changes of the tensor are noticed, but not those through `.data` or NumPy.
 
     A call that the kernels do not cover runs PyTorch Geometric's own code: sparse adjacency matrices and `EdgeIndex`,
-    explainers and hooks on messages, `torch.autocast`, `torch.compile` and `torch.jit.trace`.
+    explainers and hooks on messages, `torch.autocast`, `torch.compile` and `torch.jit.trace`. So does a call on a small
+    graph, where that is faster: up to 524,288 numbers in the messages of all edges where the edges are new to a layer.
 
     Args:
         model: any module; swapped are `GATConv`, `GATv2Conv`, `TransformerConv`, `GCNConv`, `SAGEConv`, `GINConv` and

@@ -27,6 +27,7 @@ from edgewise.interop.pyg_edges import (
     edge_features_of,
     edges_of,
     ends,
+    is_met_again,
     pair_edges,
 )
 from edgewise.layers.feature import weighted_sum
@@ -38,6 +39,12 @@ from edgewise.score import GAT, GATv2, ScaledDot
 HOOKS = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
 MAX_HEADS_AT_ONCE = 16
 """Up to so many heads, scores of nodes are made by a matrix whose blocks are the vectors of the heads."""
+MANY_NUMBERS = 1 << 19
+"""From so many numbers in the messages of all edges on, the kernels are faster even where they need a plan first."""
+FEW_NUMBERS = 1 << 17
+"""Below so many the original is faster even where there is a plan; see benchmarks/new_graphs.py."""
+SUMS = (SAGEConv, GINConv, SimpleConv)
+"""Layers of which the original is faster up to `MANY_NUMBERS`, with a plan and without."""
 LINEAR_AGGREGATIONS = ("add", "sum", "mean")
 
 FusedLayer = TypeVar("FusedLayer", bound=type)
@@ -140,14 +147,15 @@ def _run(layer: Any, ours: Callable[..., Any], theirs: Callable[..., Any], x: An
     """`ours(layer, …)`, or `theirs(…)` where the kernels do not cover the call."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing():  # the cache of edges is no part of a program
         return theirs(x, edge_index, *more)
-    try:
-        _require_plain(layer, x, edge_index)
-        out = ours(layer, tuple(x) if isinstance(x, list) else x, edge_index, *more)
-    except FallbackError as reason:
-        layer.fallback = str(reason)
-        return theirs(x, edge_index, *more)
-    layer.fallback = None
-    return _contiguous(out)
+    reason = _no_gain(layer, x, edge_index)
+    if reason is None:
+        try:
+            _require_plain(layer, x, edge_index)
+            out = ours(layer, tuple(x) if isinstance(x, list) else x, edge_index, *more)
+        except FallbackError as error:
+            reason = str(error)
+    layer.__dict__["fallback"] = reason
+    return _contiguous(out) if reason is None else theirs(x, edge_index, *more)
 
 
 def _contiguous(out: Any) -> Any:
@@ -156,6 +164,32 @@ def _contiguous(out: Any) -> Any:
         return out.contiguous()
     nodes, (edge_index, weights) = out
     return nodes.contiguous(), (edge_index, weights.contiguous())
+
+
+def _no_gain(layer: Any, x: Any, edge_index: Any) -> str | None:
+    """Why the original is as fast: on few edges it is, and on somewhat more that are new and would need a plan."""
+    if type(edge_index) is not Tensor or edge_index.dim() != 2:
+        return None
+    size = edge_index.shape[1] * _message_width(layer, x)
+    if size >= MANY_NUMBERS:
+        return None
+    if size < FEW_NUMBERS or isinstance(layer, SUMS):
+        return "the graph is so small that the original is faster"
+    # Dropout differs on the two paths, and what is computed once more for the backward pass must draw the same.
+    drops = layer.training and getattr(layer, "dropout", 0) > 0
+    if not drops and is_met_again(layer, edge_index):
+        return None
+    return "the graph is small and new, and the original needs no plan"
+
+
+def _message_width(layer: Any, x: Any) -> int:
+    """How many numbers the original sends along an edge."""
+    if isinstance(layer, GATConv | GATv2Conv | TransformerConv):
+        return layer.heads * layer.out_channels
+    if isinstance(layer, GCNConv):
+        return layer.out_channels
+    source = x[0] if isinstance(x, tuple | list) else x
+    return source.numel() // max(source.shape[-2], 1) if isinstance(source, Tensor) and source.dim() > 1 else 0
 
 
 def _require_plain(layer: Any, x: Any, edge_index: Any) -> None:
