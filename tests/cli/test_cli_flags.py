@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 
+from cli_tables import write_csv
 from edgewise.cli.train import parser_of
 from edgewise.cli.training import COMMAND
 from edgewise.errors import SettingError
@@ -58,3 +59,30 @@ def test_a_file_of_the_defaults_changes_nothing(edgewise, task):
     kind = settings_of(task)
     required = dict.fromkeys(("data", *kind.REQUIRED), ("a",))
     assert kind.of({**stored, **required}) == kind.of(required)
+
+
+TEXTS = "texts {folder}/texts.csv --text-columns text --target-columns label --context 8 --model-dim 8 --epochs 1"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--coverage 0.5", "--coverage goes with numbers, but the targets are classes, which have no intervals"),
+        ("--loss-function mae", "--loss-function goes with numbers, but the targets are classes, which are learned by"),
+        ("--huber-width 2", "--huber-width goes with numbers, but the targets are classes"),
+        ("--huber-width 2 --loss-function mae", "--huber-width goes with --loss-function huber, not with mae."),
+        ("--missing drop", "--missing applies to edges, graphs, links, molecules and nodes only."),
+    ],
+)
+def test_a_flag_that_would_do_nothing_is_refused(edgewise, tmp_path, flags, message):
+    """Each of them trained as if it were not there."""
+    write_csv(tmp_path / "texts.csv", {"text": ["a good film", "a bad film"] * 10, "label": ["yes", "no"] * 10})
+    words = [*TEXTS.format(folder=tmp_path).split(), *flags.split()]
+    code, _, err = edgewise("train", *words, "-o", tmp_path / "run")
+    assert (code, message in err) == (2, True), err
+
+
+def test_predictions_of_classes_have_no_coverage(edgewise, tmp_path, trained_run):
+    data = trained_run("texts").parent / "texts.csv"
+    code, _, err = edgewise("predict", trained_run("texts"), data, "--coverage", "0.5", "-o", tmp_path / "new.csv")
+    assert (code, "--coverage goes with numbers, but the model predicts classes" in err) == (2, True), err

@@ -25,7 +25,6 @@ from edgewise.progress import monitored, note, stage
 from edgewise.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.tasks.trained import FittedTable
 from edgewise.tasks.vocabulary import coverage_note, cut_note
-from edgewise.train.conformal import check_coverage
 from edgewise.train.device import pick_device
 
 if TYPE_CHECKING:
@@ -158,10 +157,9 @@ class ChunkPredictor:
     """
 
     def __init__(self, task: RowTask, request: "PredictRequest"):
-        if request["coverage"] is not None:
-            check_coverage(request["coverage"])
         self.task, self.request = task, request
         self.trained, self.columns = task.opened(request)
+        self.trained.check_coverage(request["coverage"])
         self.trained.threads = request.threads
 
     def predict(self, cells: Cells) -> PredictedChunk:

@@ -8,11 +8,14 @@ from edgewise.choices import Calibration
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
-from edgewise.settings import setting
-from edgewise.tasks.config import RunSettings
+from edgewise.settings import setting, spelled
+from edgewise.tasks.config import RunSettings, defaults_of, flat_settings
 from edgewise.train.settings import TrainSettings
 
 SPLITS = ("random", "scaffold", "group", "column", "file")
+OF_NUMBERS = {"bounds": "", "coverage": ", which have no intervals", "calibration": ", which have no intervals"}
+OF_NUMBERS |= dict.fromkeys(("loss_function", "huber_width"), ", which are learned by cross-entropy")
+"""Settings that do nothing for classes, and why."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,23 @@ class TableRunSettings(RunSettings):
         if len(self.data) > 1:
             return "file"
         return "group" if self.columns.group_column else "random"
+
+    def check_task_type(self, task_type: str) -> None:
+        """Raise SettingError where a setting does nothing for targets of a type, or has a score of another one."""
+        from edgewise.train.metrics import METRICS  # with torch
+
+        if self.class_weight is not None and task_type == "regression":
+            raise SettingError("--class-weight goes with classes, but the targets are numbers; leave it out.")
+        values, usual = flat_settings(self), defaults_of(type(self))
+        changed = [name for name in OF_NUMBERS if values.get(name) != usual.get(name)]
+        if changed and task_type != "regression":
+            why = f"goes with numbers, but the targets are classes{OF_NUMBERS[changed[0]]}; leave it out."
+            raise SettingError(f"{spelled(changed[0])} {why}")
+        for name in self.metrics:
+            if name not in METRICS[task_type]:
+                raise SettingError(
+                    f"--metrics has {name!r}; for {task_type} expected some of {', '.join(METRICS[task_type])}."
+                )
 
 
 class GraphTableRunSettings(TableRunSettings):

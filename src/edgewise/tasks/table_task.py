@@ -28,11 +28,11 @@ from edgewise.tasks.table_notes import described, warnings_of
 from edgewise.tasks.task import PredictRequest, Prepared, Task, best_epoch_of, num_parameters
 from edgewise.tasks.trained import FittedTable
 from edgewise.train.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
-from edgewise.train.conformal import COVERAGES, check_coverage, coverage_of, learn_difficulty
+from edgewise.train.conformal import COVERAGES, coverage_of, learn_difficulty
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
 from edgewise.train.loss import TargetLoss
-from edgewise.train.metrics import HEADLINES, METRICS, table_of_scores
+from edgewise.train.metrics import HEADLINES, table_of_scores
 from edgewise.train.settings import TrainSettings, available_cores
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class TableTask(Task):
             settings = replace(settings, calibration=splits.calibration)
         learned = replace(splits, train=splits.learned)
         settings = self.resolved(settings, table, learned)
-        check_task_type(settings)
+        settings.check_task_type(settings.columns.task_type)
         fitted = self.untrained(settings, table, learned)
         if fitted.task_type == "regression":
             fitted.calibration = splits.calibration
@@ -353,8 +353,7 @@ class TableTask(Task):
         with stage(f"reading {request.data}"):
             trained, table = self.read(request)
         trained.threads = request.threads
-        if request["coverage"] is not None:
-            check_coverage(request["coverage"])
+        trained.check_coverage(request["coverage"])
         found = predict_rows(trained, table, request)
         note_empty_intervals(trained, request)
         return found.content(request.data, suffix), found.tally.summary
@@ -370,22 +369,6 @@ def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list
 def outputs_of(predictions: Sequence[Prediction]) -> list[np.ndarray]:
     """The values of each target, or the probabilities of its classes."""
     return [each.value if each.probabilities is None else each.probabilities for each in predictions]
-
-
-def check_task_type(settings: Any) -> None:
-    """Raise SettingError where a setting does not fit the type of the targets."""
-    task_type = settings.columns.task_type
-    if settings.class_weight is not None and task_type == "regression":
-        raise SettingError("--class-weight goes with classes, but the targets are numbers; leave it out.")
-    if getattr(settings, "bounds", ()) and task_type != "regression":
-        raise SettingError("--bounds goes with numbers, but the targets are classes; leave it out.")
-    if settings.calibration is not None and task_type != "regression":
-        raise SettingError("--calibration goes with numbers, but the targets are classes, which have no intervals.")
-    for name in settings.metrics:
-        if name not in METRICS[task_type]:
-            raise SettingError(
-                f"--metrics has {name!r}; for {task_type} expected some of {', '.join(METRICS[task_type])}."
-            )
 
 
 def balanced(targets: np.ndarray, num_classes: int) -> tuple[float, ...]:

@@ -12,11 +12,11 @@ from edgewise.choices import Calibration
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
 from edgewise.data.tables.rows import Table
-from edgewise.errors import DataError
+from edgewise.errors import DataError, SettingError
 from edgewise.progress import counted
 from edgewise.records import Prediction
 from edgewise.tasks.fitted import Fitted
-from edgewise.train.conformal import Difficulty, empty_intervals, interval_radius
+from edgewise.train.conformal import Difficulty, check_coverage, empty_intervals, interval_radius
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
@@ -117,6 +117,14 @@ class FittedTable(Fitted):
     def known_words(self) -> dict[str, Any]:
         """How tables of graphs to predict are read: without targets, with the words that the model knows."""
         return {name: getattr(self, name) for name in ("categories", "edge_categories")} | {"need_targets": False}
+
+    def check_coverage(self, coverage: float | None) -> None:
+        """Raise SettingError unless the intervals of a prediction can have a coverage; None is the usual one."""
+        if coverage is None:
+            return
+        check_coverage(coverage)
+        if self.task_type != "regression":
+            raise SettingError("--coverage goes with numbers, but the model predicts classes, which have no intervals.")
 
     @property
     def max_tokens(self) -> int | None:

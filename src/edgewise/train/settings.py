@@ -96,6 +96,11 @@ class TrainSettings(Settings):
     logger: str | None = setting(None, choices=LOGGERS)
     """Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is installed."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss_function != "huber" and self.huber_width != TrainSettings.huber_width:
+            raise SettingError(f"--huber-width goes with --loss-function huber, not with {self.loss_function}.")
+
     @property
     def keeps_best(self) -> bool:
         """Whether the weights of the best epoch are the result, not those of the last."""

@@ -60,7 +60,6 @@ from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.table_task import MAX_FITTED, Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import filled
-from edgewise.train.conformal import check_coverage
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
 from edgewise.train.loader import Loader
@@ -359,8 +358,7 @@ class NodesTask(TableTask):
         with stage(f"reading {request.data}"):
             trained, table = self.read(request)
         trained.threads = request.threads
-        if request["coverage"] is not None:
-            check_coverage(request["coverage"])
+        trained.check_coverage(request["coverage"])
         yield from stored_predictions(trained, table, request, suffix)
 
     def split_contents(self, prepared: Prepared) -> SplitContents:

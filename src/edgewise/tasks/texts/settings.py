@@ -1,9 +1,10 @@
 """The settings of a run over a table of texts."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
+from edgewise.data.columns import AUTO
 from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import Sign
@@ -36,8 +37,9 @@ class TextRunSettings(TableRunSettings):
     READS = ("coverage", "text_columns")
     ESTIMATORS = ("TextClassifier", "TextRegressor")
     REQUIRED = ("text_columns",)
+    USUAL: ClassVar = {"task_type": AUTO}
     FOREIGN = dict.fromkeys(
-        ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns"), ""
+        ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns", "missing"), ""
     )
     PRESETS = READERS
 
