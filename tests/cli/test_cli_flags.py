@@ -3,6 +3,7 @@
 import re
 import shlex
 import tomllib
+from contextlib import nullcontext
 
 import pytest
 
@@ -71,6 +72,7 @@ TEXTS = "texts {folder}/texts.csv --text-columns text --target-columns label --c
         ("--loss-function mae", "--loss-function goes with numbers, but the targets are classes, which are learned by"),
         ("--huber-width 2", "--huber-width goes with numbers, but the targets are classes"),
         ("--huber-width 2 --loss-function mae", "--huber-width goes with --loss-function huber, not with mae."),
+        ("--split-sizes 0.5 0.25 0.25 --splits-column split", "--split-sizes divides one file, but the data has its"),
         ("--missing drop", "--missing applies to edges, graphs, links, molecules and nodes only."),
     ],
 )
@@ -86,3 +88,13 @@ def test_predictions_of_classes_have_no_coverage(edgewise, tmp_path, trained_run
     data = trained_run("texts").parent / "texts.csv"
     code, _, err = edgewise("predict", trained_run("texts"), data, "--coverage", "0.5", "-o", tmp_path / "new.csv")
     assert (code, "--coverage goes with numbers, but the model predicts classes" in err) == (2, True), err
+
+
+def test_sizes_of_splits_are_refused_where_files_are_the_splits():
+    sizes = ("--split-sizes", "0.5", "0.25", "0.25")
+    with pytest.raises(SettingError, match="--split-sizes divides one file, but the data has its splits"):
+        settings_with("tagging", *sizes)
+    for files, is_divided in (("a.en a.de", True), ("a.csv b.csv", False), ("a.en a.de b.en b.de", False)):
+        config = {"data": tuple(files.split()), "split_sizes": (0.5, 0.25, 0.25)}
+        with nullcontext() if is_divided else pytest.raises(SettingError, match="--split-sizes divides one file"):
+            settings_of("translation").of(config)

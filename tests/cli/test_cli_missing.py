@@ -114,3 +114,55 @@ def test_all_columns_that_cannot_be_read_are_named_at_once(edgewise, tmp_path):
     assert code == 2
     assert "line 2, column 'color': 'red' is not a number." in err
     assert "No cell of 'shape' can be read either: 'round' is not a number. Name the columns with numbers" in err
+
+
+@pytest.mark.parametrize(
+    ("task", "model"), [(task, model) for task in ("nodes", "links") for model in ("attention", "gcn")]
+)
+def test_numbers_of_edges_of_one_graph_are_filled(edgewise, tmp_path, task, model):
+    """An edge without a number was left out of the graph; where the number is a weight there is no mark."""
+    random = np.random.default_rng(0)
+    nodes = {"id": list(range(30)), "a": random.normal(size=30).tolist(), "y": ["up", "down"] * 15}
+    edges = dict(zip(("from", "to"), random.integers(0, 30, (2, 80)).tolist())) | {"w": [*range(1, 81)]}
+    edges["w"][3], edges["w"][8] = "", "nan"
+    edges["from"][3], edges["to"][3] = 4, 5
+    table, pairs = write_csv(tmp_path / "nodes.csv", nodes), write_csv(tmp_path / "edges.csv", edges)
+    roles = ["--target-columns", "y"] if task == "nodes" else ["--ignore-columns", "y"]
+    words = [*SMALL, *roles, "--edges", pairs, "--edge-feature-columns", "w", "--model", model]
+    code, out, err = edgewise("train", task, table, *words, "-o", tmp_path / "run")
+    assert code == 0, err
+    count = 2 * 2
+    marked = ", and marked" if model == "attention" else ""
+    assert f"warning: {count} missing numbers of edges, both ways counted, were filled with the median" in out
+    assert f"of the training rows{marked}: 'w' {count}" in out
+    assert "cannot be read" not in out
+    assert json.loads((tmp_path / "run/model.json").read_text())["edge_imputer"]["median"] == [pytest.approx(41, abs=2)]
+    code, out, err = edgewise("train", task, table, *words, "--missing", "drop", "-o", tmp_path / "dropped")
+    assert (code, "missing number" in out) == (0, False), err
+    assert "rejected" in out and len(read_csv(tmp_path / "dropped/rejected.csv")) == 2
+
+    data = table if task == "nodes" else pairs
+    more = ["--edges", pairs] if task == "nodes" else []
+    code, _, err = edgewise("predict", tmp_path / "run", data, *more, "-o", tmp_path / "out.csv")
+    assert code == 0, err
+    if task == "nodes":
+        status = [row["status"] for row in read_csv(tmp_path / "out.csv")]
+        assert status[4] == status[5] == "ok, but 'w' of an edge is missing, filled with the median"
+        assert "ok" in status
+
+
+@pytest.mark.parametrize("task", ["graphs", "edges"])
+def test_a_weight_of_an_edge_is_filled_without_a_mark(edgewise, tmp_path, tables, task):
+    """The training diverged: a weight is not scaled, and was not filled."""
+    words = ["--model", "gcn"]
+    if task == "graphs":
+        code, out, err = train(edgewise, tmp_path, tables, *words)
+    else:
+        random = np.random.default_rng(0)
+        edges = dict(zip(("from", "to"), random.integers(0, 30, (2, 80)).tolist())) | {"w": [*range(1, 81)]}
+        edges |= {"y": random.normal(size=80).tolist()}
+        edges["w"][3] = ""
+        pairs = write_csv(tmp_path / "edges.csv", edges)
+        words += [*SMALL, "--target-columns", "y", "--edge-feature-columns", "w"]
+        code, out, err = edgewise("train", "edges", pairs, *words, "-o", tmp_path / "run")
+    assert (code, "were filled with the median" in out or "was filled with the median" in out) == (0, True), err

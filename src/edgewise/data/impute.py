@@ -61,6 +61,15 @@ class Imputer:
         """1 where a number is missing in one of the columns that are marked, else 0."""
         return np.isnan(values[:, list(self.marked)]).astype(np.float64)
 
+    def complete(
+        self, values: Float[np.ndarray, " row feature"], *, are_marked: bool = True
+    ) -> Float[np.ndarray, " row completed"]:
+        """The same with a number everywhere and, behind them, the marks, where they are wanted."""
+        if not self.median:
+            return values
+        filled = self.fill(values)
+        return (np.concatenate([filled, self.marks(values)], axis=1) if are_marked else filled).astype(values.dtype)
+
 
 def with_filled(status: Sequence[str], missing: Mapping[int, Sequence[str]]) -> list[str]:
     """The status of each row, and of those that are predicted, which of their numbers were filled.
@@ -84,13 +93,16 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_NAMED]) + more
 
 
-def filled_notes(values: Float[np.ndarray, " row feature"], names: Sequence[str], what: str) -> list[str]:
+def filled_notes(
+    values: Float[np.ndarray, " row feature"], names: Sequence[str], what: str, *, are_marked: bool = True
+) -> list[str]:
     """A warning that says how many numbers are missing and filled; none where none is.
 
     Args:
         values: NaN where a number is missing.
         names: of the columns.
         what: whose they are, such as "nodes".
+        are_marked: whether a further feature says where one was filled.
     """
     counts = np.isnan(values).sum(axis=0)
     if not (total := int(counts.sum())):
@@ -98,7 +110,8 @@ def filled_notes(values: Float[np.ndarray, " row feature"], names: Sequence[str]
     each = [f"{names[column]} {counts[column]:,}" for column in np.flatnonzero(counts).tolist()]
     whole = "missing number", "missing numbers"
     verb = "was" if total == 1 else "were"
+    marked = ", and marked" if are_marked else ""
     return [
-        f"warning: {plural(total, *whole)} of {what} {verb} filled with the median of the training rows, and marked: "
+        f"warning: {plural(total, *whole)} of {what} {verb} filled with the median of the training rows{marked}: "
         f"{listed(each)}"
     ]

@@ -275,6 +275,16 @@ def check_split_sizes(sizes: tuple[float, ...], count: int) -> None:
     require("--split-sizes", sizes, fits and sizes[0] > 0, "three fractions that sum to 1")
 
 
+def check_sizes_are_read(job: Any, divides: bool) -> None:
+    """Raise SettingError where sizes of splits are given although the data says which rows are in which."""
+    usual = default_of(next(each for each in fields(job) if each.name == "split_sizes"))
+    if job.split_sizes != usual and not divides:
+        raise SettingError(
+            "--split-sizes divides one file, but the data has its splits: in several files, a column or an array; "
+            "leave it out."
+        )
+
+
 def begin(
     folder: RunFolder,
     job: Any,

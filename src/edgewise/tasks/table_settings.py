@@ -9,7 +9,7 @@ from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
 from edgewise.settings import setting, spelled
-from edgewise.tasks.config import RunSettings, defaults_of, flat_settings
+from edgewise.tasks.config import RunSettings, check_sizes_are_read, defaults_of, flat_settings
 from edgewise.train.settings import TrainSettings
 
 SPLITS = ("random", "scaffold", "group", "column", "file")
@@ -75,6 +75,7 @@ class TableRunSettings(RunSettings):
                 raise SettingError(f"--split {self.split} and --splits-column contradict each other; give one of them.")
             if len(self.data) > 1 and self.split != "file":
                 raise SettingError(f"--split {self.split} splits one file, but {len(self.data)} were given.")
+        check_sizes_are_read(self, self.split_kind not in ("column", "file"))
 
     @property
     def split_kind(self) -> str:

@@ -112,6 +112,8 @@ class Reading:
     """The words of columns of nodes that a trained model knows; None takes those that occur."""
     edge_categories: Categories | None = None
     """The same of edges."""
+    fills_edges: bool | None = None
+    """Whether numbers of edges may be missing, as NaN; by default as numbers of nodes may."""
     may_lack_edges: bool = False
     """Whether a table of edges may have no rows, or be `none`."""
     edge_splits_column: str | None = None
@@ -284,6 +286,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
         categories=reading.edge_categories,
         type_column=source.edge_type_column,
         splits_column=reading.edge_splits_column,
+        imputes=columns.imputes if reading.fills_edges is None else reading.fills_edges,
         strict=reading.strict,
         may_be_empty=reading.may_lack_edges,
     )

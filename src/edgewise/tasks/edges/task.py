@@ -74,7 +74,8 @@ class FittedEdges(FittedOnGraph):
         features = self.edge_scaler.transform(table.edges.features.astype(np.float64)).astype(np.float32)
         check_weights(table.source, table.edges, self.settings, self.sizes)
         is_weight = self.settings.spec.reads_edge_weights  # a weight is not scaled
-        edges = table.edges if is_weight else replace(table.edges, features=features)
+        weights = self.edge_scaler.imputer.complete(table.edges.features, are_marked=False)
+        edges = replace(table.edges, features=weights if is_weight else features)
         if not self.graph.directed:
             edges = edges.both_ways(len(table.names))
         nodes = scaled(self.node_features(table.nodes, table.edges), self.feature_scale, self.scaler)

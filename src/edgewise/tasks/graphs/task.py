@@ -131,7 +131,7 @@ class FittedGraphs(FittedTable):
         )
         check_weights(table.source, edges, self.settings, self.sizes)
         if self.settings.spec.reads_edge_weights:  # a weight is not scaled
-            edge_features = edges.features
+            edge_features = scales.edge.imputer.complete(edges.features, are_marked=False)
         starts, trees = table.offsets[table.graph_of_edge], table.trees
         offsets, edge_offsets, senders, receivers, of_node, of_edge = (
             torch.from_numpy(each)
@@ -256,7 +256,8 @@ class GraphsTask(TableTask):
         found = super().warnings(prepared)
         for values, of_row, called, whose in fitted.numbers(table):
             what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
-            found += filled_notes(values[table.usable[of_row]], called, what)
+            are_marked = whose != "edge" or not fitted.settings.spec.reads_edge_weights
+            found += filled_notes(values[table.usable[of_row]], called, what, are_marked=are_marked)
         if not scales.node.constant_columns or not are_degrees(table.features, edges):
             found += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
         if not fitted.settings.spec.reads_edge_weights:

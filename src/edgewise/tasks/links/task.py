@@ -17,7 +17,7 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import TypeScaler
-from edgewise.data.impute import filled_notes
+from edgewise.data.impute import Imputer, filled_notes
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes, num_edge_inputs
@@ -26,8 +26,14 @@ from edgewise.progress import counted
 from edgewise.tasks.chunks import unpredicted
 from edgewise.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
 from edgewise.tasks.links.trained import FittedLinks, LinkGraph, LinkLoader, link_batch, probabilities
+from edgewise.tasks.nodes.filled import notes_of_missing_edges, num_edge_marks
 from edgewise.tasks.nodes.settings import holds_types
-from edgewise.tasks.nodes.units import fills, lost_within_reach, note_of_edges, scale_of
+from edgewise.tasks.nodes.units import (
+    fills,
+    lost_within_reach,
+    note_of_edges,
+    scale_of,
+)
 from edgewise.tasks.prediction_columns import show, with_columns
 from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.report.judged import judged_links
@@ -78,7 +84,8 @@ class LinksTask(Task):
 
     def prepare(self, settings: LinkRunSettings) -> Prepared:
         column, seed = settings.splits_column, settings.data_seed
-        table = _graph(settings.data, settings.columns, settings.graph, settings.strict, edge_splits_column=column)
+        how = {"edge_splits_column": column, "fills_edges": settings.missing == "impute"}
+        table = _graph(settings.data, settings.columns, settings.graph, settings.strict, **how)
         links = Links.of(table.edges, table.num_rows, settings.graph.directed)
         if column is None:
             split_of_link = random_splits(links, settings.split_sizes, seed)
@@ -135,9 +142,11 @@ class LinksTask(Task):
             raise SettingError(f"--feature-scale {settings.feature_scale} does nothing: the nodes have no features.")
         else:
             scale, scaler, num_features = "none", None, len(graph)
+        imputer = Imputer.fit([graph.edges.features]) if settings.missing == "impute" else Imputer()
+        num_edge_columns = graph.edges.features.shape[1] + num_edge_marks(imputer, settings.model)
         sizes = NodeSizes(
             num_features=num_features,
-            num_edge_features=num_edge_inputs(graph.edges.features.shape[1], settings.model),
+            num_edge_features=num_edge_inputs(num_edge_columns, settings.model),
             num_outputs=settings.model.model_dim,
         )
         return FittedLinks(
@@ -148,6 +157,7 @@ class LinksTask(Task):
             feature_columns=settings.descriptors_columns,
             feature_scale=scale,
             scaler=scaler,
+            edge_imputer=imputer,
             graph=graph,
         )
 
@@ -235,21 +245,22 @@ class LinksTask(Task):
     def warnings(self, prepared: Prepared) -> list[str]:
         """Features of nodes that do not vary; Python warns of them, too."""
         fitted, named = prepared.fitted, prepared.settings.descriptors_columns
-        data = prepared.data
+        data, edges = prepared.data, fitted.graph.edges
         is_loop = "edge is a loop, which is no link, and carries messages"
         are_loops = "edges are loops, which are no links, and carry messages"
         count = data.graph.edges.num_loops
         found = [plural(count, is_loop, are_loops)] if count else []
+        of_edges = prepared.settings.graph.edge_feature_columns
+        names = names_of_features(of_edges, edges.features.shape[1], fitted.edge_categories)
+        found += notes_of_missing_edges(edges, names, fitted.settings)
         if not isinstance(scaler := fitted.scaler, ConditionScaler):
             return found
         if len(scaler.constant_columns) == len(scaler.mean):
-            return [
-                *found,
-                "warning: no feature of a node varies; leave them out, and each node learns a vector instead",
-            ]
+            constant = "warning: no feature of a node varies; leave them out, and each node learns a vector instead"
+            return [*found, constant]
         names = names_of_features(named, fitted.num_columns, fitted.categories)
-        missing = filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes")
-        return [*found, *missing, *constant_features(scaler, names, "nodes")]
+        found += filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes")
+        return [*found, *constant_features(scaler, names, "nodes")]
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
         links, others = (metrics[split][name] for name in ("num_links", "num_others"))
@@ -364,6 +375,7 @@ def graph_of(trained: FittedLinks, request: PredictRequest) -> LinkGraph:
         feature_columns=place.edge_feature_columns,
         category_columns=place.edge_category_columns,
         categories=trained.edge_categories,
+        imputes=bool(trained.edge_imputer.median),
         strict=request.strict,
     )
     list_left_out(found.rejected, request=request)
@@ -381,7 +393,12 @@ def nodes_of(trained: FittedLinks, request: PredictRequest, path: str) -> NodeTa
         missing="impute" if fills(trained.scaler) else "drop",
     )
     source = replace(trained.place, edges=request["edges"], features=request["features"])
-    how = {"categories": trained.categories, "edge_categories": trained.edge_categories, "may_lack_edges": True}
+    how: dict[str, Any] = {
+        "categories": trained.categories,
+        "edge_categories": trained.edge_categories,
+        "may_lack_edges": True,
+    }
+    how["fills_edges"] = bool(trained.edge_imputer.median)
     table = _graph([path], columns, source, request.strict, find_features=False, **how)
     list_left_out(table.edges.rejected, table.rejected, request)
     return table

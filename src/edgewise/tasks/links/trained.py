@@ -15,6 +15,7 @@ from edgewise.data.graphs.links import Links, LinkSplits
 from edgewise.data.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
+from edgewise.data.impute import Imputer
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError
 from edgewise.models.graph_settings import LinkSettings, NodeSettings, NodeSizes
@@ -23,6 +24,7 @@ from edgewise.plural import plural
 from edgewise.records import LinkBatch, NodeBatch, SparseFeatures
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.links.settings import LinkRunSettings
+from edgewise.tasks.nodes.filled import completed
 from edgewise.tasks.nodes.units import FeatureScale, check_features, check_weights, graph_batch, scaled
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
@@ -110,7 +112,7 @@ class LinkGraph:
             found = arrays[name]
             if len(found) != length or (length and not 0 <= found.min() <= found.max() < limit):
                 raise DataError(f"{name} does not fit the other arrays.")
-        if not (np.isfinite(arrays["edge_features"]).all() and not np.isinf(arrays["feature_values"]).any()):
+        if any(np.isinf(arrays[name]).any() for name in ("edge_features", "feature_values")):
             raise DataError("a feature is not finite.")
         features = NodeFeatures.of_entries(
             arrays["feature_rows"], arrays["feature_columns"], arrays["feature_values"], (num_nodes, num_features)
@@ -230,6 +232,8 @@ class FittedLinks(Fitted):
     """rows, standard or none."""
     scaler: ConditionScaler | None
     """Of the features, where they are scaled by their spread."""
+    edge_imputer: Imputer = field(default_factory=Imputer)
+    """Of missing numbers of edges; fills none in runs of older versions."""
     graph: LinkGraph = field(metadata=TRANSIENT)
     """That of the training, with all its links."""
 
@@ -254,7 +258,8 @@ class FittedLinks(Fitted):
         check_features(graph.source, known, given)
         check_weights(graph.source, graph.edges, self.settings, self.sizes)
         features = graph.features if self.num_columns else self._own_features(graph)
-        return Messages(scaled(features, self.feature_scale, self.scaler), graph.edges, self.settings.has_loops)
+        edges = completed(graph.edges, self.edge_imputer, self.settings)
+        return Messages(scaled(features, self.feature_scale, self.scaler), edges, self.settings.has_loops)
 
     def _own_features(self, graph: LinkGraph) -> NodeFeatures:
         """Each node as its own one feature."""

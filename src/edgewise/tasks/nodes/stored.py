@@ -58,6 +58,7 @@ class StoredNodes:
         scale: from features as they stand in the files, `(node, feature)`, to the units of the model.
         reads_weights: whether the one feature of an edge is its weight.
         adds_degrees: whether the numbers of edges that come and go are features, too.
+        num_marks: features of an edge that say which of its numbers were filled: none is missing in a store.
         scratch: the folder for what does not fit into memory; that of temporary files by default.
     """
 
@@ -69,6 +70,7 @@ class StoredNodes:
         *,
         reads_weights: bool,
         adds_degrees: bool = False,
+        num_marks: int = 0,
         scratch: str | None = None,
     ):
         self.known = replace(table.features, adds_degrees=adds_degrees)
@@ -76,7 +78,7 @@ class StoredNodes:
         self.num_nodes, self.scratch_folder = table.store.num_nodes, scratch
         self.offsets, self.links = (self.store.array(f"incoming_{name}") for name in ("offsets", "links"))
         self.loops = self.store.array("loops")
-        self.reads_weights = reads_weights
+        self.reads_weights, self.num_marks = reads_weights, num_marks
         self._weights: np.ndarray | None = None
         self._words = [
             (place, one_hot_of(self.store["edge_words"][name], known))
@@ -146,7 +148,7 @@ class StoredNodes:
     @property
     def num_edge_features(self) -> int:
         """Numbers of an edge as the model reads them; loops that were added have a mark."""
-        known = self.table.num_edge_features
+        known = self.table.num_edge_features + self.num_marks
         return known + (known > 0 and self.settings.has_loops)
 
     def degrees(self, nodes: np.ndarray) -> torch.Tensor:
@@ -204,6 +206,7 @@ class StoredNodes:
         if self.store.has(f"{kind}_features"):
             parts.append(self.store.array(f"{kind}_features")[places])
         parts += [table[self.store.array(f"{kind}_words")[places, column]] for column, table in self._words]
+        parts.append(np.zeros((len(places), self.num_marks), np.float32))
         return np.concatenate(parts, axis=1)
 
     def whole(self) -> NodeBatch:

@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.graphs.edges import AS_FEATURES
+from edgewise.data.graphs.edges import AS_FEATURES, EdgeList
 from edgewise.data.graphs.file import is_graph_file
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, TypeNames, TypeScaler
+from edgewise.data.impute import Imputer, with_filled
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits, evenly
 from edgewise.data.store.layout import is_store
@@ -30,6 +31,7 @@ from edgewise.progress import stage
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.nodes import units
+from edgewise.tasks.nodes.filled import completed, notes_of_missing_edges, num_edge_marks
 from edgewise.tasks.nodes.sampled import GraphSampler, SampledLoader
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
 from edgewise.tasks.nodes.stored import StoredNodes, check_stored, check_stored_weights, notes_of_store
@@ -57,6 +59,7 @@ from edgewise.tasks.nodes.units import (
 )
 from edgewise.tasks.rejected import list_left_out
 from edgewise.tasks.report.leakage import SplitContents
+from edgewise.tasks.table_notes import names_of_features
 from edgewise.tasks.table_task import MAX_FITTED, Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import filled
@@ -75,10 +78,14 @@ class FittedNodes(FittedOnGraph):
     types: TypeNames | None = None
     """The types of nodes and edges; None where the model ignores them."""
 
+    edge_imputer: Imputer = field(default_factory=Imputer)
+    """Of missing numbers of edges; fills none in runs of older versions."""
+
     @property
     def num_edge_columns(self) -> int:
-        """Features of an edge as they stand in the file; loops and types of edges are further ones."""
+        """Features of an edge as they stand in the file; loops, types and marks of edges are further ones."""
         added = self.settings.has_loops + (len(EDGE_TYPES) if self.settings.is_extended else 0)
+        added += num_edge_marks(self.edge_imputer, self.settings)
         return max(0, self.sizes.num_edge_features - added)
 
     def new_member(self) -> NodeModel:
@@ -86,7 +93,8 @@ class FittedNodes(FittedOnGraph):
 
     def read(self, paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False) -> NodeTable:
         """A graph to predict, with the types and words that the model knows."""
-        how = {"with_types": self.types is not None, "known": self.types, "may_lack_edges": True}
+        how: dict[str, Any] = {"with_types": self.types is not None, "known": self.types, "may_lack_edges": True}
+        how["fills_edges"] = bool(self.edge_imputer.median)
         return read_nodes(paths, columns, source, strict=strict, **how, **self.known_words)
 
     stored: StoredNodes | None = field(metadata=TRANSIENT, default=None)
@@ -107,7 +115,12 @@ class FittedNodes(FittedOnGraph):
                 check_stored_weights(table, self.settings)
             scale = partial(scaled_rows, scale=self.feature_scale, scaler=self.scaler)
             self.stored = StoredNodes(
-                table, self.settings, scale, reads_weights=reads_weights, adds_degrees=self.adds_degrees
+                table,
+                self.settings,
+                scale,
+                reads_weights=reads_weights,
+                adds_degrees=self.adds_degrees,
+                num_marks=num_edge_marks(self.edge_imputer, self.settings),
             )
         return self.stored
 
@@ -140,10 +153,11 @@ class FittedNodes(FittedOnGraph):
         check_same_kind(self, table, self.num_columns)
         check_weights(table.source, table.edges, self.settings, self.sizes)
         features = self.features(self.node_features(table.features, table.edges), table.types)
-        graph = graph_batch(features, table.edges, self.settings.has_loops)
+        edges = completed(table.edges, self.edge_imputer, self.settings)
+        graph = graph_batch(features, edges, self.settings.has_loops)
         if self.settings.is_extended:
-            edges, features = _with_extras(graph.edges, graph.edge_features, self.settings)
-            graph = replace(graph, edges=edges, edge_features=features)
+            extended, features = _with_extras(graph.edges, graph.edge_features, self.settings)
+            graph = replace(graph, edges=extended, edge_features=features)
         graph = replace(graph, positions=self.positions(table))
         if table.types is not None:
             graph = with_types(graph, table.types)
@@ -152,6 +166,22 @@ class FittedNodes(FittedOnGraph):
             return replace(graph, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
 
         return RowBatches.of(table, self.scale, batch, graph)
+
+    def names_of_edges(self, edges: EdgeList) -> list[str]:
+        """The names of the features of edges, but for words."""
+        return names_of_features(self.graph.edge_feature_columns, edges.features.shape[1], self.edge_categories)
+
+    def statuses(self, table: Any) -> list[str]:
+        """Also at which nodes a number of an edge was filled."""
+        found = super().statuses(table)
+        if isinstance(table, StoredTable) or not np.isnan(table.edges.features).any():
+            return found
+        names, missing = self.names_of_edges(table.edges), dict[int, list[str]]()
+        for edge, column in np.argwhere(np.isnan(table.edges.features)).tolist():
+            for node in (int(table.edges.senders[edge]), int(table.edges.receivers[edge])):
+                if (name := f"{names[column]} of an edge") not in (lacking := missing.setdefault(node, [])):
+                    lacking.append(name)
+        return with_filled(found, missing)
 
     def positions(self, table: NodeTable) -> torch.Tensor | None:
         """Where each node stands in the graph, as far as the model looks at it."""
@@ -208,6 +238,7 @@ class NodesTask(TableTask):
             settings.graph,
             strict=settings.strict,
             with_types=with_types,
+            fills_edges=settings.columns.imputes,
         )
         return without_splits(table, settings)
 
@@ -252,9 +283,11 @@ class NodesTask(TableTask):
         """The model before its first step."""
         if isinstance(table, StoredTable):
             check_stored(settings.model, table.store)
-            found, num_edge_features = None, table.num_edge_features
+            found, num_edge_features, imputer = None, table.num_edge_features, Imputer()
         else:
             found, num_edge_features = table.types, table.edges.features.shape[1]
+            imputer = Imputer.fit([table.edges.features]) if settings.columns.imputes else Imputer()
+            num_edge_features += num_edge_marks(imputer, settings.model)
         model = settings.model
         edges = None if isinstance(table, StoredTable) else table.edges
         known = graph_fields(settings, table, splits.train, table.features, edges, found)
@@ -270,6 +303,7 @@ class NodesTask(TableTask):
         return FittedNodes(
             **known,
             sizes=sizes,
+            edge_imputer=imputer,
             types=None
             if found is None or isinstance(table, StoredTable)
             else replace(found.names, predicted=units.types_with_targets(table, splits.train)),
@@ -287,6 +321,8 @@ class NodesTask(TableTask):
         table = prepared.data
         fitted, found = prepared.fitted, super().warnings(prepared)
         found += units.notes_of_missing(fitted, table.columns, table.features)
+        if not isinstance(table, StoredTable):
+            found += notes_of_missing_edges(table.edges, fitted.names_of_edges(table.edges), fitted.settings)
         return [*found, *units.notes_of_constants(fitted, table, table.features)]
 
     def notes(self, prepared: Prepared) -> list[str]:

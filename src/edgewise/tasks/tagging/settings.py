@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.models.text_settings import ReaderSettings, TransformerSettings
 from edgewise.settings import setting
-from edgewise.tasks.config import RunSettings, Sign, check_split_sizes
+from edgewise.tasks.config import RunSettings, Sign, check_sizes_are_read, check_split_sizes
 from edgewise.tasks.pretrained import READERS, chosen
 from edgewise.tasks.texts.settings import RECIPE as TEXT_RECIPE
 from edgewise.train.settings import TrainSettings
@@ -65,6 +65,7 @@ class TaggingRunSettings(RunSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_split_sizes(self.split_sizes, 3)
+        check_sizes_are_read(self, len(self.data) == 1)
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:

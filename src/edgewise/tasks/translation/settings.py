@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from edgewise.choices import CELLS
+from edgewise.data.tables.options import TABLES
 from edgewise.errors import SettingError
 from edgewise.models.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.settings import setting, spelled
-from edgewise.tasks.config import RunSettings, check_split_sizes
+from edgewise.tasks.config import RunSettings, check_sizes_are_read, check_split_sizes
 from edgewise.train.settings import TrainSettings, usual_threads
 
 ModelSettings = TransformerSettings | RecurrentSettings
@@ -65,6 +66,7 @@ class TranslationRunSettings(RunSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_split_sizes(self.split_sizes, 3)
+        check_sizes_are_read(self, len(self.data) == 1 or (len(self.data) == 2 and not self.data[0].endswith(TABLES)))
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
