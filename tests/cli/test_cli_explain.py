@@ -1,10 +1,11 @@
 """`edgewise explain`: what may be an input, what is written and printed, what is refused."""
 
 import json
+import math
 
 import pytest
 
-from cli_tables import molecules, write_csv
+from cli_tables import molecules, read_csv, write_csv
 from edgewise.cli.explain import lines_of, values_of
 from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, Faithfulness, Removal, TargetPrediction
@@ -202,3 +203,27 @@ def test_the_lines_say_what_is_not_known():
         "  area between the most and the least important removed first (0 is chance): attention 0.2500",
         "  it was cut",
     ]
+
+
+def test_a_missing_number_is_filled_and_said(salts, edgewise, tmp_path):
+    """`predict` fills it; `explain` refused the row."""
+    table = write_csv(
+        tmp_path / "new.csv", {"cation": ["C", "C"], "anion": ["N", "N"], "temperature": ["", 300], "pressure": [1, 1]}
+    )
+    path = tmp_path / "rows.json"
+    code, out, err = edgewise("explain", salts, table, "-o", path)
+    assert (code, err) == (0, "")
+    missing, _ = json.loads(path.read_text())
+    median = missing["curves"][0]["here"]
+    note = f"temperature is missing, filled with the median of the training rows, {median:g}."
+    assert note in missing["notes"] and note in out and 250 < median < 370
+    assert all(math.isfinite(value) for curve in missing["curves"] for value in curve["predictions"])
+    assert edgewise("predict", salts, table, "-o", tmp_path / "predicted.csv")[0] == 0
+    predicted = float(read_csv(tmp_path / "predicted.csv")[0]["y_pred"])
+    assert missing["predictions"][0]["value"] == pytest.approx(predicted, rel=1e-4)
+
+    words = ["explain", salts, "C", "N", "--values", "temperature=", "pressure=1", "-o", "-"]
+    code, out, _ = edgewise(*words)
+    assert (code, json.loads(out)[0]["curves"][0]["here"]) == (0, median)
+    code, _, err = edgewise(*words[:-4], "temperature=-", "pressure=1", "-o", "-")
+    assert (code, "'-' is not a number" in err) == (2, True)

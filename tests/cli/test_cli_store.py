@@ -365,3 +365,22 @@ def write_store(folder: Path, values, label, ends):
     pd.DataFrame({"sender": ends[0], "receiver": ends[1]}).to_parquet(folder.parent / "edges.parquet")
     assert prepare(folder.parent, nodes="nodes.parquet", edges="edges.parquet", store=folder.name) == 0
     return folder
+
+
+def test_edges_with_words_that_the_model_does_not_know_are_counted(tables, capsys):
+    """They were read as edges of no word, silently; a graph in memory counts them."""
+    edges = pd.read_csv(tables / "edges.csv").assign(kind=np.array(["road", "rail"])[np.arange(600) % 2])
+    edges.to_csv(tables / "edges.csv", index=False)
+    edges["kind"] = np.where(np.arange(600) < 3, "canal", edges["kind"])
+    edges.to_csv(tables / "new.csv", index=False)
+    flags = ["--edge-category-columns", "kind", "--directed"]
+    assert prepare(tables, *flags) == prepare(tables, *flags, edges="new.csv", store="other") == 0
+    assert train(tables, "--model", "attention") == 0
+    capsys.readouterr()
+    predict = ["predict", str(tables / "run"), str(tables / "other"), "-o", str(tables / "out.csv")]
+    assert main(predict) == 0
+    message = "3 edges have a word in column 'kind' that the model does not know, read as none of its words: 'canal' is"
+    assert message in capsys.readouterr().err
+    assert main([*predict, "--strict", "--overwrite"]) == 2
+    assert "'canal' is none of the 2 words that are known; do without strict" in error_of(capsys)
+    assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "b.csv"), "--strict"]) == 0

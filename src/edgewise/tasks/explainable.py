@@ -49,6 +49,9 @@ class ExplainableModel(ABC):
     reads_spaces = False
     """Whether the model reads a text of spaces."""
 
+    fills_numbers = False
+    """Whether a number of a row may be missing, and is filled."""
+
     def __init__(self, trained: Any):
         self.trained = trained
 

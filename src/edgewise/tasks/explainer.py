@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.data.magnitude import LARGEST
-from edgewise.data.tables.cell import read_number
+from edgewise.data.tables.cell import is_missing, read_number
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation, Kind, TargetPrediction
@@ -147,7 +147,12 @@ class Explainer:
             for name, type_ in fields:
                 if name not in row:
                     raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
-                values.append(_checked(f"{where}{name}", row[name], type_))
+                may_be_missing = type_ == "number" and self._model.fills_numbers
+                values.append(
+                    math.nan
+                    if may_be_missing and _is_missing(row[name])
+                    else _checked(f"{where}{name}", row[name], type_)
+                )
             found.append(tuple(values))
         if self.kind == "text" and not self._model.reads_spaces:
             for place, texts in enumerate(found):
@@ -155,6 +160,12 @@ class Explainer:
                     where = f"row {place}: " if len(rows) > 1 else ""
                     raise DataError(f"{where}{names[0]}: the text is empty.")
         return found
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value stands for a missing number."""
+    is_nan = isinstance(value, float | np.floating) and math.isnan(value)
+    return value is None or is_nan or (isinstance(value, str) and is_missing(value))
 
 
 def _checked(where: str, value: Any, type_: str) -> Any:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.data.graphs.union import copies
+from edgewise.data.impute import FILLED
 from edgewise.data.molecules.bounded import conformers
 from edgewise.data.molecules.conformer import conformer_status
 from edgewise.data.molecules.fragments import COMPONENT, fragments
@@ -128,6 +129,9 @@ def curves_of(
     curves, notes = [], []
     for place, name in enumerate(names):
         here = row.conditions[place]
+        if np.isnan(here):
+            here = scaler.imputer.median[place]
+            notes.append(f"{name} is missing, {FILLED} of the training rows, {here:g}.")
         if scaler.std[place] == 0:
             notes.append(f"{name} is the same in all training rows, so that the model ignores it.")
             continue
@@ -367,6 +371,11 @@ class ExplainableMolecules(ExplainableTable):
         self.trained.limits = self.trained.limits.changed(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
 
     @property
+    def fills_numbers(self) -> bool:  # type: ignore[override]
+        """Whether the ensemble fills missing conditions."""
+        return bool(self.trained.scales.condition.imputer.median)
+
+    @property
     def fields(self) -> list[tuple[str, str]]:
         """The columns of molecules, then those of numbers."""
         columns = self.trained.columns
@@ -383,6 +392,7 @@ class ExplainableMolecules(ExplainableTable):
             conditions=numbers if numbers.shape[1] else None,
             with_descriptors=trained.descriptors,
             limits=trained.limits,
+            missing=trained.columns.missing,
         )
         for row in np.flatnonzero(~table.usable).tolist():
             # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.

@@ -30,7 +30,7 @@ class Row:
     units: tuple[Unit, ...]
     """The atoms of all molecules, in the order of the nodes of the batch."""
     conditions: tuple[float, ...]
-    """In their raw units."""
+    """In their raw units; NaN where one is missing, which the model fills."""
     batch: Batch
     """The row in the units of the model."""
 
@@ -39,8 +39,8 @@ class Row:
         """The row of some SMILES and conditions.
 
         Raises:
-            DataError: a SMILES cannot be read, a condition is no finite number, or there are not as many of either as
-                the model was trained on.
+            DataError: a SMILES cannot be read, a condition is no finite number and is not filled, or there are not as
+                many of either as the model was trained on.
         """
         smiles = (smiles,) if isinstance(smiles, str) else tuple(smiles)
         columns = trained.columns
@@ -54,8 +54,9 @@ class Row:
                     f"{', '.join(names) or 'none'}."
                 )
         raw = np.array([conditions], dtype=np.float64).reshape(1, -1)
+        fills = bool(trained.scales.condition.imputer.median)
         for name, value in zip(columns.descriptors_columns, raw[0].tolist(), strict=True):
-            if not np.isfinite(value):
+            if not np.isfinite(value) and not (fills and np.isnan(value)):
                 raise DataError(f"explain: {name} is {value}, expected a finite number.")
         scaled = trained.scales.condition.transform(raw).astype(np.float32)
         batch = _batch(trained, smiles, scaled)  # first, as it is bounded in time

@@ -18,12 +18,13 @@ from edgewise.errors import DataError, SettingError
 from edgewise.models.layerwise import StoredBatch
 from edgewise.models.node import NodeModel
 from edgewise.plural import plural
+from edgewise.progress import remark
 from edgewise.records import NodeBatch
 from edgewise.settings import spelled
 from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.chunks import note_empty_intervals
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
-from edgewise.tasks.nodes.stored import StoredNodes
+from edgewise.tasks.nodes.stored import EDGES_TOGETHER, StoredNodes
 from edgewise.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.trained import FittedTable
@@ -76,6 +77,37 @@ def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], 
             "store again, or do without strict to pass over it."
         )
     return found, known["count"]
+
+
+def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
+    """Says how many edges of a store have a word that the model does not know, column by column; nothing where none.
+
+    Such an edge stays in the graph, as its rows are sorted by node and cannot be left out; it has none of the words.
+
+    Raises:
+        DataError: `strict`, and there is one.
+    """
+    store, places = table.store, list(table.store["edge_words"])
+    for name, known in table.edge_categories.items():
+        words = store["edge_words"][name]
+        if not (unknown := [code for code, word in enumerate(words) if word not in known]):
+            continue
+        count = 0
+        for kind in ("edge", "loop"):
+            codes = store.array(f"{kind}_words")
+            for start in range(0, len(codes), EDGES_TOGETHER):
+                count += int(np.isin(codes[start : start + EDGES_TOGETHER, places.index(name)], unknown).sum())
+        if not count:
+            continue
+        which = f"{words[unknown[0]]!r} is none of the {plural(len(known), 'word')} that are known"
+        if strict:
+            raise DataError(f"{store.folder}, column {name!r} of the edges: {which}; do without strict to read none.")
+        ways = "" if "num_mirrored" not in store.manifest else ", both ways counted,"
+        verb = "has" if count == 1 else "have"
+        remark(
+            f"{plural(count, 'edge')}{ways} {verb} a word in column {name!r} that the model does not know, read as "
+            f"none of its words: {which}"
+        )
 
 
 def source_of(store: GraphStore) -> GraphSource:

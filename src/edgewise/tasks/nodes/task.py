@@ -39,6 +39,7 @@ from edgewise.tasks.nodes.stored_run import (
     Remembered,
     lost_edges_of,
     sampled_if_large,
+    say_unknown_words,
     source_of,
     stored_batches,
     stored_predictions,
@@ -370,6 +371,7 @@ class NodesTask(TableTask):
             stored = read_store(request.data, columns, strict=request.strict, **trained.known_words)
             lost, count = lost_edges_of(stored.store, strict=request.strict)
             list_left_out(lost, request=request, count=count)
+            say_unknown_words(stored, strict=request.strict)
             return trained, stored
         source = replace(
             trained.graph,
