@@ -125,8 +125,8 @@ def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
     code, _, err = edgewise("predict", tmp_path / "run", other, "--edges", edges, "-o", found)
     assert code == 0 and "59 of 60 rows predicted" in err
     assert "'pink' is none of the 2 words that are known" in read_csv(found)[5]["status"]
-    code, _, err = learn("--category-columns", "color", "--edge-type-column", "trust", nodes=worded, folder="kinds")
-    assert code == 2 and "--category-columns does nothing beside types of nodes and edges" in err
+    code, out, _ = learn("--category-columns", "color", "--edge-type-column", "trust", nodes=worded, folder="kinds")
+    assert code == 0 and "4 features of a node" in out, "beside types of edges, too"
 
 
 def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkeypatch):

@@ -164,8 +164,9 @@ class Explainer:
 
 def _is_missing(value: Any) -> bool:
     """Whether a value stands for a missing number."""
-    is_nan = isinstance(value, float | np.floating) and math.isnan(value)
-    return value is None or is_nan or (isinstance(value, str) and is_missing(value))
+    if isinstance(value, str):
+        return is_missing(value)
+    return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
 
 
 def _checked(where: str, value: Any, type_: str) -> Any:

@@ -268,6 +268,7 @@ def features_of_nodes(
     categories: Categories | None,
     foreign: Bool[np.ndarray, " node feature"] | None = None,
     *,
+    without_words: Bool[np.ndarray, " node column"] | None = None,
     may_be_empty: bool = False,
 ) -> tuple[NodeFeatures, Problems, Categories]:
     """The features of nodes, 0 where a cell cannot be read; which cells those are; and the words that were found.
@@ -278,6 +279,7 @@ def features_of_nodes(
         path: an .npz file that holds numbers instead, a row a node.
         categories: the words of each column, where they are known; another one cannot be read then.
         foreign, may_be_empty: as in `features_of_columns`.
+        without_words: the same of columns of words.
 
     Raises:
         DataError: a column is missing, no node can be read, or the file has other nodes.
@@ -288,7 +290,7 @@ def features_of_nodes(
     else:
         numbers, problems = features_of_arrays(path, read_arrays(path), imputes=columns.imputes), Problems()
         require_rows(path, numbers, cells)
-    words, found = one_hot(cells, columns.category_columns, categories, problems)
+    words, found = one_hot(cells, columns.category_columns, categories, problems, without_words)
     if not columns.category_columns:
         return numbers, problems, found
     return NodeFeatures.of(np.concatenate([numbers.to_dense(), words], axis=1)), problems, found
@@ -304,7 +306,11 @@ def check_categories(name: str, categories: Categories, columns: Sequence[str]) 
 
 
 def one_hot(
-    cells: Cells, columns: Sequence[str], categories: Categories | None, problems: Problems
+    cells: Cells,
+    columns: Sequence[str],
+    categories: Categories | None,
+    problems: Problems,
+    foreign: Bool[np.ndarray, " row column"] | None = None,
 ) -> tuple[Float32[np.ndarray, " row word"], Categories]:
     """Columns of words as numbers, one feature a word, 1 where it stands; and the words of each column.
 
@@ -313,6 +319,7 @@ def one_hot(
         columns: the columns of words.
         categories: the words of each column, where they are known.
         problems: where cells that are empty, or hold another word, are added.
+        foreign: where a column is none of the node's type: the cell must be empty.
     """
     check_columns_exist(cells, tuple(columns))
     found, parts = {}, [np.zeros((len(cells.frame), 0), dtype=np.float32)]
@@ -324,9 +331,14 @@ def one_hot(
         rows = np.flatnonzero(places >= 0)
         parts.append(np.zeros((len(words), len(known)), dtype=np.float32))
         parts[-1][rows, places[rows]] = 1
-        for row in np.flatnonzero(places < 0).tolist():
+        is_foreign = np.zeros(len(words), dtype=bool) if foreign is None else foreign[:, number]
+        parts[-1][is_foreign] = 0
+        for row in np.flatnonzero((places < 0) | is_foreign).tolist():
             word = words[row].as_py()
             reason = f"{word!r} is none of the {plural(len(known), 'word')} that are known"
-            problems.add(row, column, word, reason if word else "the cell is empty")
+            if is_foreign[row]:
+                reason = "no node of this type had a word here in training"
+            if word or not is_foreign[row]:
+                problems.add(row, column, word, reason if word else "the cell is empty")
         found[column] = known
     return np.concatenate(parts, axis=1), found

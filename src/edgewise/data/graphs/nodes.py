@@ -208,6 +208,7 @@ def _interpret(graph: _Graph, is_directed: bool, reading: Reading) -> NodeTable:
     if graph.types is not None:
         features, edges, types = graph.types.resolve(features, edges, graph.names, is_directed, found["source"])
         found["status"] = graph.types.checked_status(found["status"])
+        found |= {"categories": graph.categories}
         return NodeTable(**found, features=features, edges=edges, names=graph.names, types=types)
     edges = edges if is_directed else edges.both_ways(len(graph.names))
     if has_degrees := reading.with_degrees and not features.shape[1]:
@@ -263,19 +264,21 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
     finds = reading.need_targets if reading.find_features is None else reading.find_features
     if source.features is None and finds:
         columns = with_features(cells, columns)
-    if types is not None and columns.category_columns:
-        raise SettingError("--category-columns does nothing beside types of nodes and edges; leave it out.")
     if types is not None and source.features is not None:
+        if columns.category_columns:
+            raise SettingError("--category-columns does nothing beside --features of several types; leave it out.")
         features, types = _typed_features(source.features, cells, types, imputes=columns.imputes)
         problems = Problems()
     else:
+        how: dict[str, Any] = {"may_be_empty": not finds}
         if types is not None:
-            check_columns_exist(cells, columns.descriptors_columns)
-            types = types.of_cells(cells, columns.descriptors_columns)
-            foreign = types.foreign
-        features, problems, categories = features_of_nodes(
-            cells, columns, source.features, categories, foreign, may_be_empty=not finds
-        )
+            numbers, words = columns.descriptors_columns, columns.category_columns
+            check_columns_exist(cells, numbers)
+            types = types.of_cells(cells, numbers)
+            foreign, owning = types.foreign, types.owning_words(cells, words, categories, len(numbers))
+            how["without_words"] = ~owning[types.of_node]
+        features, problems, categories = features_of_nodes(cells, columns, source.features, categories, foreign, **how)
+        types = None if types is None else types.with_words(owning, categories)
     edges = read_edges(
         no_edges(source) if reading.may_lack_edges and source.edges == NONE else source.edges,
         NodeNames(names),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Bool, Float, Int64
 
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.names import RowLabels
-from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.node_features import Categories, NodeFeatures
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.tables.cell import OK, missing, pa, stripped
 from edgewise.data.tables.read import Cells, check_columns_exist
@@ -122,6 +123,41 @@ class NodeTypes:
             return self._knowing(len(columns))
         filled = np.array([~missing(cells.frame[column]) for column in columns], dtype=bool)
         return self._owning(filled.reshape(len(columns), len(self.of_node)).T)
+
+    def owning_words(
+        self, cells: Cells, columns: Sequence[str], categories: Categories | None, num_numbers: int
+    ) -> Bool[np.ndarray, " type column"]:
+        """Which columns of words belong to which type: those that are not empty for all of it, or as a model knows.
+
+        Args:
+            cells: the table of nodes.
+            columns: of words.
+            categories: the words of each that the model knows.
+            num_numbers: features before those of words.
+        """
+        check_columns_exist(cells, tuple(columns))
+        if self.known is None or categories is None:
+            filled = [~missing(cells.frame[column]) for column in columns]
+            values = np.array(filled, dtype=bool).reshape(len(columns), len(self.of_node)).T
+            return np.stack([values[self.of_node == own].any(axis=0) for own in range(len(self.names))])
+        ends = np.cumsum([num_numbers, *map(len, categories.values())])
+        return np.array(
+            [
+                [any(first <= feature < last for feature in own) for first, last in pairwise(ends)]
+                for own in self.known.features
+            ]
+        ).reshape(len(self.names), len(columns))
+
+    def with_words(self, owning: Bool[np.ndarray, " type column"], categories: Categories) -> "NodeTypes":
+        """The same with the features of words behind those that are numbers.
+
+        Args:
+            owning: which columns of words belong to which type.
+            categories: the words of each.
+        """
+        assert self.owned is not None
+        widths = [len(words) for words in categories.values()]
+        return replace(self, owned=np.concatenate([self.owned, np.repeat(owning, widths, axis=1)], axis=1))
 
     def of_array(
         self, name: str, blank: Bool[np.ndarray, " node column"] | None, num_columns: int, *, imputes: bool = False
