@@ -143,7 +143,7 @@ class Explainer:
             for name in row:
                 if name not in names:
                     raise DataError(f"{where}there is no field {str(name)[:60]!r}; expected {', '.join(names)}.")
-            values = []
+            values: list[Any] = []
             for name, type_ in fields:
                 if name not in row:
                     raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
