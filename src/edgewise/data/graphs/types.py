@@ -141,12 +141,9 @@ class NodeTypes:
             values = np.array(filled, dtype=bool).reshape(len(columns), len(self.of_node)).T
             return np.stack([values[self.of_node == own].any(axis=0) for own in range(len(self.names))])
         ends = np.cumsum([num_numbers, *map(len, categories.values())])
-        return np.array(
-            [
-                [any(first <= feature < last for feature in own) for first, last in pairwise(ends)]
-                for own in self.known.features
-            ]
-        ).reshape(len(self.names), len(columns))
+        spans, features = list(pairwise(ends)), self.known.features
+        owning = [[any(first <= each < last for each in own) for first, last in spans] for own in features]
+        return np.array(owning, dtype=bool).reshape(len(self.names), len(columns))
 
     def with_words(self, owning: Bool[np.ndarray, " type column"], categories: Categories) -> "NodeTypes":
         """The same with the features of words behind those that are numbers.
