@@ -128,8 +128,7 @@ def curves_of(
     """
     curves, notes = [], []
     for place, name in enumerate(names):
-        here = row.conditions[place]
-        if np.isnan(here):
+        if np.isnan(here := row.conditions[place]):
             here = scaler.imputer.median[place]
             notes.append(f"{name} is missing, {FILLED} of the training rows, {here:g}.")
         if scaler.std[place] == 0:
@@ -392,7 +391,6 @@ class ExplainableMolecules(ExplainableTable):
             conditions=numbers if numbers.shape[1] else None,
             with_descriptors=trained.descriptors,
             limits=trained.limits,
-            missing=trained.columns.missing,
         )
         for row in np.flatnonzero(~table.usable).tolist():
             # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.
