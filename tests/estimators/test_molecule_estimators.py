@@ -142,7 +142,7 @@ def test_impossible_parameters_are_refused_when_fitting(parameters, message):
 def test_another_number_of_columns_is_refused(regressor):
     with pytest.raises(DataError, match="2 columns of SMILES, but the model was trained on 1"):
         regressor.predict([("C", "C")])
-    with pytest.raises(DataError, match="1 columns of conditions, but the model was trained on 0"):
+    with pytest.raises(DataError, match="1 column of conditions, but the model was trained on 0"):
         regressor.predict(["C"], conditions=[300.0])
 
 

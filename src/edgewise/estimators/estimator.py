@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import tomli_w
 
+from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.estimators.names import column_names, in_order, one_row, series_name
 from edgewise.estimators.params import (
@@ -272,6 +273,9 @@ class Estimator(BaseEstimator):
         known = (*names, *self.options, *(self.fit_options if method == "fit" else ()))
         if unknown := found.keys() - set(known) - {"sample_weight", "validation"}:
             raise TypeError(f"{owner} got an unexpected keyword argument {min(unknown)!r}.")
+        for name, value in found.items():
+            if isinstance(value, str | bytes):
+                refuse_single_text(name, value)
         return {name: value for name, value in found.items() if value is not None}
 
     def _warn(self, method: str, notes: Sequence[str]) -> None:

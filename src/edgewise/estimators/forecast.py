@@ -11,6 +11,7 @@ from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.graph_input import GraphNodes
 from edgewise.estimators.labels import r2
 from edgewise.estimators.names import column_names, in_order
+from edgewise.estimators.numbers import as_numbers
 from edgewise.estimators.params import old_names
 from edgewise.models.time_settings import FORECAST_MODELS
 from edgewise.plural import plural
@@ -96,7 +97,7 @@ class Forecaster(
         found = self.predict(data, edges)
         names = self._known_names("X") if edges is None else column_names("X", data)
         y = in_order("y", y, names)
-        truth = np.asarray(y, dtype=np.float64)
+        truth = as_numbers("y", y)
         if truth.shape != found.shape:
             raise DataError(f"score: y is {truth.shape}, but predictions are {found.shape}.")
         return r2(truth.ravel(), found.ravel(), ["no value is known"] * found.size)
@@ -119,7 +120,7 @@ def series_of(held: Steps, edges: Any, *, is_directed: bool, names: tuple[str, .
             raise DataError("a Series has its own edges; leave out edges, or give an array (time, node).")
         list_left_out(held.edges.rejected)
         return held
-    values = np.asarray(held.detach().cpu().numpy() if isinstance(held, torch.Tensor) else held, dtype=np.float64)
+    values = as_numbers("X", held.detach().cpu().numpy() if isinstance(held, torch.Tensor) else held)
     if values.ndim != 2:
         raise DataError(f"X has {plural(values.ndim, 'axis', 'axes')}; expected (time, node).")
     if np.isinf(values).any():

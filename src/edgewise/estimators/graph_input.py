@@ -14,9 +14,11 @@ from edgewise.data.graphs.file import check_edges
 from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures, without_blanks
 from edgewise.data.magnitude import require_scalable
+from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError
 from edgewise.estimators.graph_warnings import warn_of_positions
 from edgewise.estimators.names import column_names, places_of
+from edgewise.estimators.numbers import as_numbers
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
@@ -335,7 +337,7 @@ def dense_features_of(held: Any) -> Tensor:
         array = np.asarray(held)
         if array.dtype.kind == "c":
             raise DataError(f"X is {array.dtype}. Complex data not supported: give real and imaginary parts apart.")
-        held = torch.from_numpy(np.array(array, dtype=np.float64))
+        held = torch.from_numpy(np.array(as_numbers("X", held)))
     values = held.detach().cpu()
     if values.ndim != 2:
         axes = plural(values.ndim, "axis", "axes")
@@ -360,7 +362,7 @@ def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edg
     found = edges_of(edges, size)
     of_edges = None
     if edge_features is not None:
-        table = np.asarray(edge_features, dtype=np.float64)
+        table = as_numbers("edge_features", edge_features)
         require_scalable("the graph", "edge_features", table)
         of_edges = torch.as_tensor(table.astype(np.float32))
         if of_edges.ndim != 2 or len(of_edges) != found.num_edges:
@@ -382,6 +384,7 @@ def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edg
 def _types(name: str, held: Any, size: int, rows: str) -> Types | None:
     if held is None:
         return None
+    refuse_single_text(name, held)
     words = [str(each).strip() for each in np.asarray(held).tolist()]
     if len(words) != size:
         raise DataError(f"{name} has {plural(len(words), 'row')}, but there are {size} {rows}.")

@@ -10,6 +10,7 @@ from edgewise.data.tables.cell import refuse_single_text
 from edgewise.data.tables.labels import alike_note
 from edgewise.data.tables.read import ARRAYS
 from edgewise.errors import DataError
+from edgewise.estimators.numbers import as_numbers
 from edgewise.plural import plural
 
 
@@ -144,7 +145,7 @@ def r2(y: Any, predicted: np.ndarray, status: Sequence[str], sample_weight: Any 
     """
     from sklearn.metrics import r2_score
 
-    truth = np.asarray(y, dtype=np.float64)
+    truth = as_numbers("y", y)
     if truth.shape != predicted.shape:
         raise DataError(f"score: y is {truth.shape}, but predictions are {predicted.shape}.")
     truth, predicted = truth.reshape(len(truth), -1), predicted.reshape(len(truth), -1)

@@ -39,8 +39,9 @@ class LanguageModel(
             SettingError: A parameter has a value that it cannot have.
         """
         self._refuse(y=(y, "a text is its own target"), sample_weight=(sample_weight, "all tokens count the same"))
-        if not isinstance(data, str):
-            raise SettingError(f"LanguageModel.fit takes one text, a str, not {type(data).__name__}; join several.")
+        _require_text("fit", data)
+        if validation is not None:
+            _require_text("fit: validation", validation)
         return self._train(TASK.prepared(self.settings(), data, validation))
 
     def generate(self, prompt: str, **sampling: Any) -> str:
@@ -51,6 +52,7 @@ class LanguageModel(
             sampling: Fields of `SamplingSettings` by their names, such as num_tokens, temperature, top_k and seed.
         """
         trained = self.trained
+        _require_text("generate", prompt)
         if cut := trained.cut(prompt):
             read = f"the last {trained.model.settings.context:,} are read"
             many = f"the first {cut:,} tokens are left out"
@@ -61,5 +63,12 @@ class LanguageModel(
     def score(self, data: str, y: None = None) -> float:
         """The mean of ln p over the tokens of another text."""
         trained = self.trained
+        _require_text("score", data)
         self._warn("score", unknown_notes(trained.tokenizer, [[data]], "text"))
         return -float(trained.loss(trained.tokenizer.encode(data).numbers))
+
+
+def _require_text(method: str, held: Any) -> None:
+    """Raise SettingError unless it is one text."""
+    if not isinstance(held, str):
+        raise SettingError(f"LanguageModel.{method} takes one text, a str, not {type(held).__name__}; join several.")

@@ -133,6 +133,7 @@ class LinkPredictor(
             sample_weight: (pair).
             options: As in `predict_proba`.
         """
+        refuse_single_text("y", y)
         found, known = self.predict(data, **options), np.asarray(y)
         if known.shape != found.shape:
             raise DataError(f"score: y is {known.shape}, but there are {len(found)} pairs.")

@@ -69,7 +69,8 @@ class MoleculeEstimator(
             ("conditions", table.conditions.shape[1], len(trained.columns.descriptors_columns)),
         ):
             if found != known:
-                raise DataError(f"predict: {found} columns of {what}, but the model was trained on {known}.")
+                many = plural(found, "column")
+                raise DataError(f"predict: {many} of {what}, but the model was trained on {known}.")
         return table
 
     @old_names

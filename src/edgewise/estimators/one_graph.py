@@ -6,10 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from edgewise.data.tables.cell import refuse_single_text
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes
 from edgewise.estimators.graph_warnings import warn_of_graph_features
 from edgewise.estimators.labels import all_right, has_label, is_known, label_columns, r2
+from edgewise.estimators.numbers import as_numbers
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.plural import plural
@@ -135,6 +137,7 @@ class OneGraphClassifier(TableClassifier, OneGraph):
             sample_weight: (row).
             options: As in `predict`.
         """
+        refuse_single_text("nodes", nodes)
         columns, known = label_columns(self._truth(data, y)), []
         for labels, classes in zip(columns, self._classes_of_targets):
             known.append(has_label(labels))
@@ -157,8 +160,9 @@ class OneGraphRegressor(TableRegressor, OneGraph):
         self, data: Any, y: Any = None, *old: Any, nodes: Any = None, sample_weight: Any = None, **options: Any
     ) -> float:
         """R² over the rows with a target, of several targets the mean; of `nodes` (row, bool) where given."""
+        refuse_single_text("nodes", nodes)
         rows = self.rows_of(data, self._named("score", old, options))
-        targets, predicted = np.asarray(self._truth(data, y), dtype=np.float64), self.predict(rows)
+        targets, predicted = as_numbers("y", self._truth(data, y)), self.predict(rows)
         if len(targets) != len(predicted):
             unit = self.rows_type.unit
             raise DataError(f"score: y has {plural(len(targets), 'row')}, but there are {len(predicted)} {unit}.")

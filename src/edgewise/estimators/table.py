@@ -15,6 +15,7 @@ from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.labels import accuracy, class_numbers, has_label, label_columns, plain_array, r2
 from edgewise.estimators.names import as_rows, below, in_order, naming_rows, row_name
+from edgewise.estimators.numbers import as_numbers
 from edgewise.estimators.params import old_names
 from edgewise.plural import plural
 from edgewise.records import Prediction
@@ -146,7 +147,7 @@ class TableEstimator(Estimator):
             raise DataError(f"{type(self).__name__}.fit requires y to be passed, but the target y is None.")
         cells, task_type = self._cells(y)
         if (weights := options.get("sample_weight")) is not None:
-            _check_weights(np.asarray(weights, dtype=np.float64), len(cells))
+            _check_weights(as_numbers("sample_weight", weights), len(cells))
         return self._fit(data, cells, task_type, **options)
 
     def _targets(self, data: Any, y: Any) -> Any:
@@ -359,7 +360,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
     """Whether y has the shape (row), and predictions have it too."""
 
     def _cells(self, y: Any) -> tuple[Any, str]:
-        targets = np.asarray(y, dtype=np.float64)
+        targets = as_numbers("y", y, in_fit=True)
         self.one_target_ = targets.ndim == 1
         return targets, "regression"
 

@@ -33,7 +33,7 @@ class TextEstimator(
         if len(table.columns.text_columns) != len(known):
             raise DataError(
                 f"predict: {plural(len(table.columns.text_columns), 'column')} of texts, but the model was trained on "
-                f"{len(known)}."
+                f"{len(known)}: a row is {'one text' if len(known) == 1 else f'a list of {len(known)} texts'}."
             )
         return table
 

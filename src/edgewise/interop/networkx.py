@@ -118,6 +118,7 @@ def from_networkx(
     >>> path.names, path.edges.senders.tolist(), path.edges.receivers.tolist()
     (('a', 'b', 'c'), [0, 1, 1, 2], [1, 2, 0, 1])
     """
+    _refuse_one_name(edge_attributes=edge_attributes, node_attributes=node_attributes)
     place = {name: place for place, name in enumerate(graph.nodes)}
     listed, form = _edges(graph), json.loads(graph.graph.get(FORM, "{}"))
     rows = [(f"the edge {sender!r} → {receiver!r}", attributes) for sender, receiver, attributes in listed]
@@ -140,6 +141,13 @@ def from_networkx(
         _table(nodes, PLACE, form[PLACE], None) if PLACE in form else None,
         names=tuple(place),
     )
+
+
+def _refuse_one_name(**options: Sequence[str] | None) -> None:
+    """Raise DataError where a name stands in place of several: Python would take its characters."""
+    for option, names in options.items():
+        if isinstance(names, str):
+            raise DataError(f"{option} is one text, {names!r}, where several are expected; put it into a list.")
 
 
 def _write(
@@ -271,6 +279,7 @@ def fit_arguments(
         SettingError: no feature is named.
     """
     verb, attributes = "fit_arguments", dict(graph.nodes(data=True))
+    _refuse_one_name(features=features, edge_features=edge_features)
     if not features:
         raise SettingError(f"{verb}: features is empty; name the node attributes to learn from.")
     if not any(target in own for own in attributes.values()):

@@ -14,7 +14,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from edgewise.data.texts.tokenizer import RowTokens, Tokenizer, visible
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
 from edgewise.explain.heads import to_layer
 from edgewise.explanation import Layer, Part, TargetPrediction, Unit
@@ -47,6 +47,12 @@ MAX_TITLE = 60
 """Characters of a title."""
 MAX_LISTED = 40
 """Words that a message lists."""
+
+
+def require_text(item: Any) -> None:
+    """Raise DataError where one text is expected, and something else came."""
+    if not isinstance(item, str):
+        raise DataError(f"explain: item is a {type(item).__name__}, where one text, a str, is expected.")
 
 
 class TokenExplainable(Explainable):

@@ -87,15 +87,15 @@ def pairs_of(parts: Mapping[str, tuple[Texts, Texts]]) -> TextPairs:
 
 def check_pairs(name: str, sources: Texts, targets: Texts) -> None:
     """Raise DataError unless there are as many texts on both sides."""
-    for side in (sources, targets):
-        check_texts(name, side)
+    for argument, side in (("X", sources), ("y", targets)):
+        check_texts(name, side, argument)
     if len(sources) != len(targets):
         raise DataError(f"{name}: {plural(len(sources), 'text')}, but {plural(len(targets), 'translation')}.")
 
 
-def check_texts(name: str, texts: Texts) -> None:
+def check_texts(name: str, texts: Texts, argument: str = "X") -> None:
     """Raise DataError unless it is several texts, not one."""
-    refuse_single_text(name, texts)
+    refuse_single_text(f"{name}: {argument}", texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"{name}: number {row} is {text!r}, not a text.")

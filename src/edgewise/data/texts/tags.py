@@ -126,6 +126,13 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
     refuse_single_text("tags", tags)
     if tags is not None and len(sentences) != len(tags):
         raise DataError(f"{plural(len(sentences), 'sentence was', 'sentences were')} given, but tags of {len(tags)}.")
+    for name, unit, held in (
+        ("sentence", "words", sentences),
+        ("the tags of sentence", "tags", () if tags is None else tags),
+    ):
+        for number, each in enumerate([] if held is None else held, start=1):
+            if isinstance(each, str | bytes):
+                raise DataError(f"{name} {number} is one text, {_shown(each)}; expected a list of its {unit}.")
     rows = [{KEYS[0]: _as_list(words)} for words in sentences]
     if tags is not None:
         rows = [{**row, KEYS[1]: _as_list(each)} for row, each in zip(rows, tags, strict=True)]

@@ -22,7 +22,7 @@ from edgewise.explanation import TargetPrediction
 from edgewise.records import TextBatch
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.language.task import FittedLanguage
-from edgewise.tasks.token_explainable import Left, TokenExplainable, batches, nothing_of
+from edgewise.tasks.token_explainable import Left, TokenExplainable, batches, nothing_of, require_text
 from edgewise.train.device import cpu_threads
 
 NEXT = "next token"
@@ -108,6 +108,7 @@ class ExplainablePrompts(ExplainableModel):
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> PromptItem:
         if target not in (None, NEXT):
             raise SettingError(f"explain: target is {target!r}; the model predicts {NEXT}.")
+        require_text(row[0])
         return PromptItem(self.trained, row[0], label, top)
 
     def unread(self, row: tuple[Any, ...]) -> str:

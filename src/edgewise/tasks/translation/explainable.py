@@ -27,7 +27,7 @@ from edgewise.plural import plural
 from edgewise.records import PairBatch
 from edgewise.tasks import token_explainable
 from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.token_explainable import Left, TokenExplainable, place_of
+from edgewise.tasks.token_explainable import Left, TokenExplainable, place_of, require_text
 from edgewise.tasks.translation.task import FittedTranslation, decoder_input, padded
 from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
@@ -230,6 +230,7 @@ class ExplainableTranslations(ExplainableModel):
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> TranslationItem:
         if label is not None:
             raise SettingError(f"explain: label is {label!r}, but a translation has no classes; leave it out.")
+        require_text(row[0])
         return TranslationItem(self.trained, row[0], target, top)
 
     def unread(self, row: tuple[Any, ...]) -> str:
