@@ -169,7 +169,7 @@ def test_sentences_from_python():
     for sentences, tags, message in [
         ([["a"]], [["X"], ["X"]], "1 sentence was given, but tags of 2"),
         ([["a"], ["b", "c"]], [["X"], ["X"]], "the sentences, line 2: tags: 2 words, but 1 tag"),
-        (["a b"], None, "expected a list of strings"),
+        (["a b"], None, "expected a list of its words"),
         ([3], None, "expected a list of strings"),
     ]:
         with pytest.raises(DataError, match=message):
