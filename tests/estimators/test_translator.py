@@ -101,7 +101,7 @@ def test_settings_that_cannot_be(settings, message):
     ("texts", "message"),
     [
         ((WORDS, BACKWARD[:3]), "fit: 27 texts, but 3 translations"),
-        (("abc", "cba"), "fit is one text"),
+        (("abc", "cba"), "fit: X is one text"),
         ((["a", None], ["a", "b"]), "fit: number 1 is None, not a text"),
         ((["a", " "], ["a", "b"]), "fit: number 1: the source cannot be used: the text is empty"),
         ((["a", "b"], ["a", "b" * 20]), r"fit: number 1: the target cannot be used: 21 tokens, more than context 8"),
@@ -116,7 +116,7 @@ def test_texts_that_cannot_be_learned_from(texts, message):
 
 
 def test_what_cannot_be_asked(writer):
-    with pytest.raises(DataError, match="predict is one text"):
+    with pytest.raises(DataError, match="predict: X is one text"):
         writer.predict("abc")
     with pytest.raises(DataError, match="score: 2 texts, but 1 translation"):
         writer.score(["abc", "bca"], ["cba"])
