@@ -20,6 +20,8 @@ COMPACT = {8: "%Y%m%d", 6: "%Y%m"}
 """How dates are written in so many digits alone."""
 ZONE = re.compile(r":\d\d.*?(Z|[+-]\d\d(?::?\d\d)?)$")
 """The offset behind a time of the day."""
+OF_DAY = re.compile(r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([ap]\.?m\.?)?\s*", re.IGNORECASE)
+"""A time of the day without a date."""
 OFF_STEP = 0.05
 """The part of a step by which a time may be off."""
 MOST_LOOKED_AT = 24
@@ -47,14 +49,19 @@ class Clock:
 
     def at(self, step: int) -> str:
         """What a step is called; steps behind the last one too."""
+        time = self.time(step)
+        if not isinstance(time, pd.Timestamp):
+            return f"{time:.12g}"
+        return str(time) if self.form is None else _written(time, self.form)
+
+    def time(self, step: int) -> float | pd.Timestamp:
+        """The number or the date of a step; of steps behind the last one too."""
         if self.first is None:
-            return f"{self.start + step * self.step:.12g}"
+            return self.start + step * self.step
         if self.unit == "month":
             moment = self.first + pd.DateOffset(months=round(step * self.step))
-            moment = moment + pd.offsets.MonthEnd(0) if self.are_month_ends else moment
-        else:
-            moment = self.first + pd.Timedelta(round(step * self.step), unit="ns")
-        return str(moment) if self.form is None else _written(moment, self.form)
+            return moment + pd.offsets.MonthEnd(0) if self.are_month_ends else moment
+        return self.first + pd.Timedelta(round(step * self.step), unit="ns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +92,7 @@ def in_time(
     Raises:
         DataError: A time is no number and no date, times lie at no equal distances, or `gaps` refuses them.
     """
+    _refuse_midnight(cells, lines, source)
     read = _parsed(cells, lines, source)
     numbers, dates, notes = read.numbers, read.dates, list(read.notes)
     order = np.argsort(numbers, kind="stable")
@@ -116,6 +124,19 @@ def in_time(
     form = None if dates is None else read.form or _form(cells, dates, read.is_day_first)
     clock = Clock(unit, float(numbers[0]), step, form, first, read.are_month_ends)
     return _filled(values, names, steps, clock, gaps, notes, source)
+
+
+def _refuse_midnight(cells: Sequence[str], lines: Sequence[int], source: str) -> None:
+    """Raise DataError where times of the day without dates go back: sorted, those past midnight would come first."""
+    if not all(map(OF_DAY.fullmatch, cells)):
+        return
+    times = _dated(pd.Series(cells, dtype=object)).numbers
+    for row in np.flatnonzero(np.diff(times) < 0)[:1].tolist():
+        raise DataError(
+            f"{source}: the time goes back from {cells[row]!r} in line {lines[row]} to {cells[row + 1]!r} in line "
+            f"{lines[row + 1]}, past midnight or out of order, and times of the day have no date to tell; write dates, "
+            "or leave out --time-column to count rows."
+        )
 
 
 def is_time(cell: str) -> bool:
