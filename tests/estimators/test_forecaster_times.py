@@ -73,8 +73,9 @@ def test_a_column_has_the_times(fitted, tmp_path):
     for each in (model, Forecaster.load(tmp_path / "run")):
         found = each.predict(table[["a", "b", "when"]])
         assert found.index[0] == pd.Timestamp("2024-04-02 00:00") and list(found.columns) == ["b", "a"]
+    np.testing.assert_allclose(model.predict(table[["b", "a"]]), found.to_numpy(), atol=1e-6)
     with pytest.raises(DataError, match="X has no column 'when' of times; its columns are b, a"):
-        model.predict(table[["b", "a"]])
+        Forecaster(**SMALL, time_column="when").fit(table[["b", "a"]])
     with pytest.raises(SettingError, match="time_column is 'when', but X is no DataFrame"):
         Forecaster(**SMALL, time_column="when").fit(VALUES)
     steps = Forecaster(**SMALL, time_column="step").fit(TABLE.reset_index(drop=True).assign(step=np.arange(60) * 5))

@@ -79,7 +79,7 @@ class Forecaster(
         It is an array; where a DataFrame has times, a DataFrame whose index has those that follow.
 
         Args:
-            data: As in `fit`. With the edges of `fit`, the nodes of a DataFrame are taken by their names, and come
+            data: As in `fit`; without its column of times, rows are taken as they come. With the edges of `fit`, the nodes of a DataFrame are taken by their names, and come
                 in the order of the training.
             edges: As in `fit`, and those by default; a model that was loaded from a folder does not know them.
 
@@ -140,7 +140,7 @@ class Forecaster(
             return held.drop(columns=column), pd.Index(held[column])
         if isinstance(held.index, pd.DatetimeIndex):
             return held, held.index
-        if column is not None and method != "score":
+        if column is not None and method == "fit":
             raise DataError(
                 f"X has no column {column!r} of times; its columns are {', '.join(map(str, held.columns))}."
             )
