@@ -79,8 +79,8 @@ class Forecaster(
         It is an array; where a DataFrame has times, a DataFrame whose index has those that follow.
 
         Args:
-            data: As in `fit`; without its column of times, rows are taken as they come. With the edges of `fit`, the nodes of a DataFrame are taken by their names, and come
-                in the order of the training.
+            data: As in `fit`; without its column of times, rows are taken as they come. With the edges of `fit`, the
+                nodes of a DataFrame are taken by their names, and come in the order of the training.
             edges: As in `fit`, and those by default; a model that was loaded from a folder does not know them.
 
         Raises:
