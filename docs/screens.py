@@ -4,7 +4,8 @@
     python docs/screens.py sentence    one of them
 
 EDGEWISE_DATA names the folder of the data sets (the dates that are translated are made here); Chromium draws (`apt
-install chromium`). Where one of them is missing, a line says so, and the pictures stay as they are.
+install chromium`). Where one of them is missing, a line says so, and the pictures stay as they are. Each picture keeps
+the phrases that it shows (`phrases.py`): a test fails when the library no longer has one of them.
 """
 
 import calendar
@@ -18,12 +19,13 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
+from phrases import PICTURES, save_picture
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from edgewise.cli.main import main as edgewise
 
-RUNS, PICTURES = Path("runs/screens"), Path(__file__).parent / "pictures"
+RUNS = Path("runs/screens")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH, COLORS = 1180, 256
 """Pixels, and the colors of a palette: enough for drawings, and a tenth of the bytes."""
@@ -31,6 +33,17 @@ SETTLED = 300
 """Milliseconds after which what comes into sight has been drawn."""
 REPORTED = "ionic_liquid"
 """The run whose report is shown."""
+TEXTS_IN_SIGHT = """() => {
+  const texts = [], range = document.createRange();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    range.selectNodeContents(walker.currentNode);
+    const box = range.getBoundingClientRect();
+    if (box.height && box.top >= 0 && box.bottom <= innerHeight) texts.push(walker.currentNode.textContent);
+  }
+  return texts.join(" ");
+}"""
+"""What stands in the part of a page that is visible."""
 
 
 @dataclass(frozen=True)
@@ -152,10 +165,10 @@ def train(name: str, screen: Screen, data: Path) -> Path:
     return folder
 
 
-def keep(shot: bytes, name: str) -> None:
-    """A screenshot as a small picture."""
+def keep(shown: Page | Locator, text: str, name: str) -> None:
+    """A screenshot as a small picture, with the phrases of the library that it shows."""
     path = PICTURES / f"{name}.png"
-    Image.open(BytesIO(shot)).convert("RGB").quantize(COLORS).save(path, optimize=True)
+    save_picture(Image.open(BytesIO(shown.screenshot())).convert("RGB").quantize(COLORS), path, text)
     print(f"{path.name}: {path.stat().st_size:,} bytes")
 
 
@@ -169,11 +182,11 @@ def take(browser: Browser, name: str, screen: Screen, folder: Path) -> None:
         section = page.locator("section", has=page.get_by_role("heading", name=heading))
         section.scroll_into_view_if_needed()
         page.wait_for_timeout(SETTLED)
-        keep(section.screenshot(), f"look_{name}_{end}")
+        keep(section, section.inner_text(), f"look_{name}_{end}")
     page.evaluate("scrollTo(0, 0)")
     screen.show(page)
     page.wait_for_timeout(SETTLED)
-    keep(page.screenshot(), f"look_{name}")
+    keep(page, page.evaluate(TEXTS_IN_SIGHT), f"look_{name}")
     page.close()
 
 
@@ -181,7 +194,7 @@ def take_report(browser: Browser, folder: Path) -> None:
     """The upper part of a training's report."""
     page = browser.new_page(viewport={"width": WIDTH, "height": 1000})
     page.goto((folder / "report.html").resolve().as_uri())
-    keep(page.screenshot(), "report")
+    keep(page, page.evaluate(TEXTS_IN_SIGHT), "report")
     page.close()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 import edgewise
 
@@ -98,6 +99,24 @@ def test_the_picture_in_the_readme_is_what_the_code_draws(tmp_path):
     drawn, kept = (tmp_path / "drawn.svg").read_text(), (ROOT / "docs/pictures/neighborhoods.svg").read_text()
     # Fonts differ between releases of matplotlib; the filled cells and the arcs do not.
     assert [drawn.count(color) for color in ("#2a7f9e", "#d08b2c")] == [kept.count(c) for c in ("#2a7f9e", "#d08b2c")]
+
+
+def test_pictures_of_pages_show_what_the_library_still_says():
+    phrases = runpy.run_path(str(ROOT / "docs/phrases.py"))
+    current = phrases["library_phrases"]()
+    pictures = sorted((ROOT / "docs/pictures").glob("*.png"))
+    assert pictures
+    stale = {path.name: words for path in pictures if (words := phrases["stale_phrases"](path, current))}
+    assert not stale, f"{stale}: the pages have changed since; take the pictures again with `python docs/screens.py`"
+
+
+def test_a_picture_with_a_phrase_that_is_gone_is_stale(tmp_path):
+    phrases = runpy.run_path(str(ROOT / "docs/phrases.py"))
+    current = phrases["library_phrases"]()
+    kept = max(current, key=len)
+    phrases["save_picture"](Image.new("L", (1, 1)), tmp_path / "page.png", f"before {kept} after")
+    assert phrases["stale_phrases"](tmp_path / "page.png", current) == []
+    assert kept in phrases["stale_phrases"](tmp_path / "page.png", current - {kept})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
