@@ -168,7 +168,9 @@ def train(name: str, screen: Screen, data: Path) -> Path:
 def keep(shown: Page | Locator, text: str, name: str) -> None:
     """A screenshot as a small picture, with the phrases of the library that it shows."""
     path = PICTURES / f"{name}.png"
-    save_picture(Image.open(BytesIO(shown.screenshot())).convert("RGB").quantize(COLORS), path, text)
+    screenshot = Image.open(BytesIO(shown.screenshot())).convert("RGB")
+    # The median cut would give rare colors, such as two thin lines, the same place in the palette.
+    save_picture(screenshot.quantize(COLORS, method=Image.Quantize.MAXCOVERAGE), path, text)
     print(f"{path.name}: {path.stat().st_size:,} bytes")
 
 
