@@ -124,7 +124,7 @@ def test_it_predicts(copies, folder):
             np.testing.assert_array_equal(found["row"], expected["row"])
 
 
-@pytest.mark.filterwarnings("ignore:predict. .* out of vocabulary:UserWarning")  # new texts are short
+@pytest.mark.filterwarnings("ignore:(predict|fingerprint). .* out of vocabulary:UserWarning")  # new texts are short
 @frozen("python")
 def test_it_opens_in_python(copies, folder):
     expected = json.loads((folder / "expected/python.json").read_text())
