@@ -90,7 +90,7 @@ def test_a_regressor_of_nodes_has_intervals_and_a_score(graph, regressor):
     with pytest.raises(DataError, match=r"y is \(30, 2\), but predictions are \(30,\)"):
         regressor.score(features, numbers, edges)
     two = NodeRegressor(**NODES).fit(features, numbers, edges)
-    assert two.predict_interval(features, edges)[0].shape == (30, 2)
+    assert two.predict_interval(features, edges, coverage=0.5)[0].shape == (30, 2)
     assert np.isfinite(two.score(features, numbers, edges))
 
 

@@ -289,8 +289,8 @@ def test_what_cannot_be_explained_is_said(ensemble, smiles, conditions, words, e
 def test_one_row_and_finite_conditions(ensemble, pairs):
     with pytest.raises(DataError, match="explain: X has 2 rows; an explanation is of one"):
         ensemble.explain(["CCO", "C"])
-    with pytest.raises(DataError, match="explain: condition_1 is nan, expected a finite number"):
-        pairs.explain([("CCO", "C")], [math.nan, 1.0, 1.0])
+    with pytest.raises(DataError, match="explain: condition_1 is inf, expected a finite number"):
+        pairs.explain([("CCO", "C")], [math.inf, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("together", [1, 5])

@@ -58,6 +58,7 @@ def test_a_covariance_that_does_not_fit_is_refused_before_the_training(monkeypat
     MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
 
 
+@pytest.mark.filterwarnings("ignore:fit. intervals calibrated on 5 scaffolds")
 def test_it_has_learned_from_the_training_rows_of_its_member_alone(tmp_path):
     """Intervals are calibrated on rows that it must not know; members that leave out other rows are saved together."""
     rings = [f"{'C' * (1 + length)}{ring}" for number, ring in enumerate(RINGS) for length in range(number + 1)]
@@ -173,6 +174,7 @@ def test_a_covariance_that_would_take_too_long_is_left_out(monkeypatch):
     assert MoleculeRegressor(**SMALL).fit(SMILES, eight).trained.members[0].process is None
 
 
+@pytest.mark.filterwarnings("ignore:fit. intervals calibrated on 1 molecule may")
 def test_of_molecules_with_many_rows_it_learns_from_some(monkeypatch):
     """Rows of few molecules say much the same: some of them, evenly chosen, are enough where all are too many."""
     monkeypatch.setattr("edgewise.tasks.molecules.trained.PROCESS_ROWS", 30)

@@ -11,6 +11,10 @@ from edgewise.errors import DataError
 from edgewise.estimators.names import row_name
 
 
+class CellTypeError(DataError, TypeError):
+    """A value that is neither a number nor text, of which scikit-learn expects a TypeError."""
+
+
 def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.ndarray, "..."]:
     """An argument as numbers; None and what pandas calls NA are NaN.
 
@@ -21,6 +25,7 @@ def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.
 
     Raises:
         DataError: it is one text, or a value is no number.
+        CellTypeError: a value is neither a number nor text.
     """
     refuse_single_text(argument, held)
     try:
@@ -34,10 +39,12 @@ def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.
         for place, cell in np.ndenumerate(cells):
             try:
                 found[place] = np.nan if str(cell) == "<NA>" else float(cell)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError) as reason:
                 row = f"{ARRAYS[0]}, row {place[0]}" if in_fit else row_name(held, place[0])
                 column = f", column {place[1]}" if len(place) > 1 else ""
                 comma = isinstance(cell, str) and cell.count(",") == 1
                 remedy = "; write a point in place of the comma" if comma else "; None or NaN says that it is missing"
+                if isinstance(reason, TypeError):
+                    raise CellTypeError(f"{row} of {argument}{column} holds {cell!r}: {reason}.") from error
                 raise DataError(f"{row} of {argument}{column}: {cell!r} is no number{remedy}.") from error
         return found

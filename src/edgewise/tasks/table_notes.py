@@ -45,8 +45,7 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
         column = table.columns.splits_column
         lines.append(f"  {plural(num_left, row)} in no split: the cell in column {column!r} is empty")
     if splits.leakage:
-        one = re.sub(r"s\b", "", table.row_unit, count=1)
-        contents = plural(splits.leakage, f"{one} is", f"{table.row_unit} are")
+        contents = plural(splits.leakage, f"{singular(table.row_unit)} is", f"{table.row_unit} are")
         lines.append(f"  {contents} in training and test {row}s alike")
     if not len(splits.val):
         lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
@@ -65,7 +64,8 @@ def calibration_note(prepared: Prepared) -> str:
     if prepared.splits.calibration == "random":
         return f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"
     count, unit = calibration_groups(prepared.data, prepared.splits)
-    found = f"intervals are calibrated on {plural(len(rows), 'row')} of {count:,} {unit} that a model has not seen"
+    of_groups = plural(count, singular(unit), unit)
+    found = f"intervals are calibrated on {plural(len(rows), 'row')} of {of_groups} that a model has not seen"
     return found + ("; each model of the ensemble leaves out others, at no cost" if prepared.splits.left_out else "")
 
 
@@ -74,6 +74,11 @@ def calibration_groups(table: Table, splits: Splits) -> tuple[int, str]:
     unit = "groups" if table.columns.group_column else table.row_unit
     unit = "scaffolds" if splits.calibration == "scaffold" else unit
     return len(set(groups_of(table, splits.calibrating, splits.calibration))), unit
+
+
+def singular(unit: str) -> str:
+    """One of what a plural such as "combinations of molecules" names."""
+    return re.sub(r"s\b", "", unit, count=1)
 
 
 def warnings_of(table: Table, splits: Splits, class_weight: str | None) -> list[str]:
@@ -99,7 +104,8 @@ def few_groups(table: Table, splits: Splits) -> list[str]:
     if count >= FEW_GROUPS:
         return []
     remedy = "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
-    return [f"warning: intervals calibrated on {count} {unit} may be far too narrow or too wide{remedy}"]
+    of_groups = plural(count, singular(unit), unit)
+    return [f"warning: intervals calibrated on {of_groups} may be far too narrow or too wide{remedy}"]
 
 
 def labels_without_training_rows(table: Table, splits: Splits) -> list[str]:
