@@ -94,7 +94,12 @@ def listed(names: Sequence[str]) -> str:
 
 
 def filled_notes(
-    values: Float[np.ndarray, " row feature"], names: Sequence[str], what: str, *, are_marked: bool = True
+    values: Float[np.ndarray, " row feature"],
+    names: Sequence[str],
+    what: str,
+    *,
+    source: str = "the training rows",
+    are_marked: bool = True,
 ) -> list[str]:
     """A warning that says how many numbers are missing and filled; none where none is.
 
@@ -102,6 +107,7 @@ def filled_notes(
         values: NaN where a number is missing.
         names: of the columns.
         what: whose they are, such as "nodes".
+        source: what the median is of.
         are_marked: whether a further feature says where one was filled.
     """
     counts = np.isnan(values).sum(axis=0)
@@ -112,6 +118,5 @@ def filled_notes(
     verb = "was" if total == 1 else "were"
     marked = ", and marked" if are_marked else ""
     return [
-        f"warning: {plural(total, *whole)} of {what} {verb} filled with the median of the training rows{marked}: "
-        f"{listed(each)}"
+        f"warning: {plural(total, *whole)} of {what} {verb} filled with the median of {source}{marked}: {listed(each)}"
     ]

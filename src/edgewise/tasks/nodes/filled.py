@@ -32,4 +32,4 @@ def notes_of_missing_edges(edges: EdgeList, names: Sequence[str], settings: Node
     """The warning of features of edges that are missing and filled."""
     what = "edges, both ways counted," if edges.num_mirrored else "edges"
     are_marked = not settings.spec.reads_edge_weights
-    return filled_notes(edges.features[:, : len(names)], names, what, are_marked=are_marked)
+    return filled_notes(edges.features[:, : len(names)], names, what, source="all edges", are_marked=are_marked)

@@ -348,7 +348,7 @@ def notes_of_missing(fitted: FittedOnGraph, columns: Columns, nodes: NodeFeature
     if isinstance(nodes, StoredFeatures) or not nodes.num_missing:
         return []
     names = names_of_node_features(fitted, columns)
-    return filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes")
+    return filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
 
 
 def notes_of_constants(fitted: FittedOnGraph, table: Any, nodes: NodeFeatures | StoredFeatures) -> list[str]:
