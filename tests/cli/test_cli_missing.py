@@ -134,7 +134,7 @@ def test_numbers_of_edges_of_one_graph_are_filled(edgewise, tmp_path, task, mode
     count = 2 * 2
     marked = ", and marked" if model == "attention" else ""
     assert f"warning: {count} missing numbers of edges, both ways counted, were filled with the median" in out
-    assert f"of the training rows{marked}: 'w' {count}" in out
+    assert f"of all edges{marked}: 'w' {count}" in out
     assert "cannot be read" not in out
     assert json.loads((tmp_path / "run/model.json").read_text())["edge_imputer"]["median"] == [pytest.approx(41, abs=2)]
     code, out, err = edgewise("train", task, table, *words, "--missing", "drop", "-o", tmp_path / "dropped")
