@@ -125,10 +125,11 @@ def main() -> None:
             seconds[name] = [], []
             for number in range(rounds + 1):
                 machine.wait_until_quiet(check_load=False, force=arguments.force or arguments.quick)
-                both = [seconds_of(tree, name, trainings, scale, Path(folder)) for tree in (other, here)]
-                if number:
-                    for known, new in zip(seconds[name], both, strict=True):
-                        known.append(round(new, 3))
+                # Each revision goes first in every other round: what runs later finds a warmer processor.
+                for which in (0, 1) if number % 2 else (1, 0):
+                    measured = seconds_of((other, here)[which], name, trainings, scale, Path(folder))
+                    if number:
+                        seconds[name][which].append(round(measured, 3))
             print(name, *(f"{median(known):.3g} s" for known in seconds[name]), flush=True)
     result = {
         "before": arguments.revision,
