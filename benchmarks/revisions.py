@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from cpu_attention import machine
 
@@ -120,6 +121,12 @@ def main() -> None:
     rounds, trainings = 1 if arguments.quick else arguments.rounds, training_commands(arguments.quick)
     named = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True).stdout
     seconds: dict[str, tuple[list[float], list[float]]] = {}
+    result: dict[str, Any] = {
+        "before": arguments.revision,
+        "after": named.strip(),
+        "machine": f"{machine.cores()} cores",
+        "rounds": rounds,
+    }
     with checkout(arguments.revision) as other, tempfile.TemporaryDirectory() as folder:
         for name in [*trainings, *(f"read, {table}" for table in TABLES)]:
             seconds[name] = [], []
@@ -131,16 +138,10 @@ def main() -> None:
                     if number:
                         seconds[name][which].append(round(measured, 3))
             print(name, *(f"{median(known):.3g} s" for known in seconds[name]), flush=True)
-    result = {
-        "before": arguments.revision,
-        "after": named.strip(),
-        "machine": f"{machine.cores()} cores",
-        "rounds": rounds,
-        "seconds": seconds,
-    }
-    if not arguments.quick:
-        (RESULTS / "revisions.json").write_text(json.dumps(result, indent=1) + "\n")
-        (RESULTS / "revisions.md").write_text(table(result))
+            result["seconds"] = seconds
+            if not arguments.quick:  # after each row, so that what was measured stays where the rest is stopped
+                (RESULTS / "revisions.json").write_text(json.dumps(result, indent=1) + "\n")
+                (RESULTS / "revisions.md").write_text(table(result))
     print(table(result))
 
 

@@ -115,6 +115,21 @@ def test_of_molecules_one_that_cannot_be_read_fails_alone(client, chemist):
     assert "character 3 is U+041E (CYRILLIC CAPITAL LETTER O)" in rows[1]["error"]
 
 
+def test_null_is_a_number_that_the_model_fills(client, tmp_path):
+    small = {"epochs": 1, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
+    heat = np.arange(10.0)[:, None]
+    model = MoleculeRegressor(**small, molecule_descriptors=False)
+    model.fit(["C" * (size + 1) for size in range(10)], np.arange(10.0), conditions=heat).save(tmp_path / "run")
+    asker = client(Explainer.open(tmp_path / "run"))
+    smiles, number = asker.get("/model").json()["fields"]
+    assert (number["type"], number["may_be_missing"]) == ("number", True)
+    rows = [{smiles["name"]: "CCO", number["name"]: value} for value in (None, 4.5)]
+    missing, known = asker.post("/predict", json={"rows": rows}).json()["rows"]
+    assert missing["status"] == f"ok, but {number['name']!r} is missing, filled with the median"
+    assert missing["predictions"] == known["predictions"], "4.5 is the median"
+    assert asker.post("/explain", json={"row": rows[0]}).status_code == 200
+
+
 def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
     trained = link_model("gat")
     trained.save(RunFolder(tmp_path / "run"))

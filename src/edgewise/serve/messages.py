@@ -87,6 +87,7 @@ class FieldAnswer(BaseModel):
     model_config = ConfigDict(extra="allow")
     name: str
     type: str = Field(description="text, smiles, number or node")
+    may_be_missing: bool = Field(False, description="whether null stands for a number that the model fills")
 
 
 class ModelAnswer(BaseModel):
@@ -187,7 +188,8 @@ def _row_or_problem(row: Any, validate: Callable[[Any], Any]) -> Any:
 
 def _cell(field: dict[str, Any], limits: Limits, least: int) -> Any:
     if field["type"] == "number":
-        return Annotated[float, Field(strict=True, allow_inf_nan=False)]
+        number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+        return number | None if field.get("may_be_missing") else number
     longest = {"text": limits.characters, "smiles": limits.smiles, "node": NAME}[field["type"]]
     shortest = least if field["type"] == "text" else 1
     return Annotated[str, Field(strict=True, min_length=shortest, max_length=longest)]

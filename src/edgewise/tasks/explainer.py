@@ -70,9 +70,13 @@ class Explainer:
         return self._model.kind
 
     @property
-    def fields(self) -> list[dict[str, str]]:
-        """What a row needs, in order: `name`, and as `type` one of text, smiles, number, node."""
-        return [{"name": name, "type": type_} for name, type_ in self._model.fields]
+    def fields(self) -> list[dict[str, Any]]:
+        """What a row needs, in order: `name`, and as `type` one of text, smiles, number, node; of a number that may be
+        missing, as the model fills it, `may_be_missing`."""
+        filled = {"may_be_missing": True} if self._model.fills_numbers else {}
+        return [
+            {"name": name, "type": type_, **(filled if type_ == "number" else {})} for name, type_ in self._model.fields
+        ]
 
     @property
     def facts(self) -> dict[str, Any]:

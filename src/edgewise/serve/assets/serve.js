@@ -90,6 +90,10 @@ class Panel {
     let texts = 0;
     for (const [place, field] of model.fields.entries()) {
       const value = this.cells[place].value;
+      if (value.trim() === "" && field.may_be_missing) {
+        row[field.name] = null;
+        continue;
+      }
       if (value.trim() === "" && field.type !== "text") return null;
       if (field.type === "number" && !Number.isFinite(Number(value))) return null;
       if (field.type === "text" && value.trim() !== "") texts += 1;
