@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from edgewise.data.impute import with_filled
 from edgewise.data.magnitude import LARGEST
 from edgewise.data.tables.cell import is_missing, read_number
 from edgewise.errors import DataError, UnsupportedError
@@ -100,7 +101,13 @@ class Explainer:
         Raises:
             DataError: as in `predict`.
         """
-        return self._model.statuses(self._values(rows)) if rows else []
+        values = self._values(rows)
+        numbers = [(place, name) for place, (name, type_) in enumerate(self._model.fields) if type_ == "number"]
+        missing = {
+            row: [repr(name) for place, name in numbers if math.isnan(cells[place])] for row, cells in enumerate(values)
+        }
+        filled = {row: names for row, names in missing.items() if names}
+        return with_filled(self._model.statuses(values), filled) if rows else []
 
     def explain(
         self,
