@@ -256,11 +256,11 @@ def lines_of(explanation: "Explanation", leave_out: "Collection[str]" = ()) -> l
     if found is None:
         lines.append("  whether the explanation can be believed was not computed")
     else:
-        agreement = ", ".join(f"{name} {_known(value)}" for name, value in found.agreement.items())
+        agreement = ", ".join(f"{name} {formatted(value)}" for name, value in found.agreement.items())
         lines.append(
             f"  agreement with occlusion in {explanation.explained} (1 is the same order): {agreement or 'none'}"
         )
-        areas = ", ".join(f"{each.method} {_known(each.area)}" for each in found.removals)
+        areas = ", ".join(f"{each.method} {formatted(each.area)}" for each in found.removals)
         lines.append(f"  area between the most and the least important removed first (0 is chance): {areas or 'none'}")
     return [*lines, *(f"  {note}" for note in explanation.notes if note not in leave_out)]
 
@@ -271,15 +271,10 @@ def prediction_words(prediction: "TargetPrediction") -> str:
         return f"{prediction.name} is {prediction.label}"
     if prediction.label:
         share = prediction.probabilities.get(prediction.label, math.nan)
-        return f"{prediction.name} is {prediction.label} ({_known(share)})"
-    words = f"{prediction.name} {_known(prediction.value)}"
+        return f"{prediction.name} is {prediction.label} ({formatted(share)})"
+    words = f"{prediction.name} {formatted(prediction.value)}"
     if not math.isnan(prediction.std):
-        words += f" ± {_known(prediction.std)}"
+        words += f" ± {formatted(prediction.std)}"
     if not math.isnan(prediction.low):
-        words += f" ({_known(prediction.low)} to {_known(prediction.high)})"
+        words += f" ({formatted(prediction.low)} to {formatted(prediction.high)})"
     return words
-
-
-def _known(value: float) -> str:
-    """A number, or a dash."""
-    return formatted(value)

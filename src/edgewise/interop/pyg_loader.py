@@ -101,14 +101,10 @@ class NeighborLoader(PygNeighborLoader):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        seed = int(torch.empty((), dtype=torch.int64).random_(generator=self.generator))
+        def sample(rows: Tensor, seed: int, batch: int) -> Any:
+            return self.node_sampler.sample(self.input_data[rows], seed, batch)
 
-        def work(numbered: tuple[int, list[int]]) -> Any:
-            batch, rows = numbered
-            found = self.filter_fn(self.node_sampler.sample(self.input_data[torch.as_tensor(rows)], seed, batch))
-            return found.pin_memory() if self.pin_memory and torch.cuda.is_available() else found
-
-        return ahead(work, enumerate(self.batch_sampler), self.num_threads)
+        return _batches(self, sample, self.num_threads)
 
 
 class LinkNeighborLoader(PygLinkNeighborLoader):
@@ -189,15 +185,24 @@ class LinkNeighborLoader(PygLinkNeighborLoader):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        seed = int(torch.empty((), dtype=torch.int64).random_(generator=self.generator))
+        def sample(rows: Tensor, seed: int, batch: int) -> Any:
+            return self.link_sampler.sample_links(self.input_data[rows], self.neg_sampling, seed, batch)
 
-        def work(numbered: tuple[int, list[int]]) -> Any:
-            batch, rows = numbered
-            links = self.input_data[torch.as_tensor(rows)]
-            part = self.filter_fn(self.link_sampler.sample_links(links, self.neg_sampling, seed, batch))
-            return part.pin_memory() if self.pin_memory and torch.cuda.is_available() else part
+        return _batches(self, sample, 0 if self.neg_sampling is not None else self.num_threads)
 
-        return ahead(work, enumerate(self.batch_sampler), 0 if self.neg_sampling is not None else self.num_threads)
+
+def _batches(
+    loader: "NeighborLoader | LinkNeighborLoader", sample: Callable[[Tensor, int, int], Any], num_threads: int
+) -> Iterator[Any]:
+    """The batches of a loader in order, sampled ahead by so many threads."""
+    seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator))
+
+    def work(numbered: tuple[int, list[int]]) -> Any:
+        number, rows = numbered
+        batch = loader.filter_fn(sample(torch.as_tensor(rows), seed, number))
+        return batch.pin_memory() if loader.pin_memory and torch.cuda.is_available() else batch
+
+    return ahead(work, enumerate(loader.batch_sampler), num_threads)
 
 
 def _require_graph(owner: str, data: Any, num_workers: int) -> None:

@@ -24,7 +24,7 @@ OF_DAY = re.compile(r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([ap]\.?m\.?)?\s*", 
 """A time of the day without a date."""
 OFF_STEP = 0.05
 """The part of a step by which a time may be off."""
-MOST_LOOKED_AT = 24
+NUM_FORM_CELLS = 24
 """Cells of which the form of all is guessed."""
 MOST_FILLED = 10
 """A series may become that many times as long by the steps that are filled in."""
@@ -310,7 +310,7 @@ def _written(moment: pd.Timestamp, form: str) -> str:
 def _form(cells: Sequence[str], dates: pd.DatetimeIndex, is_day_first: bool) -> str | None:
     """The form in which most of some cells are written: May alone may be a whole name or a short one, and 02/03 a day
     or a month first."""
-    rows = np.unique(np.linspace(0, len(cells) - 1, MOST_LOOKED_AT).round().astype(int)).tolist()
+    rows = np.unique(np.linspace(0, len(cells) - 1, NUM_FORM_CELLS).round().astype(int)).tolist()
     forms = [_guessed(cells[row], first) for first in (is_day_first, not is_day_first) for row in rows]
     known = [form for form in dict.fromkeys(forms) if form is not None]
     return max(known, key=lambda form: sum(_written(dates[row], form) == cells[row] for row in rows), default=None)

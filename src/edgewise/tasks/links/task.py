@@ -259,7 +259,7 @@ class LinksTask(Task):
             constant = "warning: no feature of a node varies; leave them out, and each node learns a vector instead"
             return [*found, constant]
         names = names_of_features(named, fitted.num_columns, fitted.categories)
-        found += filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes")
+        found += filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
         return [*found, *constant_features(scaler, names, "nodes")]
 
     def title(self, metrics: dict[str, Any], split: str) -> str:

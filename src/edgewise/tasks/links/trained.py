@@ -233,7 +233,7 @@ class FittedLinks(Fitted):
     scaler: ConditionScaler | None
     """Of the features, where they are scaled by their spread."""
     edge_imputer: Imputer = field(default_factory=Imputer)
-    """Of missing numbers of edges; fills none in runs of older versions."""
+    """Fills missing numbers of edges; none where the run drops them."""
     graph: LinkGraph = field(metadata=TRANSIENT)
     """That of the training, with all its links."""
 

@@ -80,7 +80,7 @@ class FittedNodes(FittedOnGraph):
     """The types of nodes and edges; None where the model ignores them."""
 
     edge_imputer: Imputer = field(default_factory=Imputer)
-    """Of missing numbers of edges; fills none in runs of older versions."""
+    """Fills missing numbers of edges; none where the run drops them."""
 
     @property
     def num_edge_columns(self) -> int:
