@@ -55,9 +55,9 @@ def runner(kind: str) -> Callable[[int], object]:
 
         return all_weights
 
-    from edgewise.models.text import TextModel
-    from edgewise.models.text_settings import TextSettings, TransformerSettings
-    from edgewise.records import TextRows
+    from edgewise.graph.records import TextRows
+    from edgewise.learn.networks.text import TextModel
+    from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
     from edgewise.trace import Trace
 
     settings = TransformerSettings(LAYERS, HEADS, model_dim=MODEL_DIM, context=max(LENGTHS))

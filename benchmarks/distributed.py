@@ -63,8 +63,8 @@ def bytes_sent() -> int:
 def work(rank: int, size: int, meeting: str, words: list[str], into: str) -> None:
     """One process of a training, which notes the time, the bytes and the gradients."""
     from edgewise.cli.main import main
-    from edgewise.train.distributed import whole
-    from edgewise.train.training import Training
+    from edgewise.learn.training.distributed import whole
+    from edgewise.learn.training.training import Training
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if size > 1:

@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from edgewise.tasks.molecules.settings import SETTINGS
-from edgewise.tasks.molecules.task import TASK
-from edgewise.tasks.run import fit
-from edgewise.tasks.task import Prepared
-from edgewise.train.conformal import coverage_of
-from edgewise.train.folder import RunFolder
+from edgewise.learn.tasks.molecules.settings import SETTINGS
+from edgewise.learn.tasks.molecules.task import TASK
+from edgewise.learn.tasks.run import fit
+from edgewise.learn.tasks.task import Prepared
+from edgewise.learn.training.conformal import coverage_of
+from edgewise.learn.training.folder import RunFolder
 
 HERE = Path(__file__).parent.parent
 RESULTS = HERE / "docs/results/intervals.json"

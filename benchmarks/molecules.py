@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from edgewise.data.molecules.molecule import murcko_scaffold
+from edgewise.learn.readers.molecules.molecule import murcko_scaffold
 
 RESULTS = Path(__file__).parent / "results"
 NAME = "split"

@@ -20,7 +20,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from edgewise.explanation import Explanation
+from edgewise.explain.explanation import Explanation
 from edgewise.view.explanation import explanation_page
 
 HERE = Path(__file__).parent

@@ -26,14 +26,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from edgewise.data.columns import Columns
-from edgewise.data.graphs.edges import read_edges
-from edgewise.data.graphs.names import NodeNames
-from edgewise.data.graphs.nodes import read_nodes
-from edgewise.data.graphs.source import GraphSource
-from edgewise.data.molecules.table import read_table
-from edgewise.data.texts.table import read_texts
-from edgewise.plural import plural
+from edgewise.formatting import plural
+from edgewise.learn.readers.graphs.edges import read_edges
+from edgewise.learn.readers.graphs.names import NodeNames
+from edgewise.learn.readers.graphs.nodes import read_nodes
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.readers.molecules.table import read_table
+from edgewise.learn.readers.texts.table import read_texts
+from edgewise.learn.tables.columns import Columns
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = {"edges": 3_000_000, "edges, named": 3_000_000, "nodes": 300_000, "SMILES": 1_000_000, "texts": 1_000_000}

@@ -67,8 +67,8 @@ def write_data(folder: Path) -> dict[str, list[str]]:
 def work(rank: int, size: int, meeting: str, words: list[str], last: int | None) -> None:
     """One process of a training; with `last` it kills itself after so many steps."""
     from edgewise.cli.main import main
-    from edgewise.train import training
-    from edgewise.train.training import Training
+    from edgewise.learn.training import training
+    from edgewise.learn.training.training import Training
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if last is not None:
@@ -91,7 +91,7 @@ def work(rank: int, size: int, meeting: str, words: list[str], last: int | None)
 def train(size: int, words: list[str], kill: tuple[int, int] | None = None) -> list[int | None]:
     """The exit codes of the processes of a training; `kill` is the process that is killed, and its last step."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["edgewise.tasks.run", "edgewise.train.fit", "pandas", "rdkit.Chem"])
+    context.set_forkserver_preload(["edgewise.learn.tasks.run", "edgewise.learn.training.fit", "pandas", "rdkit.Chem"])
     with tempfile.TemporaryDirectory() as folder:
         processes = []
         for rank in range(size):

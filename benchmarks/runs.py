@@ -251,10 +251,10 @@ class StopAfterStep:
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:
         """Called before each import."""
-        if name != "edgewise.train.fit":
+        if name != "edgewise.learn.training.fit":
             return
         sys.meta_path.remove(self)
-        from edgewise.train.training import Training
+        from edgewise.learn.training.training import Training
 
         step = Training.train_step
 

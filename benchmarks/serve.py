@@ -33,7 +33,7 @@ MODES = {"batched": [], "one by one": ["--no-batching"]}
 def train(folder: Path, options: list[str]) -> tuple[Path, list[str]]:
     """A run over molecules, and molecules to ask for."""
     from edgewise.cli.main import main
-    from edgewise.data.molecules.simulate import demo_table
+    from edgewise.learn.readers.molecules.simulate import demo_table
 
     table = demo_table(600)
     table.to_csv(folder / "molecules.csv", index=False)

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from edgewise.data.molecules.store import MoleculeStore
-from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes
+from edgewise.graph.records import Batch
+from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes
+from edgewise.learn.readers.molecules.store import MoleculeStore
 from edgewise.neighborhood import Edges
-from edgewise.records import Batch
 
 RESULTS = Path(__file__).parent / "results"
 BATCH_SIZES = (64, 256, 1024)
@@ -40,7 +40,7 @@ def ion_pairs() -> tuple[MoleculeStore, np.ndarray]:
         frame = pd.read_csv(path)
         written = frame[["cation_smiles", "anion_smiles"]].to_numpy()
     else:
-        from edgewise.data.molecules.simulate import demo_table
+        from edgewise.learn.readers.molecules.simulate import demo_table
 
         salts = demo_table(3000)["smiles"]
         written = np.array([salt.split(".") for salt in salts if salt.count(".") == 1])

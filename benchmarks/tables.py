@@ -65,7 +65,7 @@ def write_table(path: Path, seed: int, count: int) -> None:
 
 READ = """
 import sys
-from edgewise.data.tables.read import TableChunks
+from edgewise.learn.tables.read import TableChunks
 print(sum(len(cells.lines) for cells in TableChunks(sys.argv[1])))
 """
 

@@ -27,13 +27,13 @@ from cpu_attention.options import NUM_THREADS
 from cpu_attention.process import memory, reset_peak
 
 from edgewise import Lengths, Segments
+from edgewise.graph.records import PairBatch, TextBatch
 from edgewise.layers import Cache
-from edgewise.models.language import NextTokenModel
-from edgewise.models.text_settings import RecurrentSettings, TransformerSettings
-from edgewise.models.transformer import Stack
-from edgewise.models.translation import RecurrentTranslationModel, TranslationModel
-from edgewise.records import PairBatch, TextBatch
-from edgewise.train.loss import TokenLoss
+from edgewise.learn.networks.language import NextTokenModel
+from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
+from edgewise.learn.networks.transformer import Stack
+from edgewise.learn.networks.translation import RecurrentTranslationModel, TranslationModel
+from edgewise.learn.training.loss import TokenLoss
 
 RESULTS = Path(__file__).parent / "results"
 OURS, PLAIN = "edgewise", "nn.TransformerEncoder with a causal mask"

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from edgewise.estimators import OTHERS
-from edgewise.tasks.registry import own_names, settings_of
+from edgewise.learn.estimators import OTHERS
+from edgewise.learn.tasks.registry import own_names, settings_of
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,7 +23,7 @@ def imports() -> str:
     """Every estimator by its file."""
     found = OTHERS | {each: name for name in own_names() for each in settings_of(name).ESTIMATORS}
     named = sorted(found.items(), key=lambda each: (each[1], each[0]))
-    return "".join(f"    from edgewise.estimators.{file} import {each} as {each}\n" for each, file in named)
+    return "".join(f"    from edgewise.learn.estimators.{file} import {each} as {each}\n" for each, file in named)
 
 
 def guides() -> str:
@@ -37,7 +37,10 @@ def guides() -> str:
 LISTS = {
     "docs/index.md": (r"Guides: .*\n", guides),
     "README.md": (r"\| task \| command .*\n(\|.*\n)+", table),
-    "src/edgewise/estimators/__init__.py": (r"(    from edgewise\.estimators\.\w+ import \w+ as \w+\n)+", imports),
+    "src/edgewise/learn/estimators/__init__.py": (
+        r"(    from edgewise\.learn\.estimators\.\w+ import \w+ as \w+\n)+",
+        imports,
+    ),
 }
 """By file, what is replaced, and by what."""
 

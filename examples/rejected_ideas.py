@@ -15,11 +15,11 @@ from rdkit import Chem
 from rdkit.Chem import Draw
 from torch import Tensor, nn
 
-from edgewise.data.molecules.simulate import demo_table
-from edgewise.data.molecules.store import MoleculeStore
 from edgewise.explain.symmetry import FIXED, NODES, PIXELS, Permutation, QuarterTurn, Verdict, check
-from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes
-from edgewise.records import Batch
+from edgewise.graph.records import Batch
+from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes
+from edgewise.learn.readers.molecules.simulate import demo_table
+from edgewise.learn.readers.molecules.store import MoleculeStore
 
 NUM_MOLECULES, STEPS, SIDE = 100, 40, 48
 

@@ -26,7 +26,6 @@ os.environ["EDGEWISE_CACHE"] = ""
 # Named one by one: the checker breaks the bytecode of compiled kernels, whose modules must never stand here.
 CHECKED = [
     "edgewise.attend",
-    "edgewise.data",
     "edgewise.backends.call",
     "edgewise.backends.dots",
     "edgewise.backends.gather",
@@ -39,10 +38,12 @@ CHECKED = [
     "edgewise.explain",
     "edgewise.graph",
     "edgewise.layers",
-    "edgewise.models",
+    "edgewise.learn.networks",
+    "edgewise.learn.readers",
+    "edgewise.learn.tables",
     "edgewise.neighborhood",
     "edgewise.normalize",
-    "edgewise.records",
+    "edgewise.graph.records",
     "edgewise.score",
     "edgewise.testing",
     "edgewise.trace",
@@ -95,12 +96,12 @@ def short_waits() -> Iterator[None]:
     Tests end processes, never the machine: without `fsync` they see the same files, and a run writes several an epoch.
     A forest of hundreds of trees, or a process for it, takes longer than a small model takes to train.
     """
-    from edgewise.train import baseline  # below the hook that checks shapes
+    from edgewise.learn.training import baseline  # below the hook that checks shapes
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         # Who has imported it by now has it under a name of its own.
-        users = baseline, sys.modules.get("edgewise.tasks.molecules.trained", baseline)
+        users = baseline, sys.modules.get("edgewise.learn.tasks.molecules.trained", baseline)
         for module in users:
             patch.setattr(module, "num_trees", lambda *sizes: 20)
         patch.setattr(baseline.ForestBeside, "fit", baseline.fit_forest)
@@ -152,7 +153,7 @@ def _forget_modules() -> None:
 
 def _loaded_twice() -> list[str]:
     """The modules of the library, but the kernels: code for the types of one copy fits no other."""
-    kernels = ("edgewise.operator", "edgewise.backends.numba.")
+    kernels = ("edgewise.kernels.autograd", "edgewise.backends.numba.")
     loaded = [name for name in sys.modules if name.split(".")[0] == "edgewise"]
     return [name for name in loaded if not name.startswith(kernels) or name.endswith(".layout")]
 

@@ -5,31 +5,31 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays
-from edgewise.data.graphs.node_features import NodeFeatures
-from edgewise.data.graphs.nodes import nodes_from_arrays
-from edgewise.data.split import Splits
-from edgewise.data.texts.table import texts_from_arrays
-from edgewise.data.texts.tokenizer import Tokenizer
-from edgewise.models.language import NextTokenModel
-from edgewise.models.text import TagModel
-from edgewise.models.text_settings import ReaderSettings, TextSettings, TransformerSettings
-from edgewise.tasks.graphs.settings import GraphRunSettings
-from edgewise.tasks.graphs.task import TASK as GRAPHS
-from edgewise.tasks.language.explainable import ExplainablePrompts
-from edgewise.tasks.language.task import FittedLanguage
-from edgewise.tasks.links.settings import LinkRunSettings
-from edgewise.tasks.links.task import TASK as LINKS
-from edgewise.tasks.links.trained import LinkGraph
-from edgewise.tasks.nodes.settings import NodeRunSettings
-from edgewise.tasks.nodes.task import TASK as NODES
-from edgewise.tasks.table_task import target_fields, target_scale
-from edgewise.tasks.tagging.explainable import ExplainableSentences
-from edgewise.tasks.tagging.task import FittedTagger
-from edgewise.tasks.texts.explainable import ExplainableTexts
-from edgewise.tasks.texts.task import FittedTexts
-from edgewise.tasks.translation.explainable import ExplainableTranslations
+from edgewise.learn.networks.language import NextTokenModel
+from edgewise.learn.networks.text import TagModel
+from edgewise.learn.networks.text_settings import ReaderSettings, TextSettings, TransformerSettings
+from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.graphs import GraphRow, graphs_from_arrays
+from edgewise.learn.readers.graphs.node_features import NodeFeatures
+from edgewise.learn.readers.graphs.nodes import nodes_from_arrays
+from edgewise.learn.readers.texts.table import texts_from_arrays
+from edgewise.learn.readers.texts.tokenizer import Tokenizer
+from edgewise.learn.tables.split import Splits
+from edgewise.learn.tasks.graphs.settings import GraphRunSettings
+from edgewise.learn.tasks.graphs.task import TASK as GRAPHS
+from edgewise.learn.tasks.language.explainable import ExplainablePrompts
+from edgewise.learn.tasks.language.task import FittedLanguage
+from edgewise.learn.tasks.links.settings import LinkRunSettings
+from edgewise.learn.tasks.links.task import TASK as LINKS
+from edgewise.learn.tasks.links.trained import LinkGraph
+from edgewise.learn.tasks.nodes.settings import NodeRunSettings
+from edgewise.learn.tasks.nodes.task import TASK as NODES
+from edgewise.learn.tasks.table_task import target_fields, target_scale
+from edgewise.learn.tasks.tagging.explainable import ExplainableSentences
+from edgewise.learn.tasks.tagging.task import FittedTagger
+from edgewise.learn.tasks.texts.explainable import ExplainableTexts
+from edgewise.learn.tasks.texts.task import FittedTexts
+from edgewise.learn.tasks.translation.explainable import ExplainableTranslations
 
 USUAL = {"target": None, "label": None, "top": None}
 

@@ -11,9 +11,9 @@ import pytest
 from attack import files, fuzz, tables
 from attack._outcome import Outcomes
 from edgewise.errors import RunFolderError
-from edgewise.tasks.explainer import num_training_rows
-from edgewise.tasks.report.sections import write_report
-from edgewise.train.folder import RunFolder
+from edgewise.learn.tasks.explainer import num_training_rows
+from edgewise.learn.tasks.report.sections import write_report
+from edgewise.learn.training.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 
@@ -55,7 +55,7 @@ def test_an_attack_sees_a_lost_row_and_a_crash(tmp_path, monkeypatch):
     monkeypatch.setattr("attack._readers.rows_of", lambda content: (["a", "b"], [["a", "c"]]))
     found.add(target, b"a,b\na,c\nb,zz\n")
     assert "2 of 1 rows are accounted for" in next(iter(found.finds))
-    monkeypatch.setattr("edgewise.data.graphs.links.read_cells", lambda path: 1 // 0)
+    monkeypatch.setattr("edgewise.learn.readers.graphs.links.read_cells", lambda path: 1 // 0)
     found.add(target, b"a,b\na,c\n")
     assert found.foreign == 2 and any("ZeroDivisionError" in each for each in found.finds)
 

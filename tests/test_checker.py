@@ -12,8 +12,8 @@ from torch import Tensor
 
 from checker import check
 from edgewise import Edges, attend
+from edgewise.graph.records import Batch
 from edgewise.layers import MultiHeadAttention
-from edgewise.records import Batch
 
 X = torch.zeros(3, 4)
 

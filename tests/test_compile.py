@@ -132,7 +132,7 @@ def test_a_slope_may_be_a_symbol(plain_edgewise, score):
 
 def molecules(edgewise, num_graphs, num_rows, seed):
     """A batch of made-up molecules, and rows that name two each."""
-    from edgewise.records import Batch
+    from edgewise.graph.records import Batch
 
     random = torch.Generator().manual_seed(seed)
     sizes = torch.randint(2, 9, (num_graphs,), generator=random)
@@ -148,10 +148,10 @@ def molecules(edgewise, num_graphs, num_rows, seed):
 def test_the_default_molecule_model_is_one_program_for_batches_of_all_sizes(plain_edgewise, is_planned):
     from torch._dynamo.testing import CompileCounter
 
-    from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes, planned
-    from edgewise.train.fit import compiling
-    from edgewise.train.loss import TargetLoss, loss_of
-    from edgewise.train.settings import TrainSettings
+    from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes, planned
+    from edgewise.learn.training.fit import compiling
+    from edgewise.learn.training.loss import TargetLoss, loss_of
+    from edgewise.learn.training.settings import TrainSettings
 
     settings = PropertySettings(num_layers=1, num_head_layers=1, num_variants=3, model_dim=16, head_dim=16)
     model, loss = PropertyModel(PropertySizes(5, 4, 6, 2, 2, 1), settings).train(), TargetLoss("regression", "huber")

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from edgewise import Edges, Graph, attention_weights
+from edgewise.graph.records import Batch
 from edgewise.layers.directed import onward
 from edgewise.neighborhood import EdgeRows, Lengths, Relations, Types
 from edgewise.neighborhood.index import cached, unchecked
-from edgewise.records import Batch
 from edgewise.sampling import ClusterLoader, NeighborSampler, partition
 
 NODES = 40

@@ -173,7 +173,7 @@ QUICK = ["--epochs", "2", "--model-dim", "8", "--num-heads", "2", "--head-dim", 
 @pytest.mark.parametrize("page", ["README.md", "docs/molecules.md"])
 def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     from edgewise.cli.main import main
-    from edgewise.data.molecules.simulate import demo_table
+    from edgewise.learn.readers.molecules.simulate import demo_table
 
     monkeypatch.chdir(tmp_path)
     molecules = demo_table(60).rename(columns={"crippen_logp": "log_solubility"})
@@ -261,7 +261,7 @@ def test_the_commands_over_motion_run(tmp_path, monkeypatch, capsys):
 
 def test_the_commands_on_looking_run(tmp_path, monkeypatch, capsys):
     from edgewise.cli.main import main
-    from edgewise.data.molecules.simulate import demo_table
+    from edgewise.learn.readers.molecules.simulate import demo_table
 
     monkeypatch.chdir(tmp_path)
     molecules = demo_table(60).rename(columns={"crippen_logp": "log_solubility"})

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from edgewise.explanation import Attribution, Explanation, Layer, Link, TargetPrediction, Unit
+from edgewise.explain.explanation import Attribution, Explanation, Layer, Link, TargetPrediction, Unit
 
 
 def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():

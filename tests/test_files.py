@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import WriteError
-from edgewise.files import remove_parts, write_bytes
+from edgewise.learn.files import remove_parts, write_bytes
 
 SOURCE = Path(__file__).parents[1] / "src" / "edgewise"
 WRITERS = {"write_bytes", "write_text", "savefig", "save_file", "savez", "savez_compressed", "to_csv", "to_parquet"}

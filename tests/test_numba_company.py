@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import Causal, Edges, attend, jit
+from edgewise import Causal, Edges, attend
 from edgewise.backends.numba import compiled
 from edgewise.backends.numba import threads as pool
+from edgewise.kernels import jit
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -110,7 +111,8 @@ def test_several_threads_may_attend_at_once(two_threads, monkeypatch):
 
 ATTENDS = """
 import torch
-from edgewise import Causal, Edges, attend, jit
+from edgewise import Causal, Edges, attend
+from edgewise.kernels import jit
 
 torch.set_num_threads({threads})
 def work(seed=0):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgewise import Edges, attend
-from edgewise.operator import _on_its_device
+from edgewise.kernels.autograd import _on_its_device
 
 
 @pytest.mark.parametrize(("index", "entered"), [(0, []), (1, [torch.device("cuda", 1)])])

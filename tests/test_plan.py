@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise import Edges, ShapeError
+from edgewise.graph.records import Batch
 from edgewise.neighborhood import Plan
 from edgewise.neighborhood import plan as module
-from edgewise.records import Batch
 
 NAMES = [field.name for field in fields(Plan)]
 WAYS = pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_without_numba_torch_sorts(monkeypatch):
 
 @pytest.mark.usefixtures("compiled_afresh")
 def test_without_a_folder_for_compiled_code_it_is_compiled_for_this_process(monkeypatch):
-    from edgewise import jit
+    from edgewise.kernels import jit
 
     def refuse(cache, function):
         raise RuntimeError("cannot cache function: no locator available")

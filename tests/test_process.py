@@ -9,7 +9,7 @@ import time
 import pytest
 
 from edgewise.errors import DataError
-from edgewise.process import Background, Process, ProcessDiedError
+from edgewise.learn.process import Background, Process, ProcessDiedError
 
 
 def maker_of_deeds(name):
@@ -84,7 +84,9 @@ def test_a_fork_starts_a_process_of_its_own(process):
 def test_it_ends_without_a_word_when_its_parent_is_gone():
     """It notices when it writes a result: here the first, that it is ready."""
     begin = "threading.Thread(target=Process(time.sleep, 0.5).start, daemon=True).start()"
-    code = f"import os, threading, time; from edgewise.process import Process; {begin}; time.sleep(0.3); os._exit(0)"
+    code = (
+        f"import os, threading, time; from edgewise.learn.process import Process; {begin}; time.sleep(0.3); os._exit(0)"
+    )
     ended = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, timeout=60, check=True)
     assert not ended.stderr
 

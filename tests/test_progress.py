@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgewise.progress import Stage, counted, is_monitored, monitored, say, stage
+from edgewise.learn.progress import Stage, counted, is_monitored, monitored, say, stage
 
 
 class Recorder:

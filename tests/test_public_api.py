@@ -13,7 +13,7 @@ import pytest
 import edgewise
 from edgewise import layers
 from edgewise.layers import MultiHeadAttention
-from edgewise.tasks.registry import own_names, settings_of
+from edgewise.learn.tasks.registry import own_names, settings_of
 
 ROOT = Path(__file__).parent.parent
 NAMES = [
@@ -248,7 +248,7 @@ def test_without_the_extras_a_star_brings_the_operator():
 def test_every_public_name_is_exported_as_strict_type_checkers_want_it():
     """PEP 484: `from m import X as X` exports X; without `as` a strict checker says that it is not exported."""
     exported = set()
-    for path in ("src/edgewise/__init__.py", "src/edgewise/estimators/__init__.py"):
+    for path in ("src/edgewise/__init__.py", "src/edgewise/learn/estimators/__init__.py"):
         (block,) = (node for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.If))
         for statement in block.body:
             assert isinstance(statement, ast.ImportFrom)

@@ -93,9 +93,9 @@ class TrainedRuns:
 
 def train(kind: str, folder: Path) -> None:
     """Trains the run of a kind, from files in the folder, as `edgewise train` does but for the report."""
-    from edgewise.tasks.registry import task
-    from edgewise.tasks.run import Run
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.tasks.registry import task
+    from edgewise.learn.tasks.run import Run
+    from edgewise.learn.training.folder import RunFolder
 
     name, settings = KINDS[kind](folder)
     chosen = task(name)

@@ -121,13 +121,13 @@ def training(options: Options) -> dict:
 
 def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     """A function that trains a fresh default model for one epoch and returns its seconds and its mean loss."""
-    from edgewise.data.molecules.table import Columns, read_table
-    from edgewise.data.split import split_rows
-    from edgewise.models.property import PropertyModel
-    from edgewise.tasks.molecules.settings import PropertyRunSettings
-    from edgewise.tasks.molecules.task import TASK
-    from edgewise.train.loader import RowLoader
-    from edgewise.train.loss import TargetLoss
+    from edgewise.learn.networks.property import PropertyModel
+    from edgewise.learn.readers.molecules.table import Columns, read_table
+    from edgewise.learn.tables.split import split_rows
+    from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
+    from edgewise.learn.tasks.molecules.task import TASK
+    from edgewise.learn.training.loader import RowLoader
+    from edgewise.learn.training.loss import TargetLoss
 
     columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
     table = read_table(path, columns)

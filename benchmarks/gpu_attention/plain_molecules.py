@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from edgewise.records import Batch
+from edgewise.graph.records import Batch
 
 WIDTH, DEPTH = 300, 3
 

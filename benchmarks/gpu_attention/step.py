@@ -21,14 +21,14 @@ from cpu_attention.graphs import MissingDataError
 from graph_epochs.inputs import PAGES, TINY, WORKLOADS, Inputs, batch_of, made_up, read_plainly
 from torch import Tensor, nn
 
-from edgewise.models.graph_settings import NodeSizes, PropertySettings, PropertySizes
-from edgewise.models.language import NextTokenModel
-from edgewise.models.node import NodeModel
-from edgewise.models.property import PropertyModel, planned
-from edgewise.models.text_settings import TransformerSettings
+from edgewise.graph.records import Batch, TextBatch
+from edgewise.learn.networks.graph_settings import NodeSizes, PropertySettings, PropertySizes
+from edgewise.learn.networks.language import NextTokenModel
+from edgewise.learn.networks.node import NodeModel
+from edgewise.learn.networks.property import PropertyModel, planned
+from edgewise.learn.networks.text_settings import TransformerSettings
+from edgewise.learn.training.loss import TargetLoss, TokenLoss, loss_of
 from edgewise.neighborhood import Edges
-from edgewise.records import Batch, TextBatch
-from edgewise.train.loss import TargetLoss, TokenLoss, loss_of
 from gpu_attention.case import OURS
 from gpu_attention.graphs import ATOMS, bonds
 from gpu_attention.plain_molecules import DirectedMessagePassing, Molecules

@@ -10,8 +10,8 @@ from cpu_attention.options import data_folder
 from torch import Tensor
 
 from edgewise import Edges
-from edgewise.models.graph_settings import NodeSettings
-from edgewise.records import NodeBatch, SparseFeatures
+from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.learn.networks.graph_settings import NodeSettings
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,10 @@ def inputs_of(name: str, quick: bool = False) -> Inputs:
     """
     if quick:
         return made_up(TINY)
-    from edgewise.data.columns import AUTO, Columns
-    from edgewise.data.graphs.nodes import read_nodes
-    from edgewise.data.graphs.source import GraphSource
-    from edgewise.data.split import split_rows
+    from edgewise.learn.readers.graphs.nodes import read_nodes
+    from edgewise.learn.readers.graphs.source import GraphSource
+    from edgewise.learn.tables.columns import AUTO, Columns
+    from edgewise.learn.tables.split import split_rows
 
     table = read_nodes([str(path_of(name))], Columns(node_column=AUTO, task_type=AUTO), GraphSource())
     splits, found = split_rows(table, kind=WORKLOADS[name].split, sizes=(0.6, 0.2, 0.2)), table.features

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from cpu_attention.case import OURS, Case, Peer
 from torch import Tensor, nn
 
-from edgewise.models.graph_settings import NodeSizes
-from edgewise.models.node import NodeModel
+from edgewise.learn.networks.graph_settings import NodeSizes
+from edgewise.learn.networks.node import NodeModel
 from graph_epochs.inputs import Inputs, Recipe, batch_of
 
 with warnings.catch_warnings():

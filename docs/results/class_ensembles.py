@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from edgewise.data.molecules.table import table_from_arrays
-from edgewise.estimators import MoleculeClassifier
-from edgewise.train.baseline import finite_features, fit_forest
+from edgewise.learn.estimators import MoleculeClassifier
+from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.training.baseline import finite_features, fit_forest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

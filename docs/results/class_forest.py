@@ -19,10 +19,10 @@ import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
-from edgewise.data.molecules.molecule import murcko_scaffold
-from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
-from edgewise.models.substructures import with_substructures
+from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.readers.molecules.molecule import murcko_scaffold
+from edgewise.learn.readers.molecules.store import MoleculeStore
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

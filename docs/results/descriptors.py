@@ -19,14 +19,14 @@ import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
-from edgewise.data.molecules.descriptor import AVAILABLE, descriptors
-from edgewise.data.molecules.molecule import read_molecule
-from edgewise.data.molecules.store import MoleculeStore
-from edgewise.data.scale import FeatureScaler, TargetScaler
-from edgewise.models.gaussian_process import GaussianProcess
-from edgewise.models.graph_settings import PropertySizes
-from edgewise.models.substructures import with_substructures
-from edgewise.tasks.molecules.trained import NUM_SUBSTRUCTURES
+from edgewise.learn.networks.gaussian_process import GaussianProcess
+from edgewise.learn.networks.graph_settings import PropertySizes
+from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.readers.molecules.descriptor import AVAILABLE, descriptors
+from edgewise.learn.readers.molecules.molecule import read_molecule
+from edgewise.learn.readers.molecules.store import MoleculeStore
+from edgewise.learn.tables.scale import FeatureScaler, TargetScaler
+from edgewise.learn.tasks.molecules.trained import NUM_SUBSTRUCTURES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

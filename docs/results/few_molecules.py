@@ -21,10 +21,10 @@ import torch
 from known_molecules import COLUMNS, random_rows
 from new_molecules import CONDITIONS, DATA, TARGET, liquids, simulated
 
-from edgewise.tasks.molecules.settings import SETTINGS
-from edgewise.tasks.molecules.task import TASK
-from edgewise.tasks.run import fit
-from edgewise.tasks.task import Prepared
+from edgewise.learn.tasks.molecules.settings import SETTINGS
+from edgewise.learn.tasks.molecules.task import TASK
+from edgewise.learn.tasks.run import fit
+from edgewise.learn.tasks.task import Prepared
 
 EPOCHS = (16, 48, 112)
 TABLES = [f"random {seed}" for seed in range(2)] + [f"liquids {fold}" for fold in range(5)]

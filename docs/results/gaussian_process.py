@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from edgewise.tasks.molecules.settings import SETTINGS
-from edgewise.tasks.molecules.task import TASK
-from edgewise.tasks.run import fit
-from edgewise.tasks.task import Prepared
+from edgewise.learn.tasks.molecules.settings import SETTINGS
+from edgewise.learn.tasks.molecules.task import TASK
+from edgewise.learn.tasks.run import fit
+from edgewise.learn.tasks.task import Prepared
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from edgewise.estimators import MoleculeRegressor
+from edgewise.learn.estimators import MoleculeRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

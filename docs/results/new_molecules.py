@@ -21,9 +21,9 @@ from rdkit import Chem
 from rdkit.Chem import Crippen, Descriptors
 from sklearn.model_selection import GroupKFold
 
-from edgewise.tasks.molecules.settings import SETTINGS
-from edgewise.tasks.molecules.task import TASK
-from edgewise.tasks.run import fit
+from edgewise.learn.tasks.molecules.settings import SETTINGS
+from edgewise.learn.tasks.molecules.task import TASK
+from edgewise.learn.tasks.run import fit
 
 DATA = Path(os.environ["EDGEWISE_DATA"])
 CONDITIONS, TARGET = ["temperature_K", "pressure_bar"], "x_co2_mole_fraction"

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from gaussian_process import PROTOCOLS, tables, trained
 
-from edgewise.tasks.molecules.trained import NUM_SUBSTRUCTURES, SHARES, USUAL_SHARE
+from edgewise.learn.tasks.molecules.trained import NUM_SUBSTRUCTURES, SHARES, USUAL_SHARE
 
 SETS = {"freesolv, mat_split_0": 10, "esol, mat_split_0": 8, "bace pIC50, random 0": 3}
 """Protocols, and the number of splits of the rows that are not test rows there."""

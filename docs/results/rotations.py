@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from edgewise import DynamicsModel
-from edgewise.data.motion.motion import read_motion, split_moments
 from edgewise.explain.symmetry import POINTS, VECTORS, Reflection, Rotation, Translation, check
-from edgewise.tasks.motion.settings import DynamicsRunSettings
-from edgewise.train.folder import RunFolder
-from edgewise.train.loader import seed_of
+from edgewise.learn.readers.motion.motion import read_motion, split_moments
+from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
+from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.loader import seed_of
 
 file, *folders = sys.argv[1:]
 print("| model | | rotation | reflection | translation |")

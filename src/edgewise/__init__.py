@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # `X as X` is what a strict type checker takes for an export
     from edgewise.errors import ShapeError as ShapeError
     from edgewise.errors import UnsupportedError as UnsupportedError
     from edgewise.errors import WriteError as WriteError
-    from edgewise.estimators import *  # noqa: F403
     from edgewise.graph import Graph as Graph
     from edgewise.graph import Weights as Weights
     from edgewise.layers import MeanConvolution as MeanConvolution
@@ -32,6 +31,7 @@ if TYPE_CHECKING:  # `X as X` is what a strict type checker takes for an export
     from edgewise.layers import Readout as Readout
     from edgewise.layers import ResidualBlock as ResidualBlock
     from edgewise.layers import SymmetricConvolution as SymmetricConvolution
+    from edgewise.learn.estimators import *  # noqa: F403
     from edgewise.neighborhood import Causal as Causal
     from edgewise.neighborhood import Edges as Edges
     from edgewise.neighborhood import Full as Full
@@ -100,7 +100,7 @@ def __getattr__(name: str) -> Any:
         return [*sorted([*_HOME_OF, *(_estimators() if has_extras else ())]), "__version__"]
     # Modules are looked up here too before they are imported: only names of classes may be those of estimators.
     if name in _HOME_OF or (name[:1].isupper() and name in _estimators()):
-        value = getattr(import_module(_HOME_OF.get(name, "edgewise.estimators")), name)
+        value = getattr(import_module(_HOME_OF.get(name, "edgewise.learn.estimators")), name)
         setattr(sys.modules[__name__], name, value)
         return value
     raise AttributeError(f"module 'edgewise' has no attribute {name!r}")
@@ -112,7 +112,7 @@ def __dir__() -> list[str]:
 
 def _estimators() -> list[str]:
     """The estimators, which the settings of tasks declare."""
-    found: list[str] = import_module("edgewise.estimators").__all__
+    found: list[str] = import_module("edgewise.learn.estimators").__all__
     return found
 
 

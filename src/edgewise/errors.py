@@ -1,4 +1,4 @@
-"""Every error Edgewise raises on purpose.
+"""Every error that Edgewise raises on purpose, and repeated warnings.
 
 EdgewiseError
 ├── ShapeError(ValueError)               an axis has the wrong size, or a tensor the wrong rank or dtype
@@ -11,8 +11,11 @@ EdgewiseError
 └── MissingExtraError(ImportError)       an optional package is not installed; the message says which extra
 """
 
+import contextlib
 import errno
 import os
+import warnings
+from collections.abc import Iterator
 
 
 class EdgewiseError(Exception):
@@ -65,3 +68,13 @@ class MissingExtraError(EdgewiseError, ImportError):
 
     def __init__(self, package: str, extra: str):
         super().__init__(f"{package} is not installed: pip install 'edgewise[{extra}]'.")
+
+
+@contextlib.contextmanager
+def warned_once() -> Iterator[None]:
+    """Issues the warnings of its block after it, each once, as the items of a list often give the same one."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text, category in dict.fromkeys((str(warning.message), warning.category) for warning in caught):
+        warnings.warn(text, category, stacklevel=3)

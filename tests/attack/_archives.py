@@ -18,12 +18,12 @@ from attack._readers import Files
 
 def archive_targets(folder: Path) -> list[Target]:
     """Weights, a checkpoint, and the cache of molecules, which must never give what it was not given."""
-    from edgewise.data.molecules.bounded import Featurized, featurize
-    from edgewise.data.molecules.cache import UNUSABLE, FeatureCache
-    from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES
-    from edgewise.data.molecules.limits import MoleculeLimits
-    from edgewise.train.checkpoint import load_checkpoint, read_history
-    from edgewise.train.weights import check_weights, read_tensors
+    from edgewise.learn.readers.molecules.bounded import Featurized, featurize
+    from edgewise.learn.readers.molecules.cache import UNUSABLE, FeatureCache
+    from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+    from edgewise.learn.readers.molecules.limits import MoleculeLimits
+    from edgewise.learn.training.checkpoint import load_checkpoint, read_history
+    from edgewise.learn.training.weights import check_weights, read_tensors
 
     files = Files(folder)
     tensors = {"weight": torch.arange(6.0).view(2, 3), "count": torch.arange(4)}
@@ -77,7 +77,7 @@ def body_targets(_: Path) -> list[Target]:
 
     The model counts characters, so that every answer says which row it belongs to.
     """
-    from edgewise.explanation import TargetPrediction
+    from edgewise.explain.explanation import TargetPrediction
     from edgewise.serve.application import create_app
 
     class Counting:

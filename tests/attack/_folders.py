@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from attack._damage import Target, arrays_changed, checkpoint_changed, json_changed, tensors_changed
+from edgewise.graph.records import Batch
+from edgewise.learn.training.folder import RunFolder
 from edgewise.neighborhood import Edges
-from edgewise.records import Batch
-from edgewise.train.folder import RunFolder
 
 
 def graph_arrays(draw: np.random.Generator, *, sparse: bool) -> dict[str, np.ndarray]:
@@ -49,8 +49,8 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
 
 def array_targets(folder: Path) -> list[Target]:
     """Graphs and moving bodies in .npz files."""
-    from edgewise.data.graphs.file import read_graph_file
-    from edgewise.data.motion.motion import read_motion
+    from edgewise.learn.readers.graphs.file import read_graph_file
+    from edgewise.learn.readers.motion.motion import read_motion
 
     path, draw = folder / "data.npz", np.random.default_rng(0)
 
@@ -81,7 +81,7 @@ def array_targets(folder: Path) -> list[Target]:
 def models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     """A small model of every kind that needs no training, and a prediction with it."""
     import explain_cases as cases
-    from edgewise.data.texts.table import texts_from_arrays
+    from edgewise.learn.readers.texts.table import texts_from_arrays
 
     text = cases.text_model()
     words = texts_from_arrays(np.array([" ".join(cases.WORDS)] * 2, dtype=object), task_type="classification")
@@ -136,7 +136,7 @@ def folder_targets(folder: Path) -> list[Target]:
     config, marker = run.path / "config.toml", run.path / ".edgewise-run.json"
 
     def read_config(content: bytes) -> Any:
-        from edgewise.tasks.molecules.settings import PropertyRunSettings
+        from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
 
         config.write_bytes(content)
         return PropertyRunSettings.of(
@@ -178,10 +178,10 @@ def line_batch(rows: np.ndarray) -> Batch:
 
 def checkpoint_targets(folder: Path) -> list[Target]:
     """The checkpoints of a training that goes on from them."""
-    from edgewise.train.fit import fit
-    from edgewise.train.loader import RowLoader
-    from edgewise.train.loss import TargetLoss
-    from edgewise.train.settings import TrainSettings
+    from edgewise.learn.training.fit import fit
+    from edgewise.learn.training.loader import RowLoader
+    from edgewise.learn.training.loss import TargetLoss
+    from edgewise.learn.training.settings import TrainSettings
 
     path = folder / "member_0"
     path.mkdir()

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from attack._damage import Target, arrays_changed, json_changed
 from attack._folders import graph_arrays, packed
-from edgewise.data.columns import Columns
-from edgewise.data.tables import read
-from edgewise.data.tables.options import TableFormat
-from edgewise.data.tables.read import Cells, TableChunks, join_cells, read_cells
-from edgewise.train.folder import RunFolder, read_json, read_toml
+from edgewise.learn.tables import read
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.tables.read import Cells, TableChunks, join_cells, read_cells
+from edgewise.learn.training.folder import RunFolder, read_json, read_toml
 
 NODES = tuple("abcdefgh")
 Read = Callable[[str], Any]
@@ -157,16 +157,16 @@ def _whole(cells: Cells) -> None:
 
 def graph_targets(folder: Path) -> list[Target]:
     """Tables of nodes, edges, graphs, pairs and series, and graphs in archives."""
-    from edgewise.data.graphs.edge_table import read_edge_table
-    from edgewise.data.graphs.edges import read_edges
-    from edgewise.data.graphs.file import read_graph_file
-    from edgewise.data.graphs.graphs import read_graphs
-    from edgewise.data.graphs.links import read_pairs_of_nodes
-    from edgewise.data.graphs.names import NodeNames
-    from edgewise.data.graphs.nodes import read_nodes
-    from edgewise.data.graphs.series import read_series
-    from edgewise.data.graphs.source import GraphColumns, GraphSource, GraphsSource
     from edgewise.interop.graphml import read_graphml
+    from edgewise.learn.readers.graphs.edge_table import read_edge_table
+    from edgewise.learn.readers.graphs.edges import read_edges
+    from edgewise.learn.readers.graphs.file import read_graph_file
+    from edgewise.learn.readers.graphs.graphs import read_graphs
+    from edgewise.learn.readers.graphs.links import read_pairs_of_nodes
+    from edgewise.learn.readers.graphs.names import NodeNames
+    from edgewise.learn.readers.graphs.nodes import read_nodes
+    from edgewise.learn.readers.graphs.series import read_series
+    from edgewise.learn.readers.graphs.source import GraphColumns, GraphSource, GraphsSource
 
     files, names = Files(folder), NodeNames(NODES)
     links = "".join(f"{a},{b},{place / 2},r\n" for place, (a, b) in enumerate(itertools.pairwise(NODES)))
@@ -236,8 +236,8 @@ def graph_targets(folder: Path) -> list[Target]:
 
 def molecule_targets(folder: Path) -> list[Target]:
     """A column of SMILES or InChI; molecules that take more than milliseconds say so, and go to a process elsewhere."""
-    from edgewise.data.molecules.limits import SlowMoleculeError, at_once
-    from edgewise.data.molecules.table import read_table
+    from edgewise.learn.readers.molecules.limits import SlowMoleculeError, at_once
+    from edgewise.learn.readers.molecules.table import read_table
 
     def read(path: str) -> Any:
         columns = Columns(smiles_columns=("smiles",), target_columns=("y",))
@@ -257,11 +257,11 @@ def molecule_targets(folder: Path) -> list[Target]:
 
 def text_targets(folder: Path) -> list[Target]:
     """Lines of text, aligned lines, tagged words in columns and in objects, and vocabularies."""
-    from edgewise.data.texts.pairs import read_corpus, read_pairs
-    from edgewise.data.texts.table import read_texts
-    from edgewise.data.texts.tags import read_tagged
-    from edgewise.data.texts.tokenizer import Tokenizer
-    from edgewise.tasks.fitted import load_tokenizer
+    from edgewise.learn.readers.texts.pairs import read_corpus, read_pairs
+    from edgewise.learn.readers.texts.table import read_texts
+    from edgewise.learn.readers.texts.tags import read_tagged
+    from edgewise.learn.readers.texts.tokenizer import Tokenizer
+    from edgewise.learn.tasks.fitted import load_tokenizer
 
     files, lines = Files(folder), st.lists(st.text(st.sampled_from("ab \t\r\n\u2028\x85\x0cé😀\ufeff"), max_size=12))
     text = lines.map(lambda found: "\n".join(found).encode())
@@ -361,7 +361,7 @@ def setting_targets(folder: Path) -> list[Target]:
     """Settings of every task in TOML, and documents in JSON."""
     import tomli_w
 
-    from edgewise.tasks.registry import homes, settings_of
+    from edgewise.learn.tasks.registry import homes, settings_of
 
     files, kinds = Files(folder), [settings_of(name) for name in homes()]
     names = sorted({each.name for kind in kinds for each in fields(kind)} | {"epochs", "batch-size", "data", "model"})

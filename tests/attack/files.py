@@ -19,7 +19,7 @@ from typing import Any
 from attack._damage import Target
 from attack._folders import array_targets, checkpoint_targets, folder_targets, model_targets
 from attack._outcome import Outcomes
-from edgewise.train.claim import LOCK
+from edgewise.learn.training.claim import LOCK
 
 
 def attack(targets: list[Target], seconds: float, draw: random.Random, most: int | None = None) -> dict[str, Any]:

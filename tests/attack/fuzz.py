@@ -28,11 +28,12 @@ from typing import Any
 
 ENGINES = ("changes", "hypothesis", "atheris")
 INSTRUMENTED = (
-    "edgewise.data",
-    "edgewise.train",
+    "edgewise.learn.readers",
+    "edgewise.learn.tables",
+    "edgewise.learn.training",
     "edgewise.serve",
-    "edgewise.settings",
-    "edgewise.tasks.config",
+    "edgewise.learn.settings",
+    "edgewise.learn.tasks.config",
     "tomllib",
 )
 """What atheris watches; compiled readers below it (csv, json, pyarrow, zlib) are not."""

@@ -24,12 +24,12 @@ from pyarrow import parquet
 
 from edgewise.cli.flags import Parser
 from edgewise.cli.main import main, of_others, parser_of
-from edgewise.data.graphs.series import read_series
-from edgewise.data.tables.labels import choose_task
-from edgewise.data.tables.read import read_cells
 from edgewise.errors import EdgewiseError
-from edgewise.progress import collected_remarks
-from edgewise.tasks.registry import names
+from edgewise.learn.progress import collected_remarks
+from edgewise.learn.readers.graphs.series import read_series
+from edgewise.learn.tables.labels import choose_task
+from edgewise.learn.tables.read import read_cells
+from edgewise.learn.tasks.registry import names
 
 CELLS = (
     "", " ", "007", "1e5", "1.50", "+4", ".5", "NA", "nan", "None", "True", "2024-02-29", "01/02/24", "12:30", "-", "?",

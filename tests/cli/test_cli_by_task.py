@@ -8,11 +8,11 @@ import pytest
 from cli_tables import SMALL, molecules, write_csv
 from edgewise.cli.training import all_flags
 from edgewise.errors import SettingError
-from edgewise.models.graph_settings import NodeSettings
-from edgewise.settings import check_value, helps
-from edgewise.tasks.config import defaults_of, groups_of
-from edgewise.tasks.registry import names, settings_of
-from edgewise.train.document import to_document, typed
+from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.settings import check_value, helps
+from edgewise.learn.tasks.config import defaults_of, groups_of
+from edgewise.learn.tasks.registry import names, settings_of
+from edgewise.learn.training.document import to_document, typed
 
 
 def test_the_help_of_train_fits_on_a_screen_and_shows_every_task(edgewise):

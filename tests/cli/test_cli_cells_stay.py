@@ -38,8 +38,8 @@ def _columns(**first: list[str]) -> dict[str, list[str]]:
 @pytest.mark.parametrize("task", ["molecules", "texts"])
 def test_cells_of_tables_stay(task, way, edgewise, tmp_path, monkeypatch):
     if way == "mapped":
-        monkeypatch.setattr("edgewise.data.tables.mapped.MAPPED_ROWS", 20)
-        monkeypatch.setattr("edgewise.data.tables.read.WHOLE_BYTES", 0)
+        monkeypatch.setattr("edgewise.learn.tables.mapped.MAPPED_ROWS", 20)
+        monkeypatch.setattr("edgewise.learn.tables.read.WHOLE_BYTES", 0)
     if task == "molecules":
         texts = [ETHANOL if row % 3 == 0 else f" {text}" for row, text in enumerate(molecules())]
         words = ["--smiles-columns", "input", *SMALL]
@@ -87,8 +87,8 @@ def test_numbers_with_a_decimal_comma_stay(edgewise, tmp_path):
 
 def test_columns_of_parquet_keep_their_types_and_bytes_are_texts(edgewise, tmp_path, trained_run, monkeypatch):
     """Numbers, dates and truth values came back as texts, and bytes as `b'...'`, which the model read so."""
-    monkeypatch.setattr("edgewise.data.tables.read.CHUNK_ROWS", 2)
-    monkeypatch.setattr("edgewise.data.tables.read.WHOLE_BYTES", 0)
+    monkeypatch.setattr("edgewise.learn.tables.read.CHUNK_ROWS", 2)
+    monkeypatch.setattr("edgewise.learn.tables.read.WHOLE_BYTES", 0)
     columns = {
         "text": pa.array([b"a fine film", b"a dull film", b"fine acting"], pa.binary()),
         "number": pa.array([1, None, 3], pa.int32()),

@@ -45,7 +45,7 @@ def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, paste, tm
 
 
 def test_an_interrupted_demo_continues(edgewise, tmp_path, monkeypatch):
-    import edgewise.tasks.run as job
+    import edgewise.learn.tasks.run as job
 
     monkeypatch.setattr(demo, "NUM_ROWS", 60)
     small = {"epochs": 1, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "split": "random"}

@@ -7,7 +7,7 @@ import pytest
 
 from cli_tables import read_csv
 from edgewise import DynamicsModel, SettingError
-from edgewise.data.motion.motion import read_motion
+from edgewise.learn.readers.motion.motion import read_motion
 
 PULLS = ("--target-quantity", "accelerations")
 SMALL = ["--num-layers", 2, "--model-dim", 16]
@@ -59,7 +59,7 @@ def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, paste, tmp
 
 
 def test_a_run_goes_on_with_the_same_bits(springs, edgewise, tmp_path, monkeypatch):
-    from edgewise.train.training import Training
+    from edgewise.learn.training.training import Training
 
     original = Training.end_epoch
 

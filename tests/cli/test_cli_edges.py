@@ -8,11 +8,11 @@ import torch
 
 from cli_tables import read_csv, write_csv
 from edgewise import Edges
-from edgewise.models.edge import EdgeBatch, EdgeModel
-from edgewise.models.graph_settings import NodeSettings, NodeSizes
-from edgewise.records import NodeBatch
-from edgewise.tasks.edges.task import FittedEdges
-from edgewise.train.folder import RunFolder
+from edgewise.graph.records import NodeBatch
+from edgewise.learn.networks.edge import EdgeBatch, EdgeModel
+from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
+from edgewise.learn.tasks.edges.task import FittedEdges
+from edgewise.learn.training.folder import RunFolder
 
 SMALL = ["--model-dim", 8, "--patience", 40, "--learning-rate", 0.02, "--split-sizes", 0.6, 0.2, 0.2]
 

@@ -8,7 +8,7 @@ import pytest
 from cli_tables import molecules, read_csv, write_csv
 from edgewise.cli.explain import lines_of, values_of
 from edgewise.errors import SettingError
-from edgewise.explanation import Explanation, Faithfulness, Removal, TargetPrediction
+from edgewise.explain.explanation import Explanation, Faithfulness, Removal, TargetPrediction
 
 
 class Reads:

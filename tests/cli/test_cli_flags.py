@@ -11,8 +11,8 @@ from cli_tables import write_csv
 from edgewise.cli.train import parser_of
 from edgewise.cli.training import COMMAND
 from edgewise.errors import SettingError
-from edgewise.tasks.config import flat_settings
-from edgewise.tasks.registry import names, settings_of
+from edgewise.learn.tasks.config import flat_settings
+from edgewise.learn.tasks.registry import names, settings_of
 
 
 def settings_with(task, *flags):

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from cli_tables import SMALL, molecules, write_csv
-from edgewise.data.molecules.table import table_from_arrays
-from edgewise.data.split import split_folds
 from edgewise.errors import DataError
-from edgewise.tasks.folds import summary
-from edgewise.train.loader import RowLoader, StepLoader
-from edgewise.train.loss import TargetLoss
+from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.tables.split import split_folds
+from edgewise.learn.tasks.folds import summary
+from edgewise.learn.training.loader import RowLoader, StepLoader
+from edgewise.learn.training.loss import TargetLoss
 
 COLUMNS = ["--smiles-columns", "smiles", "--target-columns", "y"]
 QUICK = [*COLUMNS, *SMALL, "--epochs", 1]

@@ -8,7 +8,7 @@ import pytest
 
 from cli_tables import read_csv, write_csv
 from edgewise import Forecaster, SettingError
-from edgewise.data.graphs.series import read_series
+from edgewise.learn.readers.graphs.series import read_series
 
 SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim", 8]
 
@@ -76,7 +76,7 @@ def test_missing_times_are_refused_or_filled_and_said(learn, chain, edgewise, tm
 
 
 def test_a_run_goes_on_with_the_same_bits(learn, tmp_path, monkeypatch):
-    from edgewise.train.training import Training
+    from edgewise.learn.training.training import Training
 
     original = Training.end_epoch
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cli_tables import read_csv, write_csv
-from edgewise.models.graph_layers import layers_for
+from edgewise.learn.networks.graph_layers import layers_for
 
 SMALL = ["--epochs", 60, "--model-dim", 8, "--patience", 60, "--dropout", 0.2]
 COLUMNS = ["--target-columns", "team", "--ignore-columns", "height"]
@@ -130,7 +130,7 @@ def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
 
 
 def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkeypatch):
-    from edgewise.train.training import Training
+    from edgewise.learn.training.training import Training
 
     original = Training.end_epoch
 
@@ -155,7 +155,7 @@ def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkey
 
 def test_sampled_neighborhoods(learn, graph, edgewise, tmp_path, monkeypatch):
     """A run on samples that is killed within an epoch ends with the weights of one that was left alone."""
-    from edgewise.train.training import Training
+    from edgewise.learn.training.training import Training
 
     words = ["--model", "gat", "--fanouts", 5, -1, 3, "--batch-size", 10, "--epochs", 12]
     code, out, err = learn(*words, folder="whole")
@@ -172,8 +172,8 @@ def test_sampled_neighborhoods(learn, graph, edgewise, tmp_path, monkeypatch):
         if self.step == 33:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgewise.train.training.CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("edgewise.train.training.CHECKPOINT_SHARE", float("inf"))
+    monkeypatch.setattr("edgewise.learn.training.training.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("edgewise.learn.training.training.CHECKPOINT_SHARE", float("inf"))
     monkeypatch.setattr(Training, "save_within", dies)
     assert learn(*words)[0] == 130
     monkeypatch.setattr(Training, "save_within", original)

@@ -187,7 +187,7 @@ def test_merger_trees(learn, edgewise, tmp_path):
 
 
 def test_a_run_continues_only_with_the_same_files(learn, rings, tmp_path, monkeypatch):
-    from edgewise.train.training import Training
+    from edgewise.learn.training.training import Training
 
     original = Training.end_epoch
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cli_tables import read_csv, write_csv
-from edgewise.models.graph_layers import layers_for
+from edgewise.learn.networks.graph_layers import layers_for
 
 SMALL = ["--task-type", "link", "--model-dim", 8, "--dropout", 0.2]
 
@@ -236,7 +236,7 @@ def test_parts_by_a_column_and_what_the_graph_lacks_is_said(learn, graph, tmp_pa
 
 
 def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
-    from edgewise.train.training import Training
+    from edgewise.learn.training.training import Training
 
     original = Training.end_epoch
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from cli_tables import read_csv, write_csv
-from edgewise.data.graphs.series import read_series
-from edgewise.estimators import Forecaster
-from edgewise.tasks.explainer import Explainer
+from edgewise.learn.estimators import Forecaster
+from edgewise.learn.readers.graphs.series import read_series
+from edgewise.learn.tasks.explainer import Explainer
 
 SMALL = ["--epochs", 2, "--model", "gcn", "--model-dim", 8, "--num-layers", 2]
 

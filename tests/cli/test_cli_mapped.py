@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from cli_tables import SMALL, molecules, read_csv, write_csv
-from edgewise.data.tables import mapped, read
+from edgewise.learn.tables import mapped, read
 
 FILES = ("model.safetensors", "model.json", "splits.json", "test_predictions.csv", "rejected.csv")
 """What a run leaves that does not hold times or names of files."""
@@ -135,13 +135,13 @@ def test_texts_are_trained_on_alike_in_memory_and_in_mapped_files(run_both, tmp_
 
 def test_what_needs_all_rows_takes_some_of_many_and_says_so(edgewise, monkeypatch, tmp_path):
     for module in ("task", "trained"):
-        monkeypatch.setattr(f"edgewise.tasks.molecules.{module}.MAX_KNOWN", 20)
-    monkeypatch.setattr("edgewise.tasks.table_task.MAX_SCORED", 11)
-    monkeypatch.setattr("edgewise.tasks.table_task.MAX_FITTED", 30)
-    monkeypatch.setattr("edgewise.tasks.table_task.TOGETHER", 4)
-    monkeypatch.setattr("edgewise.tasks.table_task.MAX_ROWS", 5)
-    monkeypatch.setattr("edgewise.tasks.report.judged.MAX_ROWS", 5)
-    monkeypatch.setattr("edgewise.tasks.molecules.trained.TOGETHER", 3)
+        monkeypatch.setattr(f"edgewise.learn.tasks.molecules.{module}.MAX_KNOWN", 20)
+    monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_SCORED", 11)
+    monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_FITTED", 30)
+    monkeypatch.setattr("edgewise.learn.tasks.table_task.TOGETHER", 4)
+    monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_ROWS", 5)
+    monkeypatch.setattr("edgewise.learn.tasks.report.judged.MAX_ROWS", 5)
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.trained.TOGETHER", 3)
     table, run = write_csv(tmp_path / "data.csv", rows(150)), tmp_path / "run"
     words = ("--smiles-columns", "smiles", "solvent", "--target-columns", "y", "--ignore-columns", "name", "kelvin")
     code, out, err = edgewise("train", "molecules", table, *words, "lab", "label", *SMALL, "-o", run)
@@ -173,11 +173,12 @@ def test_what_needs_all_rows_takes_some_of_many_and_says_so(edgewise, monkeypatc
 LIMITED = """
 import resource, sys
 import numpy as np, sklearn.metrics
-import edgewise.cli.main as cli, edgewise.tasks.molecules.task, edgewise.tasks.run, edgewise.train.fit
-from edgewise.data.molecules import distinct
-from edgewise.data.molecules.bounded import Featurized
-from edgewise.data.molecules.feature import molecule_arrays
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, read_molecule
+import edgewise.cli.main as cli, edgewise.learn.tasks.molecules.task, edgewise.learn.tasks.run
+import edgewise.learn.training.fit
+from edgewise.learn.readers.molecules import distinct
+from edgewise.learn.readers.molecules.bounded import Featurized
+from edgewise.learn.readers.molecules.feature import molecule_arrays
+from edgewise.learn.readers.molecules.molecule import GLOBAL_FEATURE_NAMES, read_molecule
 
 arrays, values = molecule_arrays(read_molecule("CCOC(=O)CN")), np.arange(len(GLOBAL_FEATURE_NAMES), dtype=float)
 

@@ -11,10 +11,10 @@ import torch
 
 from cli_tables import read_csv
 from edgewise.errors import RunFolderError
-from edgewise.records import TextBatch
-from edgewise.tasks.masked.task import FittedMasked, scores_of_frequency
-from edgewise.train.folder import RunFolder
-from edgewise.train.masks import Chunks, Masking, MaskLoader
+from edgewise.graph.records import TextBatch
+from edgewise.learn.tasks.masked.task import FittedMasked, scores_of_frequency
+from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.masks import Chunks, Masking, MaskLoader
 from trained_runs import ANIMALS
 
 SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--context", 16, "--threads", 1]

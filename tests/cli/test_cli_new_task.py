@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import SettingError
-from edgewise.tasks import registry
+from edgewise.learn.tasks import registry
 
 PAGE = Path(__file__).parents[2] / "docs/tasks.md"
 

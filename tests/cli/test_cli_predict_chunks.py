@@ -10,9 +10,9 @@ import pytest
 from test_cli_full_disk import files_of_at_most
 
 from cli_tables import read_csv, write_csv
-from edgewise.data.tables.read import TableChunks, read_cells
-from edgewise.tasks.chunks import ChunkPredictor, Tally
-from edgewise.tasks.task import PredictRequest
+from edgewise.learn.tables.read import TableChunks, read_cells
+from edgewise.learn.tasks.chunks import ChunkPredictor, Tally
+from edgewise.learn.tasks.task import PredictRequest
 
 SMILES = ["CCO", "CCN", "C(", "c1ccccc1", "CC(=O)O", "", "CCO", "CCCC", "C1CC1", "OCC"]
 
@@ -28,8 +28,8 @@ def in_chunks(monkeypatch):
     """From the rows of a chunk on, files are read in such chunks."""
 
     def of_rows(rows):
-        monkeypatch.setattr("edgewise.data.tables.read.WHOLE_BYTES", 0)
-        monkeypatch.setattr("edgewise.data.tables.read.CHUNK_ROWS", rows)
+        monkeypatch.setattr("edgewise.learn.tables.read.WHOLE_BYTES", 0)
+        monkeypatch.setattr("edgewise.learn.tables.read.CHUNK_ROWS", rows)
 
     return of_rows
 
@@ -114,7 +114,7 @@ def test_a_reader_that_goes_away_ends_the_work(trained, edgewise, new, monkeypat
 
 def test_chunks_and_what_predicts_them_travel_to_other_processes(trained, new, monkeypatch):
     request = pickle.loads(pickle.dumps(PredictRequest(folder=str(trained), data=str(new))))
-    from edgewise.tasks.registry import task_of
+    from edgewise.learn.tasks.registry import task_of
 
     predictor = ChunkPredictor(task_of(request.run_folder), request)
     found = [pickle.loads(pickle.dumps(predictor.predict(cells))) for cells in TableChunks(new, 20)]

@@ -12,7 +12,7 @@ import pytest
 
 from cli_tables import SMALL, molecules, write_csv
 from edgewise.cli.main import main
-from edgewise.train.checkpoint import latest
+from edgewise.learn.training.checkpoint import latest
 
 HEAVY = ("torch", "lightning", "rdkit", "pandas", "sklearn", "numba")
 
@@ -198,8 +198,8 @@ def test_version_and_no_verb(capsys):
 
 def test_a_table_has_the_defaults_of_every_task():
     from edgewise.cli.defaults import table_of_defaults
-    from edgewise.tasks.language.settings import LanguageRunSettings
-    from edgewise.tasks.nodes.settings import NodeRunSettings
+    from edgewise.learn.tasks.language.settings import LanguageRunSettings
+    from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 
     lines = [line.split() for line in table_of_defaults().splitlines()[1:]]
     names, rows = lines[0], {line[0]: line[1:] for line in lines[1:]}

@@ -10,8 +10,8 @@ import pytest
 import edgewise.cli.progress as shown_by
 from cli_tables import SMALL
 from edgewise.cli.progress import Bars, Lines, Watch
-from edgewise.progress import Stage, monitored, say, stage
-from edgewise.tasks.scores import training_line
+from edgewise.learn.progress import Stage, monitored, say, stage
+from edgewise.learn.tasks.scores import training_line
 
 DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
 
@@ -147,7 +147,7 @@ def test_bars_and_lines_are_chosen_by_the_stream(monkeypatch, capsys):
 
 
 def test_a_training_that_cannot_fit_is_refused_and_can_go_on_anyway(table, train, tmp_path, monkeypatch):
-    from edgewise.train import estimate
+    from edgewise.learn.training import estimate
 
     monkeypatch.setattr(estimate, "available_memory", lambda device: 1000)
     words = ["--ignore-columns", "name", "-o", tmp_path / "run"]

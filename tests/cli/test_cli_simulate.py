@@ -8,7 +8,7 @@ import pytest
 
 from cli_tables import read_csv
 from edgewise.cli.simulate import USUAL
-from edgewise.data.motion.dynamics import SYSTEMS
+from edgewise.learn.readers.motion.dynamics import SYSTEMS
 
 
 def test_every_system_is_offered():

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from edgewise.cli.main import main
-from edgewise.data.store import build
-from edgewise.data.store.layout import GraphStore
+from edgewise.learn.readers.store import build
+from edgewise.learn.readers.store.layout import GraphStore
 
 NUM_NODES = 150
 
@@ -73,9 +73,9 @@ def test_features_are_read_a_few_nodes_at_a_time(tables, monkeypatch):
         return whole(self, rows, places)
 
     monkeypatch.setattr(GraphStore, "feature_rows", feature_rows)
-    monkeypatch.setattr("edgewise.data.store.table.PART", 40)
+    monkeypatch.setattr("edgewise.learn.readers.store.table.PART", 40)
     for name in ("MAX_BYTES", "MIN_BYTES"):
-        monkeypatch.setattr(f"edgewise.tasks.nodes.stored.{name}", 4 * 8 * 20)
+        monkeypatch.setattr(f"edgewise.learn.tasks.nodes.stored.{name}", 4 * 8 * 20)
     assert train(tables, "--fanouts", "2", "2", "--batch-size", "4") == 0
     assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "p.csv")]) == 0
     assert len(read) > 100
@@ -205,7 +205,7 @@ def test_a_damaged_store_is_refused_before_a_kernel_reads_it(tables, capsys):
 def test_a_store_that_is_as_it_was_written_is_not_read_for_its_checksums(tables, monkeypatch):
     assert prepare(tables) == 0
     store = GraphStore(tables / "store")
-    monkeypatch.setattr("edgewise.data.store.layout.digest_of", None)
+    monkeypatch.setattr("edgewise.learn.readers.store.layout.digest_of", None)
     for name in store.files:
         store.array(name)
 
@@ -304,7 +304,9 @@ def test_neighbors_are_sampled_where_the_whole_graph_does_not_fit(tables, capsys
     assert train(tables, run="whole") == 0
     assert "neighbors are sampled" not in capsys.readouterr().out
     left: list[int] = []  # what is free when the run is prepared; nobody knows later
-    monkeypatch.setattr("edgewise.train.estimate.available_memory", lambda device: left.pop() if left else None)
+    monkeypatch.setattr(
+        "edgewise.learn.training.estimate.available_memory", lambda device: left.pop() if left else None
+    )
     for data in (["store"], ["nodes.csv", "--edges", str(tables / "edges.csv")]):
         left.append(30_000)
         words = ["train", "nodes", str(tables / data[0]), *data[1:], "--target-columns", "label", "--model", "sage"]
@@ -319,7 +321,8 @@ def test_neighbors_are_sampled_where_the_whole_graph_does_not_fit(tables, capsys
 LIMITED = """
 import resource, sys
 import numpy as np, torch
-import edgewise.cli.main as cli, edgewise.tasks.nodes.task, edgewise.tasks.run, edgewise.train.fit, sklearn.metrics
+import edgewise.cli.main as cli, edgewise.learn.tasks.nodes.task, edgewise.learn.tasks.run
+import edgewise.learn.training.fit, sklearn.metrics
 from edgewise.graph import Graph
 from edgewise.sampling import NeighborSampler
 NeighborSampler(Graph.of(torch.tensor([[1, 2], [0, 1]])), [2]).sample([0])

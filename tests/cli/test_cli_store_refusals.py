@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from edgewise.cli.main import main
-from edgewise.data.columns import Columns
-from edgewise.data.store import build
-from edgewise.data.store.layout import MANIFEST, STATE, GraphStore
-from edgewise.data.store.table import read_store
 from edgewise.errors import DataError, SettingError
-from edgewise.tasks.nodes.settings import NodeRunSettings
-from edgewise.tasks.nodes.stored_run import stored_table
-from edgewise.train import claim
+from edgewise.learn.readers.store import build
+from edgewise.learn.readers.store.layout import MANIFEST, STATE, GraphStore
+from edgewise.learn.readers.store.table import read_store
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tasks.nodes.settings import NodeRunSettings
+from edgewise.learn.tasks.nodes.stored_run import stored_table
+from edgewise.learn.training import claim
 
 NODES = "id,label,y,a,b\n" + "".join(
     f"n{i},{i % 2 if i % 3 else ''},{i + 0.5 if i % 3 else ''},{i}.5,1\n" for i in range(9)
@@ -205,7 +205,7 @@ def test_names_of_groups_must_be_exact(tables):
         "\n".join([lines[0] + ",group", *(f"{line},{2**24 + place}" for place, line in enumerate(lines[1:]))])
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgewise.data.store.nodes.MAX_WORDS", 4)
+        patch.setattr("edgewise.learn.readers.store.nodes.MAX_WORDS", 4)
         assert prepare(tables) == 0
     with pytest.raises(DataError, match="'group' is stored as a feature in float32, where numbers from 16,777,216 on"):
         read_store(str(tables / "store"), columns_of(target_columns=("y",), group_column="group"))

@@ -115,7 +115,7 @@ def test_a_run_leaves_everything_it_promises(files, edgewise, tmp_path):
 
 
 def test_a_run_that_was_stopped_ends_with_the_same_weights(files, edgewise, tmp_path, monkeypatch):
-    from edgewise.train.training import Training
+    from edgewise.learn.training.training import Training
 
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     words = [*files, *TAGGING, *SMALL, "--dropout", 0.2, "--epochs", 4]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-import edgewise.tasks.run as job
+import edgewise.learn.tasks.run as job
 from cli_tables import read_csv, write_csv
-from edgewise.data.texts.tokenizer import ALL_UNKNOWN
+from edgewise.learn.readers.texts.tokenizer import ALL_UNKNOWN
 from review_tables import reviews
 
 SMALL = ["--model-dim", 16, "--num-heads", 2, "--learning-rate", 3e-3, "--batch-size", 16]
@@ -78,7 +78,7 @@ def test_numbers_from_a_recurrent_network(table, learn, edgewise, tmp_path):
 
 def test_an_interrupted_run_ends_with_the_same_weights(table, learn, edgewise, tmp_path, monkeypatch):
     assert learn(table, *COLUMNS, folder="whole")[0] == 0
-    from edgewise.train.training import Training
+    from edgewise.learn.training.training import Training
 
     original = Training.end_epoch
 
@@ -197,8 +197,8 @@ def test_a_run_is_interrupted_before_its_first_epoch(table, learn, tmp_path, mon
 
 
 def test_byte_pairs_have_a_token_to_hide_words_behind(table, learn, tmp_path):
-    from edgewise.tasks.texts.task import FittedTexts
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.tasks.texts.task import FittedTexts
+    from edgewise.learn.training.folder import RunFolder
 
     assert learn(table, *COLUMNS, "--tokens", "bpe", "--vocabulary-size", 300, "--no-baselines")[0] == 0
     trained = FittedTexts.load(RunFolder.finished(tmp_path / "run"))

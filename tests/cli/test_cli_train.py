@@ -359,9 +359,9 @@ def test_a_bad_table_does_not_cost_an_earlier_run(table, train, tmp_path):
 
 @pytest.mark.parametrize("listed", [2**16, 5], ids=["rows by number", "rows by checksum"])
 def test_resume_keeps_settings_and_data(table, train, edgewise, tmp_path, monkeypatch, listed):
-    import edgewise.tasks.run as job
+    import edgewise.learn.tasks.run as job
 
-    monkeypatch.setattr("edgewise.tasks.config.MAX_LISTED", listed)
+    monkeypatch.setattr("edgewise.learn.tasks.config.MAX_LISTED", listed)
     run = tmp_path / "run"
     original = job.fit
 

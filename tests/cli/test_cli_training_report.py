@@ -203,7 +203,7 @@ def test_links_nodes_and_series(edgewise, tmp_path):
 def test_without_matplotlib_a_training_ends_well_and_says_why(edgewise, tmp_path, monkeypatch):
     (tmp_path / "book.txt").write_text("the cat sat on the mat and the dog sat on the log. " * 30)
     for name in [
-        name for name in sys.modules if name.startswith(("matplotlib", "edgewise.view", "edgewise.tasks.report"))
+        name for name in sys.modules if name.startswith(("matplotlib", "edgewise.view", "edgewise.learn.tasks.report"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

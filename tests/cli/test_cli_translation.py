@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from cli_tables import read_csv
-from edgewise.train.training import Training
+from edgewise.learn.training.training import Training
 
 DIGITS = {"1": "eins", "2": "zwei", "3": "drei", "4": "vier"}
 SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 32, "--hidden-dim", 64, "--dropout", 0, "--threads", 1]

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from edgewise.errors import SettingError, ShapeError
+from edgewise.explain.explanation import Attribution
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.occlusion import occlude, share_links
-from edgewise.explanation import Attribution
-from edgewise.rank import spearman
+from edgewise.explain.rank import spearman
 
 WEIGHTS = np.array([3.0, -2.0, 0.5, 0.0, 1.0])
 SOME = st.floats(-5, 5, width=32)

@@ -10,10 +10,10 @@ import pytest
 from edgewise.cli.main import main
 from edgewise.errors import SettingError
 from edgewise.explain.methods import METHODS, chosen_methods, shapley_values
-from edgewise.tasks.graphs.explainable import explain_graph
-from edgewise.tasks.links.explainable import explain_link
-from edgewise.tasks.nodes.explainable import explain_node
-from edgewise.train.folder import RunFolder
+from edgewise.learn.tasks.graphs.explainable import explain_graph
+from edgewise.learn.tasks.links.explainable import explain_link
+from edgewise.learn.tasks.nodes.explainable import explain_node
+from edgewise.learn.training.folder import RunFolder
 from explain_cases import (
     SONG,
     explain_prompt,

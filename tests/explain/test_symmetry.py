@@ -32,9 +32,9 @@ from edgewise.explain.symmetry import (
     check,
 )
 from edgewise.explain.verdict import unseen_part
+from edgewise.graph.records import Batch
 from edgewise.layers import SinusoidalPosition
-from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes
-from edgewise.records import Batch
+from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes
 
 RANDOM = np.random.default_rng(0)
 CLOUD = RANDOM.normal(size=(5, 3))

@@ -305,7 +305,7 @@ def forecast() -> tuple[Any, dict[str, Any]]:
 
 def motion() -> tuple[Any, dict[str, Any]]:
     """Moving bodies in Python."""
-    from edgewise.data.motion.motion import read_motion
+    from edgewise.learn.readers.motion.motion import read_motion
 
     model, bodies = load("DynamicsModel"), read_motion("new.npz")
     return model, {"predict": model.predict(bodies, 3)}
@@ -313,7 +313,7 @@ def motion() -> tuple[Any, dict[str, Any]]:
 
 def forces() -> tuple[Any, dict[str, Any]]:
     """Moving bodies in Python, let run by the force that was learned."""
-    from edgewise.data.motion.motion import read_motion
+    from edgewise.learn.readers.motion.motion import read_motion
 
     model, bodies = load("DynamicsModel"), read_motion("new.npz")
     rollout = model.rollout(bodies, 4)

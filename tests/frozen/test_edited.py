@@ -17,9 +17,9 @@ from openings import OPENINGS, in_folder
 
 from edgewise.cli.main import main
 from edgewise.errors import RunFolderError
-from edgewise.tasks.fitted import Fitted
-from edgewise.tasks.registry import task_of
-from edgewise.train.folder import CHECKSUM, RunFolder, checksum_of
+from edgewise.learn.tasks.fitted import Fitted
+from edgewise.learn.tasks.registry import task_of
+from edgewise.learn.training.folder import CHECKSUM, RunFolder, checksum_of
 
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/*/expected"))
 ODD: list[Any] = ["x", -1, 0, None, [], 1e300, True]

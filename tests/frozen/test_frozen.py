@@ -17,9 +17,9 @@ from openings import OPENINGS, explained, facts_of, in_folder
 
 import edgewise
 from edgewise.cli.main import main
-from edgewise.tasks.registry import task_of
-from edgewise.tasks.task import PredictRequest
-from edgewise.train.folder import RunFolder
+from edgewise.learn.tasks.registry import task_of
+from edgewise.learn.tasks.task import PredictRequest
+from edgewise.learn.training.folder import RunFolder
 
 HERE = Path(__file__).parent
 FOLDERS = sorted(path.parent for path in HERE.glob("*/*/expected"))

@@ -10,7 +10,7 @@ from torch.nn.utils import parametrizations, parametrize, weight_norm
 import edgewise.layers as L
 from edgewise.layers.dropout import FeedForward
 from edgewise.layers.recurrent import CELLS
-from edgewise.models.head import ModulatedBlock
+from edgewise.learn.networks.head import ModulatedBlock
 from layer_cases import CASES, DIM, EDGES, NODES, drawn, ready
 
 TABLES = (nn.Linear, nn.Embedding)

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from edgewise import Edges, Mask, MeanConvolution, SettingError
+from edgewise.graph.records import SparseFeatures
 from edgewise.layers import IsomorphismConvolution, NeighborConvolution, RelationalConvolution
 from edgewise.layers.convolution import spread_evenly
 from edgewise.neighborhood import Relations
-from edgewise.records import SparseFeatures
 from graph_cases import GRAPH, NONE, OTHER, SIMPLE, edges_into, normal, packed, ready, shuffled
 
 HOWS = ["mean", "sum", "max"]

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from edgewise.layers.dropout import Dropout, dropout
+from edgewise.learn.training.device import cpu_threads
 from edgewise.score import ACTIVATIONS
-from edgewise.train.device import cpu_threads
 
 NAMES = ["", "gelu", "silu", "tanh", "sigmoid", "relu"]
 CLOSE = {torch.float32: 3e-6, torch.float64: 1e-12}

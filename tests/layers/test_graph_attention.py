@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from edgewise import Edges, Mask, SettingError, Trace, attend
+from edgewise.graph.records import SparseFeatures
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_attention import GraphAttention, HopAttention
 from edgewise.normalize import Softmax
-from edgewise.records import SparseFeatures
 from edgewise.score import GAT
 
 EDGES = Edges(torch.tensor([0, 2, 3, 1, 0, 4, 4]), torch.tensor([1, 1, 1, 0, 2, 2, 4]), 5, 5)

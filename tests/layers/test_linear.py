@@ -7,7 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from edgewise.layers import linear as module
 from edgewise.layers.linear import Linear, linear
-from edgewise.train.device import autocast, cpu_threads
+from edgewise.learn.training.device import autocast, cpu_threads
 
 SIZES = [(768, 128, 512), (1000, 128, 256), (2047, 130, 131), (1024, 64, 64)]
 """Rows, inputs, outputs: rows that are whole blocks, rows that are not, and short rows in whole blocks."""

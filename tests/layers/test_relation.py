@@ -7,10 +7,10 @@ import torch
 from torch.nn.functional import gelu
 
 from edgewise import Edges, MeanConvolution, MultiHeadAttention, SettingError, ShapeError, Trace, why
+from edgewise.graph.records import SparseFeatures
 from edgewise.layers import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.layers.feature import FeatureLinear
 from edgewise.neighborhood import Relations, Types
-from edgewise.records import SparseFeatures
 from graph_cases import GRAPH, NONE, normal, ready, shuffled
 
 KINDS = Types(torch.tensor([1, 0, 1, 0, 3, 1]), 4)

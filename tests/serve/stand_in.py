@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise.data.molecules.limits import SlowMoleculeError, is_at_once
 from edgewise.errors import DataError, SettingError
-from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, TargetPrediction, Unit
+from edgewise.explain.explanation import Attribution, Explanation, Faithfulness, Layer, TargetPrediction, Unit
+from edgewise.learn.readers.molecules.limits import SlowMoleculeError, is_at_once
 
 MOLECULE = [{"name": "smiles", "type": "smiles"}, {"name": "temperature / K", "type": "number"}]
 TEXT = [{"name": "text", "type": "text"}]
@@ -91,9 +91,9 @@ def open_stand_in(folder, max_atoms=None, molecule_timeout=None):
 SERVED = """
 import sys, types
 from stand_in import open_stand_in
-explaining = types.ModuleType("edgewise.tasks.explainer")
+explaining = types.ModuleType("edgewise.learn.tasks.explainer")
 explaining.Explainer = types.SimpleNamespace(open=open_stand_in)
-sys.modules["edgewise.tasks.explainer"] = explaining
+sys.modules["edgewise.learn.tasks.explainer"] = explaining
 from edgewise.cli.main import main
 sys.exit(main(["serve", *sys.argv[1:]]))
 """

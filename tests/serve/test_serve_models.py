@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from browsing import chromium, needs_chromium
-from edgewise.data.texts.tokenizer import ALL_UNKNOWN
 from edgewise.errors import DataError
-from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
+from edgewise.learn.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
+from edgewise.learn.readers.texts.tokenizer import ALL_UNKNOWN
+from edgewise.learn.tasks.explainer import Explainer
+from edgewise.learn.tasks.links.explainable import explain_link, predict_links
+from edgewise.learn.training.folder import RunFolder
 from edgewise.serve.worker import predict_or_reason
-from edgewise.tasks.explainer import Explainer
-from edgewise.tasks.links.explainable import explain_link, predict_links
-from edgewise.train.folder import RunFolder
 from explain_cases import TAGS, language_model, link_model, tagger
 from trained_runs import TEXTS as TRAINED_TEXTS
 

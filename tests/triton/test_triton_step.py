@@ -13,12 +13,12 @@ import torch
 import edgewise.backends.triton as backend
 from edgewise import Edges
 from edgewise.backends.triton.edges import operators, work
-from edgewise.models.graph_settings import PropertySettings, PropertySizes
-from edgewise.models.property import PropertyModel, planned
+from edgewise.graph.records import Batch
+from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
+from edgewise.learn.networks.property import PropertyModel, planned
+from edgewise.learn.training.loss import TargetLoss
 from edgewise.neighborhood import plan as plans
 from edgewise.neighborhood.index import sent_together
-from edgewise.records import Batch
-from edgewise.train.loss import TargetLoss
 
 SETTINGS = replace(PropertySettings(), num_variants=8)
 SIZES = PropertySizes(5, 4, 6, 1, 0, 1, low=(0.0,), high=(1.0,))

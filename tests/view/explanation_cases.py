@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from edgewise.explanation import (
+from edgewise.explain.explanation import (
     Attribution,
     Curve,
     Explanation,

@@ -11,7 +11,7 @@ import pytest
 from explanation_cases import molecule_case, text_case, translation_case
 
 from edgewise.errors import ShapeError
-from edgewise.explanation import Explanation, Layer, TargetPrediction, Unit
+from edgewise.explain.explanation import Explanation, Layer, TargetPrediction, Unit
 from edgewise.view.grid import BLUE, MAX_CELLS, Svg, attention_grid, head_table, image, sides_of
 
 

@@ -24,7 +24,7 @@ from explanation_cases import (
 from page_reading import READY, arcs, downloaded, numbers
 
 from browsing import needs_chromium
-from edgewise.explanation import Attribution, Explanation, TargetPrediction, Unit
+from edgewise.explain.explanation import Attribution, Explanation, TargetPrediction, Unit
 from edgewise.view.explanation import explanation_page
 
 pytestmark = needs_chromium

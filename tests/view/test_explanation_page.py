@@ -26,7 +26,7 @@ from explanation_cases import (
 )
 
 from edgewise.errors import DataError, SettingError
-from edgewise.explanation import Explanation, Link, TargetPrediction, Unit
+from edgewise.explain.explanation import Explanation, Link, TargetPrediction, Unit
 from edgewise.view.explanation import explanation_page
 from edgewise.view.layout import lay_out
 from edgewise.view.molecule import draw_molecules

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from edgewise.explanation import Explanation, TargetPrediction, Unit
+from edgewise.explain.explanation import Explanation, TargetPrediction, Unit
 from edgewise.view import notebook
 from edgewise.view.notebook import Frame, register, show
 
@@ -84,14 +84,14 @@ def test_a_notebook_shows_an_explanation_as_its_page(page):
 
 
 def test_a_face_tells_the_notebook(monkeypatch, tmp_path):
-    import edgewise.estimators
+    import edgewise.learn.estimators
     from edgewise.errors import RunFolderError
-    from edgewise.tasks import explainer as explaining
+    from edgewise.learn.tasks import explainer as explaining
 
     called = []
     for module in (notebook, explaining):
         monkeypatch.setattr(module, "register", lambda: called.append(1))
-    assert edgewise.estimators.LanguageModel.__name__ == "LanguageModel"
+    assert edgewise.learn.estimators.LanguageModel.__name__ == "LanguageModel"
     assert called == [1]
     with pytest.raises(RunFolderError):
         explaining.Explainer.open(tmp_path)

@@ -10,7 +10,7 @@ from explanation_cases import text_case, translation_case
 from page_reading import arcs, downloaded, numbers
 
 from browsing import needs_chromium
-from edgewise.explanation import Explanation, TargetPrediction, Unit
+from edgewise.explain.explanation import Explanation, TargetPrediction, Unit
 
 pytestmark = needs_chromium
 

@@ -5,9 +5,9 @@ import importlib
 import torch
 
 from edgewise.backends.call import Call
+from edgewise.kernels.autograd import transform_at_work
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.normalize import COLDEST, Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
-from edgewise.operator import transform_at_work
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
 
 SCORES = (Dot, ScaledDot, Cosine, Bilinear, Additive, GATv2, GAT, Distance, Constant)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from edgewise.tasks.scores import command
+from edgewise.learn.tasks.scores import command
 
 DESCRIPTION = (
     "Read a GPT-2 or BERT checkpoint folder in Hugging Face's layout (config.json, model.safetensors, tokenizer.json "
@@ -24,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Reads one and writes the other."""
     from edgewise.errors import RunFolderError
-    from edgewise.tasks.convert import from_checkpoint, from_run, to_checkpoint
-    from edgewise.tasks.masked.task import FittedMasked
-    from edgewise.train.claim import refuse_place
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.tasks.convert import from_checkpoint, from_run, to_checkpoint
+    from edgewise.learn.tasks.masked.task import FittedMasked
+    from edgewise.learn.training.claim import refuse_place
+    from edgewise.learn.training.folder import RunFolder
 
     source, target = Path(arguments.source), Path(arguments.output_dir)
     refuse_place(target)

@@ -5,7 +5,7 @@ import textwrap
 from typing import Any
 
 from edgewise.cli.flags import shown
-from edgewise.tasks.registry import names, settings_of
+from edgewise.learn.tasks.registry import names, settings_of
 
 DESCRIPTION = (
     "Print the default settings of a task, each with its meaning, as a TOML file that edgewise train --config-path "
@@ -34,8 +34,8 @@ def config_file(name: str) -> str:
     """The defaults of a task as TOML; a setting without one is a comment."""
     import tomli_w
 
-    from edgewise.settings import helps
-    from edgewise.tasks.config import defaults_of, groups_of, owners_of
+    from edgewise.learn.settings import helps
+    from edgewise.learn.tasks.config import defaults_of, groups_of, owners_of
 
     kind = settings_of(name)
     kinds = {"": (kind,), **groups_of(kind)}
@@ -55,7 +55,7 @@ def config_file(name: str) -> str:
 
 def table_of_defaults() -> str:
     """The defaults of every task, settings in rows; a dash where there is none or it follows from the data."""
-    from edgewise.tasks.config import defaults_of
+    from edgewise.learn.tasks.config import defaults_of
 
     columns = {name: defaults_of(settings_of(name)) for name in names()}
     rows = [["", *columns]]

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.plural import plural
+from edgewise.formatting import plural
 
 if TYPE_CHECKING:
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.training.folder import RunFolder
 
 DESCRIPTION = (
     "Build 3,000 molecules and ion pairs with RDKit, train a model to predict their Crippen logP (a property "
@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Builds, trains, shows."""
     from edgewise.cli.report import print_run
     from edgewise.cli.training import train
-    from edgewise.tasks.registry import task_of
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.tasks.registry import task_of
+    from edgewise.learn.training.folder import RunFolder
 
     folder = RunFolder(Path(arguments.output_dir))
     data = folder.path / "demo.csv"
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     resume = folder.is_started and not arguments.overwrite
     folder.check(overwrite=arguments.overwrite, resume=resume)
     if not (resume and data.is_file()):
-        from edgewise.data.molecules.simulate import demo_table
+        from edgewise.learn.readers.molecules.simulate import demo_table
 
         print(f"Building {NUM_ROWS:,} molecules and ion pairs with RDKit ...", flush=True)
         with folder.claimed(overwrite=arguments.overwrite, resume=resume):
@@ -75,8 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
 def say_what_next(folder: "RunFolder") -> None:
     """How far the explanations can be believed, and what to type for one's own table."""
     from edgewise.cli.report import print_table
-    from edgewise.digits import formatted
-    from edgewise.tasks.scores import command, free_name
+    from edgewise.formatting import formatted
+    from edgewise.learn.tasks.scores import command, free_name
 
     print("The test molecules have scaffolds that no training molecule has.")
     scores = explanation_scores(folder)
@@ -98,11 +98,11 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     metrics = folder.read_json("metrics.json")
     if EXPLANATIONS in metrics:
         return metrics[EXPLANATIONS]
-    from edgewise.data.molecules.simulate import SMILES_COLUMN, atom_contributions
-    from edgewise.data.tables.options import TableFormat
-    from edgewise.data.tables.read import read_cells
-    from edgewise.tasks.molecules.explainable import recovery
-    from edgewise.tasks.molecules.trained import FittedProperty
+    from edgewise.learn.readers.molecules.simulate import SMILES_COLUMN, atom_contributions
+    from edgewise.learn.tables.options import TableFormat
+    from edgewise.learn.tables.read import read_cells
+    from edgewise.learn.tasks.molecules.explainable import recovery
+    from edgewise.learn.tasks.molecules.trained import FittedProperty
 
     every = read_cells(folder.path / "demo.csv", TableFormat()).frame[SMILES_COLUMN]
     chosen = [every[row] for row in folder.read_json("splits.json")["test"][:NUM_EXPLAINED]]

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import add_molecule_limits
 from edgewise.cli.output import check_output, write
-from edgewise.data.tables.options import TABLES, TableFormat
-from edgewise.digits import formatted
 from edgewise.errors import DataError, SettingError
-from edgewise.plural import plural
-from edgewise.progress import counted
+from edgewise.formatting import formatted, plural
+from edgewise.learn.progress import counted
+from edgewise.learn.tables.options import TABLES, TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from edgewise.explanation import Explanation, TargetPrediction
-    from edgewise.tasks.explainer import Explainer
+    from edgewise.explain.explanation import Explanation, TargetPrediction
+    from edgewise.learn.tasks.explainer import Explainer
 
 DESCRIPTION = (
     "Explain predictions of a model of texts, molecules, graphs, their nodes, edges or links, of the next token of a "
@@ -83,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     table = table_of(arguments)
     suffix = output_of(arguments, table)
 
-    from edgewise.tasks.explainer import Explainer
+    from edgewise.learn.tasks.explainer import Explainer
 
     limits = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
     explainer = Explainer.open(arguments.folder, **limits)
@@ -115,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
 def table_of(arguments: argparse.Namespace) -> str | None:
     """The table that is named, or that of the run's test rows where nothing is; None for words."""
     if not arguments.inputs:
-        from edgewise.train.folder import RunFolder
+        from edgewise.learn.training.folder import RunFolder
 
         path = RunFolder.finished(arguments.folder).path / "test_predictions.csv"
         if not path.is_file():
@@ -212,12 +211,12 @@ def rows_of(
     path: str, names: "Sequence[str]", values: dict[str, str], form: "TableFormat | None" = None
 ) -> list[dict[str, Any]]:
     """The rows of a table, or the lines of a text, with the columns of the model."""
-    from edgewise.data.tables.read import check_columns_exist, read_cells
+    from edgewise.learn.tables.read import check_columns_exist, read_cells
 
     read = [name for name in names if name not in values]
     if path.lower().endswith(LINES):
-        from edgewise.data.tables.decode import lines_of
-        from edgewise.data.texts.tokenizer import read_text
+        from edgewise.learn.readers.texts.tokenizer import read_text
+        from edgewise.learn.tables.decode import lines_of
 
         if len(read) != 1:
             raise SettingError(f"{path} holds lines, but the model reads {', '.join(read)}; give a table.")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from edgewise.cli import predict
 from edgewise.cli.output import check_output
-from edgewise.progress import stage
-from edgewise.tasks.registry import task_of
-from edgewise.train.folder import RunFolder
+from edgewise.learn.progress import stage
+from edgewise.learn.tasks.registry import task_of
+from edgewise.learn.training.folder import RunFolder
 
 DESCRIPTION = (
     "Write the learned vector of each row to a NumPy archive: vectors (row, dim) with NaN where a row cannot be read, "
@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from edgewise.files import write_bytes
-    from edgewise.train.device import pick_device
+    from edgewise.learn.files import write_bytes
+    from edgewise.learn.training.device import pick_device
 
     vectors = trained.fingerprint(table, pick_device(request.device))
     buffer = io.BytesIO()

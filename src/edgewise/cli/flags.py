@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from edgewise.errors import SettingError
-from edgewise.settings import choices_of, flag_of, helps, is_optional, kinds_of, spelled
+from edgewise.learn.settings import choices_of, flag_of, helps, is_optional, kinds_of, spelled
 
 METAVARS = {int: "N", float: "X", str: "NAME"}
 NEGATIVE = r"-\.?\d"
@@ -139,7 +139,7 @@ def add_field(group: Any, field: "dataclasses.Field[Any]", text: str, choices: S
 
 def add_molecule_limits(parser: argparse.ArgumentParser) -> None:
     """The flags that change the limits on molecules of a trained model."""
-    from edgewise.data.molecules.limits import MoleculeLimits
+    from edgewise.learn.readers.molecules.limits import MoleculeLimits
 
     names = [field.name for field in dataclasses.fields(MoleculeLimits)]
     add_settings(parser, MoleculeLimits, defaults=dict.fromkeys(names, "as trained"))

@@ -4,8 +4,8 @@ import argparse
 import sys
 
 from edgewise.cli.flags import add_settings
-from edgewise.models.text_settings import SamplingSettings
-from edgewise.train.settings import DEVICES
+from edgewise.learn.networks.text_settings import SamplingSettings
+from edgewise.learn.training.settings import DEVICES
 
 DESCRIPTION = (
     "Continue a prompt with a language model that `edgewise train` made from a text; each token is printed at once."
@@ -24,9 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes, chunk by chunk."""
     given = vars(arguments)
     sampling = SamplingSettings(**{name: given[name] for name in vars(SamplingSettings()) if name in given})
-    from edgewise.tasks.language.task import FittedLanguage
-    from edgewise.train.device import pick_device
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.tasks.language.task import FittedLanguage
+    from edgewise.learn.training.device import pick_device
+    from edgewise.learn.training.folder import RunFolder
 
     trained = FittedLanguage.load(RunFolder.finished(arguments.run_folder))
     prompt = trained.opening if arguments.prompt is None else arguments.prompt

@@ -63,7 +63,7 @@ def parser_of(name: str, words: Sequence[str]) -> Parser:
         parser = Parser(prog=f"edgewise {name}", description=verb.DESCRIPTION)
         verb.add_arguments(parser)
     if name in READING:
-        from edgewise.data.tables.options import ReadLimits, TableFormat
+        from edgewise.learn.tables.options import ReadLimits, TableFormat
 
         if name != "train":  # which has the format among its settings
             usual = "" if name == "prepare" else " (default: as trained)"
@@ -78,7 +78,7 @@ def parser_of(name: str, words: Sequence[str]) -> Parser:
 def of_others(flag: str, verb: str) -> str:
     """Which tasks, or else which verbs, have a flag that a verb does not have; empty where none has."""
     from edgewise.cli.training import elsewhere
-    from edgewise.plural import listed
+    from edgewise.formatting import listed
 
     if verb == "train" and (tasks := elsewhere(flag)):
         return tasks
@@ -161,8 +161,8 @@ def parsed_and_run(words: Sequence[str]) -> int:
 @contextlib.contextmanager
 def reading(verb: str, given: dict[str, Any]) -> Iterator[None]:
     """The limits on tables and, where a trained model reads them, their format: as typed, else as trained."""
-    from edgewise.data.tables.options import ReadLimits, TableFormat, read_limits, table_format
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.tables.options import ReadLimits, TableFormat, read_limits, table_format
+    from edgewise.learn.training.folder import RunFolder
 
     limits = {name: given.pop(name) for name in vars(ReadLimits()) if name in given}
     typed = {} if verb == "train" else {name: given.pop(name) for name in vars(TableFormat()) if name in given}
@@ -178,7 +178,7 @@ def reading(verb: str, given: dict[str, Any]) -> Iterator[None]:
 def check_order(verb: str, first: str, second: str) -> None:
     """Raise RunFolderError where the run was typed behind the data."""
     from edgewise.errors import RunFolderError
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.training.folder import RunFolder
 
     if second and RunFolder(Path(second)).is_started:
         raise RunFolderError(f"the run comes first, then the data; expected: edgewise {verb} {second} {first}")

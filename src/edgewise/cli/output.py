@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgewise.files import PartFile
+    from edgewise.learn.files import PartFile
 
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """How cells begin that a spreadsheet computes when it opens a CSV file."""
@@ -65,8 +65,8 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
         A function that adds content: bytes as they are, a DataFrame as Parquet, and text, commas becoming tabs for
         .tsv.
     """
-    from edgewise.files import written_aside
-    from edgewise.train.folder import csv_text
+    from edgewise.learn.files import written_aside
+    from edgewise.learn.training.folder import csv_text
 
     def text_of(content: str) -> str:
         if not escape_formulas and not suffix.startswith(".tsv"):

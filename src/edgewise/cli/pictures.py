@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import EdgewiseError
-from edgewise.train.folder import RunFolder, corrupt_as_run_error
+from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Draws and writes; nothing is computed anew but the pictures."""
     folder = RunFolder.finished(arguments.folder)
     if not has_orbits(folder):
-        from edgewise.tasks.report.sections import write_report
+        from edgewise.learn.tasks.report.sections import write_report
 
         print(write_report(folder))
         return 0
@@ -59,7 +59,7 @@ def after_training(folder: RunFolder) -> str:
     """
     try:
         if not has_orbits(folder):
-            from edgewise.tasks.report.sections import write_report
+            from edgewise.learn.tasks.report.sections import write_report
 
             return f"The report is {write_report(folder)}."
 
@@ -76,7 +76,7 @@ def after_training(folder: RunFolder) -> str:
 
 def has_orbits(folder: RunFolder) -> bool:
     """Whether a run has orbits to draw, and was tested."""
-    from edgewise.tasks.registry import task_of
+    from edgewise.learn.tasks.registry import task_of
 
     return task_of(folder).has_orbits and "test" in folder.read_json("metrics.json")
 
@@ -108,9 +108,9 @@ def fit_of(scores: dict[str, float] | None) -> tuple[float, float] | None:
 
 def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -> str:
     """The page."""
-    from edgewise.tasks.motion.task import TASK, lines_of_force, lines_of_rollout
-    from edgewise.tasks.report.sections import settings, training_sections
-    from edgewise.tasks.scores import ScoreTable
+    from edgewise.learn.tasks.motion.task import TASK, lines_of_force, lines_of_rollout
+    from edgewise.learn.tasks.report.sections import settings, training_sections
+    from edgewise.learn.tasks.scores import ScoreTable
     from edgewise.view.page import Part, Picture, Table, page
 
     table, *_, trained = TASK.scores(folder)
@@ -141,7 +141,7 @@ def sentences(lines: list[str]) -> list[str]:
 
 def let_run(path: Path, metrics: dict[str, Any]) -> "Orbits":
     """Bodies that were let run, out of rollout.npz."""
-    from edgewise.data.tables.arrays import read_arrays
+    from edgewise.learn.tables.arrays import read_arrays
     from edgewise.view.orbits import Orbits
 
     arrays = read_arrays(str(path / "rollout.npz"))

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import add_engine_flags, add_molecule_limits, add_settings, require_engine
 from edgewise.cli.output import check_output, opened
-from edgewise.data.tables.options import WRITTEN_TABLES
-from edgewise.tasks.config import groups_of
-from edgewise.tasks.registry import names, settings_of, task_of
-from edgewise.tasks.scores import free_name
-from edgewise.train.folder import RunFolder
-from edgewise.train.settings import TrainSettings
+from edgewise.learn.tables.options import WRITTEN_TABLES
+from edgewise.learn.tasks.config import groups_of
+from edgewise.learn.tasks.registry import names, settings_of, task_of
+from edgewise.learn.tasks.scores import free_name
+from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.engine.workers import Workers
-    from edgewise.tasks.task import PredictRequest
+    from edgewise.learn.engine.workers import Workers
+    from edgewise.learn.tasks.task import PredictRequest
 
 DESCRIPTION = (
     "Predict the rows of a new table of molecules or texts, translate or tag texts, or predict which nodes are linked. "
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     workers = workers_of(vars(arguments), request.device)
     summary, typed = "", None
     if suffix == ".parquet" and arguments.data.lower().endswith(suffix):
-        from edgewise.data.tables.parquet import TypedColumns
+        from edgewise.learn.tables.parquet import TypedColumns
 
         typed = TypedColumns(arguments.data)
     with (
@@ -96,8 +96,8 @@ def workers_of(given: Mapping[str, Any], device: str) -> "Workers | None":
     if given.get("engine") != "ray":
         require_engine(given)
         return None
-    from edgewise.engine.workers import Workers
-    from edgewise.train.device import pick_device
+    from edgewise.learn.engine.workers import Workers
+    from edgewise.learn.training.device import pick_device
 
     return Workers(given.get("num_workers", 1), pick_device(device) == "cuda", given.get("ray_address"))
 
@@ -109,7 +109,7 @@ def rejected_file(output: str) -> Path | None:
 
 def request_of(arguments: argparse.Namespace) -> "PredictRequest":
     """The flags as what tasks take."""
-    from edgewise.tasks.task import PredictRequest
+    from edgewise.learn.tasks.task import PredictRequest
 
     given = vars(arguments)
     computing = TrainSettings(**{name: given[name] for name in ("device", "threads") if name in given})

@@ -22,9 +22,9 @@ EDGE_ROLES = ("edge_columns", "edge_feature_columns", "edge_category_columns", "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
-    from edgewise.data.columns import Columns
-    from edgewise.data.graphs.source import GraphSource
-    from edgewise.data.store.settings import StoreSettings
+    from edgewise.learn.readers.graphs.source import GraphSource
+    from edgewise.learn.readers.store.settings import StoreSettings
+    from edgewise.learn.tables.columns import Columns
 
     parser.add_argument("nodes", metavar="NODES", help="the table of nodes")
     parser.add_argument("edges", metavar="EDGES", help="the table of edges")
@@ -39,14 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Builds the store, and prints what it holds and the next command."""
-    from edgewise.data.columns import AUTO, Columns
-    from edgewise.data.graphs.source import GraphSource
-    from edgewise.data.store.build import Build
-    from edgewise.data.store.settings import StoreSettings
-    from edgewise.data.tables.options import TableFormat
-    from edgewise.settings import spelled
-    from edgewise.tasks.scores import command
-    from edgewise.train import claim
+    from edgewise.learn.readers.graphs.source import GraphSource
+    from edgewise.learn.readers.store.build import Build
+    from edgewise.learn.readers.store.settings import StoreSettings
+    from edgewise.learn.settings import spelled
+    from edgewise.learn.tables.columns import AUTO, Columns
+    from edgewise.learn.tables.options import TableFormat
+    from edgewise.learn.tasks.scores import command
+    from edgewise.learn.training import claim
 
     given = vars(arguments)
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from edgewise.cli.training import PROCESSES, check_typed, has_folds, job_of, run_in_group, train
 from edgewise.errors import EdgewiseError, ProcessGroupError, SettingError
-from edgewise.settings import spelled
-from edgewise.tasks.registry import inferred
+from edgewise.learn.settings import spelled
+from edgewise.learn.tasks.registry import inferred
 
 TICK = 0.05
 """Seconds between two looks at the processes."""
@@ -141,7 +141,7 @@ def end_with_parent() -> None:
 
 def again(given: dict[str, Any]) -> str:
     """The command that continues a run, in as many processes."""
-    from edgewise.tasks.scores import command
+    from edgewise.learn.tasks.scores import command
 
     flags = [word for name in PROCESSES if name in given for word in (spelled(name), given[name]) if word is not True]
     return command("train", "--resume", "-o", job_of(given)[1].path, *flags)
@@ -149,8 +149,8 @@ def again(given: dict[str, Any]) -> str:
 
 def run_among_others(given: dict[str, Any]) -> int:
     """Trains as one of several processes; only the first prints."""
-    from edgewise.progress import monitored
-    from edgewise.train.distributed import connected
+    from edgewise.learn.progress import monitored
+    from edgewise.learn.training.distributed import connected
 
     def stop(*_: Any) -> None:
         # Whoever started it with --devices says why.
@@ -180,10 +180,10 @@ def run_in_ray(given: dict[str, Any]) -> int:
     import torch
 
     from edgewise.cli.report import print_run
-    from edgewise.engine.train import train as train_in_ray
-    from edgewise.engine.workers import Workers
-    from edgewise.progress import stage
-    from edgewise.tasks.registry import task
+    from edgewise.learn.engine.train import train as train_in_ray
+    from edgewise.learn.engine.workers import Workers
+    from edgewise.learn.progress import stage
+    from edgewise.learn.tasks.registry import task
 
     for name in ("devices", "num_nodes"):
         if name in given:
@@ -218,8 +218,8 @@ def run_in_ray(given: dict[str, Any]) -> int:
 
 def work_in_ray(given: dict[str, Any]) -> str | None:
     """What a worker of Ray does; the message of an error that another try would not mend."""
-    from edgewise.progress import monitored
-    from edgewise.train.distributed import connected
+    from edgewise.learn.progress import monitored
+    from edgewise.learn.training.distributed import connected
 
     os.chdir(given["current_folder"])
     with connected(given.get("strategy", "ddp")) as group, monitored(None):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, TextIO
 
-from edgewise.progress import Stage, duration, monitored
+from edgewise.learn.progress import Stage, duration, monitored
 
 SHORT = 2.0
 """Seconds after which a stage is worth a line in a log."""

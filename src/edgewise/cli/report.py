@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from edgewise.tasks.task import Task
-from edgewise.train.folder import RunFolder
+from edgewise.learn.tasks.task import Task
+from edgewise.learn.training.folder import RunFolder
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -18,7 +18,7 @@ from edgewise.cli.flags import add_molecule_limits, add_settings
 from edgewise.serve.limits import Limits
 
 if TYPE_CHECKING:
-    from edgewise.data.tables.options import TableFormat
+    from edgewise.learn.tables.options import TableFormat
     from edgewise.serve.lanes import ProcessLane
 
 DESCRIPTION = (
@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
         import uvicorn
     except ModuleNotFoundError as error:
         raise MissingExtraError("uvicorn", "serve") from error
+    from edgewise.learn.training.settings import require
     from edgewise.serve.application import create_app
     from edgewise.serve.connections import bound_log, bounded_protocol, within_file_limit
-    from edgewise.train.settings import require
 
     given = vars(arguments)
     limits = Limits(**{each.name: given[each.name] for each in fields(Limits) if each.name in given})
@@ -128,9 +128,9 @@ def hosts_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 @contextmanager
 def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
     """Processes with the model of a folder, ready to compute."""
-    from edgewise.data.tables.options import current_format
+    from edgewise.learn.tables.options import current_format
+    from edgewise.learn.tasks.explainer import Explainer
     from edgewise.serve.lanes import ProcessLane
-    from edgewise.tasks.explainer import Explainer
 
     given = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
     opened = partial(opened_in, current_format(), Explainer.open, arguments.folder, **given)
@@ -147,7 +147,7 @@ def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
 
 def opened_in(form: "TableFormat", opened: Callable[..., Any], folder: str, **limits: Any) -> Any:
     """The model of a folder, in the process that computes; the tables of its training are read in their format."""
-    from edgewise.data.tables.options import table_format
+    from edgewise.learn.tables.options import table_format
 
     with table_format(form):
         return opened(folder, **limits)
@@ -161,7 +161,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         SettingError: The address cannot be listened at.
     """
     from edgewise.errors import SettingError
-    from edgewise.train.settings import require
+    from edgewise.learn.training.settings import require
 
     require("--port", port, 0 <= port < 1 << 16, "0 to 65535")
     try:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgewise.cli.output import check_output, write
-from edgewise.data.tables.options import WRITTEN_TABLES
-from edgewise.plural import plural
-from edgewise.progress import stage
+from edgewise.formatting import plural
+from edgewise.learn.progress import stage
+from edgewise.learn.tables.options import WRITTEN_TABLES
 
 DESCRIPTION = (
     "Simulate bodies by a symplectic integrator and write where they were, how fast they went, and their energy: nbody "
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from edgewise.data.motion.dynamics import integrate, system_of
+    from edgewise.learn.readers.motion.dynamics import integrate, system_of
 
     usual = USUAL[arguments.system]
     chosen = {name: getattr(arguments, name) for name in vars(usual)}
@@ -103,7 +103,7 @@ def archive(found: Any) -> bytes:
     """The trajectories as an .npz file."""
     import numpy as np
 
-    from edgewise.data.motion.motion import arrays_of
+    from edgewise.learn.readers.motion.motion import arrays_of
 
     buffer, content = io.BytesIO(), dict[str, Any](arrays_of(found))
     np.savez_compressed(buffer, **content)

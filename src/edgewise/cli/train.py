@@ -9,8 +9,8 @@ from typing import Any
 from edgewise.cli.flags import Parser, add_engine_flags, add_settings, positive, require_engine, spellings_of
 from edgewise.cli.training import all_flags, run_in_group
 from edgewise.errors import SettingError
-from edgewise.settings import spelled
-from edgewise.tasks.registry import names, settings_of
+from edgewise.learn.settings import spelled
+from edgewise.learn.tasks.registry import names, settings_of
 
 TITLES = {
     "": "data and run",
@@ -92,7 +92,7 @@ def add_command_flags(parser: Any) -> None:
 
 def add_task_flags(parser: Parser, name: str) -> None:
     """The flags of a task, under a heading for each group of its settings."""
-    from edgewise.tasks.config import defaults_of, groups_of
+    from edgewise.learn.tasks.config import defaults_of, groups_of
 
     kind = settings_of(name)
     defaults = defaults_of(kind)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import did_you_mean
 from edgewise.errors import SettingError
-from edgewise.plural import listed
-from edgewise.settings import spelled
-from edgewise.tasks.registry import inferred, names, settings_of, tasks_with
+from edgewise.formatting import listed
+from edgewise.learn.settings import spelled
+from edgewise.learn.tasks.registry import inferred, names, settings_of, tasks_with
 
 if TYPE_CHECKING:
-    from edgewise.engine.workers import Workers
-    from edgewise.tasks.run import Run
-    from edgewise.tasks.task import Task
-    from edgewise.train.distributed import Group
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.engine.workers import Workers
+    from edgewise.learn.tasks.run import Run
+    from edgewise.learn.tasks.task import Task
+    from edgewise.learn.training.distributed import Group
+    from edgewise.learn.training.folder import RunFolder
 
 PROCESSES = ("devices", "num_nodes", "strategy", "engine", "num_workers", "ray_address")
 """Words about the processes of a training, which change nothing in its result."""
@@ -29,8 +29,8 @@ COMMAND = (
 
 def job_of(given: dict[str, Any]) -> tuple[dict[str, Any], "RunFolder", dict[str, Any]]:
     """The settings of a run, its folder, and what else there is to know of it."""
-    from edgewise.tasks.config import plain
-    from edgewise.train.folder import RunFolder, read_toml
+    from edgewise.learn.tasks.config import plain
+    from edgewise.learn.training.folder import RunFolder, read_toml
 
     typed = {name: value for name, value in given.items() if name not in COMMAND}
     typed["data"] = [*typed.get("data", ()), *given.get("data_path", ())]
@@ -106,14 +106,14 @@ def train(
     """
     from edgewise.cli.pictures import after_training
     from edgewise.cli.report import print_run
-    from edgewise.data.tables.options import table_format
-    from edgewise.progress import stage
-    from edgewise.tasks.parts import train_members
-    from edgewise.tasks.registry import task
-    from edgewise.tasks.run import Run
-    from edgewise.tasks.scores import command
-    from edgewise.train.device import keep_memory
-    from edgewise.train.distributed import ALONE
+    from edgewise.learn.progress import stage
+    from edgewise.learn.tables.options import table_format
+    from edgewise.learn.tasks.parts import train_members
+    from edgewise.learn.tasks.registry import task
+    from edgewise.learn.tasks.run import Run
+    from edgewise.learn.tasks.scores import command
+    from edgewise.learn.training.device import keep_memory
+    from edgewise.learn.training.distributed import ALONE
 
     group = group or ALONE
     name, reason = (named, "") if named else inferred(settings)
@@ -169,8 +169,8 @@ def check_resumed(folder: "RunFolder", named: str | None, settings: dict[str, An
         RunFolderError: It is of another task than the named one, or of other settings or data.
     """
     from edgewise.errors import RunFolderError
-    from edgewise.tasks.config import check_finished
-    from edgewise.tasks.registry import task_of
+    from edgewise.learn.tasks.config import check_finished
+    from edgewise.learn.tasks.registry import task_of
 
     if not folder.is_started:  # a converted checkpoint has no configuration to compare with
         return None
@@ -192,8 +192,8 @@ def has_folds(job: Any) -> bool:
 
 def describe(run: "Run") -> None:
     """Prints what was read, and where the training computes."""
-    from edgewise.progress import stage
-    from edgewise.tasks.task import model_name
+    from edgewise.learn.progress import stage
+    from edgewise.learn.tasks.task import model_name
 
     with stage("looking at the data"):
         lines = run.task.describe(run.prepared, run.folder)
@@ -210,10 +210,10 @@ def cross_validate(
 ) -> int:
     """A run for each fold, and a table of them all."""
     from edgewise.cli.report import print_table
-    from edgewise.data.tables.options import table_format
-    from edgewise.tasks.folds import CrossValidation, score_tables
-    from edgewise.train.device import keep_memory
-    from edgewise.train.folder import RunFolder
+    from edgewise.learn.tables.options import table_format
+    from edgewise.learn.tasks.folds import CrossValidation, score_tables
+    from edgewise.learn.training.device import keep_memory
+    from edgewise.learn.training.folder import RunFolder
 
     def show(run: "Run") -> None:
         print(f"fold {run.prepared.settings.fold + 1} of {job.num_folds}: {run.folder.path}")
@@ -232,8 +232,8 @@ def cross_validate(
 
 def where(settings: Any) -> str:
     """Which device a training computes on, and with how many threads."""
-    from edgewise.plural import plural
-    from edgewise.train.device import pick_device
+    from edgewise.formatting import plural
+    from edgewise.learn.training.device import pick_device
 
     device = pick_device(settings.device)
     return (
@@ -243,7 +243,7 @@ def where(settings: Any) -> str:
 
 def all_flags(name: str) -> list[str]:
     """The settings of a task that have a flag."""
-    from edgewise.tasks.config import owners_of
+    from edgewise.learn.tasks.config import owners_of
 
     kind = settings_of(name)
     return [

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Reads all files."""
-    from edgewise.data.store.layout import verify
+    from edgewise.learn.readers.store.layout import verify
 
     store = verify(arguments.store)
     size = sum(each.size for each in store.files.values())

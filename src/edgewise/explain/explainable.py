@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from edgewise.explain.explanation import Curve, Layer, Part
 from edgewise.explain.occlusion import occlude
-from edgewise.explanation import Curve, Layer, Part
 from edgewise.trace import Weights
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from edgewise.errors import SettingError, ShapeError
+from edgewise.explain.explanation import Attribution, Faithfulness, Removal
 from edgewise.explain.occlusion import Predict, predict_without
-from edgewise.explanation import Attribution, Faithfulness, Removal
-from edgewise.rank import spearman
+from edgewise.explain.rank import spearman
 
 OCCLUSION = "occlusion"
 """The attribution that the others are compared with: it is a removal itself."""

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import ShapeError
-from edgewise.explanation import Layer
+from edgewise.explain.explanation import Layer
+from edgewise.formatting import plural
 from edgewise.neighborhood.checks import count
-from edgewise.plural import plural
 from edgewise.trace import Trace, Weights
 
 

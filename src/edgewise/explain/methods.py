@@ -12,11 +12,11 @@ from jaxtyping import Float
 
 from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attended, Differentiable, Explainable
+from edgewise.explain.explanation import Attribution, Explanation, Faithfulness, Link, Part
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.occlusion import Predict, occlude, predict_without, share_links
 from edgewise.explain.rollout import rollout
-from edgewise.explanation import Attribution, Explanation, Faithfulness, Link, Part
 
 STEPS = 20, 4
 """Steps of a curve of faithfulness, of small and of very large inputs."""

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from edgewise.errors import ShapeError
-from edgewise.plural import plural
+from edgewise.formatting import plural
 
 Predict = Callable[[Sequence[np.ndarray]], np.ndarray]
 """From lists of units that are removed to the prediction without each list: `(list,)`."""

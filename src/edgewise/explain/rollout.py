@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.plural import plural
+from edgewise.formatting import plural
 from edgewise.trace import Trace, Weights
 
 Heads = Literal["mean", "max", "min"]

@@ -12,8 +12,8 @@ import torch
 from edgewise.errors import SettingError, ShapeError
 from edgewise.explain.groups import Action, Group, Step, agreed_sizes
 from edgewise.explain.leaves import FIXED, Array, Axes, Leaf, as_numpy, largest_number, remedy
+from edgewise.formatting import plural
 from edgewise.neighborhood import Edges
-from edgewise.plural import plural
 
 FEW = 120
 """Up to so many transformations of a kind are all written out, and drawn without repetition."""

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from edgewise.digits import percent
 from edgewise.explain.groups import Transformation
+from edgewise.formatting import percent
 
 CONFIDENCE = 0.95
 """The confidence of a verdict about transformations that were not tried."""

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import ShapeError
+from edgewise.formatting import plural
 from edgewise.neighborhood import Types
-from edgewise.plural import plural
 
 Features = Tensor | tuple[Tensor | None, ...]
 """One table `(row, feature)`; or a table for each type of rows, None where the type has no features."""

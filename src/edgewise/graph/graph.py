@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.errors import DataError, SettingError, ShapeError
+from edgewise.errors import DataError, SettingError, ShapeError, warned_once
+from edgewise.formatting import plural
 from edgewise.graph.checks import (
     check_offsets,
     check_relations,
@@ -28,8 +29,6 @@ from edgewise.graph.forms import converter, edges_of_index, edges_of_matrix, lib
 from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.neighborhood.checks import can_be_read
 from edgewise.neighborhood.index import sent, unchecked
-from edgewise.plural import plural
-from edgewise.progress import warned_once
 
 if TYPE_CHECKING:
     import networkx

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import DataError, ShapeError
+from edgewise.formatting import plural
 from edgewise.graph import JOIN, Graph
 from edgewise.graph.features import Features
 from edgewise.neighborhood import Edges, Types
-from edgewise.plural import plural
 
 EDGE, NODE, PLACE, TYPE = "weight", "feature", "position", "type"
 """What a feature of edges, one of nodes, a coordinate and a type are called; several numbers count from 0."""

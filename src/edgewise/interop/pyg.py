@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.formatting import plural
 from edgewise.graph import Graph
 from edgewise.graph.features import by_type
 from edgewise.interop.attributes import require_one_set, weighted
 from edgewise.neighborhood import Edges, Types
-from edgewise.plural import plural
 
 try:
     from torch_geometric.data import Batch, Data, HeteroData

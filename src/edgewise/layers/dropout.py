@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgewise.backends import numba
+from edgewise.kernels.autograd import transform_at_work
 from edgewise.layers.linear import is_plain
-from edgewise.operator import transform_at_work
 from edgewise.score import ACTIVATIONS
 
 TYPES = (torch.float32, torch.float64)

@@ -4,11 +4,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import attend
+from edgewise.graph.records import SparseFeatures
 from edgewise.layers.dropout import dropout
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges
 from edgewise.normalize import Identity
-from edgewise.records import SparseFeatures
 from edgewise.score import Constant
 
 Nodes = Tensor | SparseFeatures

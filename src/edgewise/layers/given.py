@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from edgewise.backends.call import is_autocast, require_floating, require_tensors
 from edgewise.errors import ShapeError, UnsupportedError
+from edgewise.graph.records import SparseFeatures
 from edgewise.neighborhood.checks import can_be_read, joint_batch
 from edgewise.neighborhood.index import integers
-from edgewise.records import SparseFeatures
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

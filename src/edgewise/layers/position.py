@@ -21,11 +21,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
+from edgewise.kernels.autograd import transform_at_work
 from edgewise.layers.given import require_nodes, require_positions
 from edgewise.layers.heads import require_choice
 from edgewise.layers.linear import is_plain
 from edgewise.neighborhood import Edges, Neighborhood
-from edgewise.operator import transform_at_work
 
 
 class SinusoidalPosition(nn.Module):

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from edgewise.errors import DataError, ShapeError, UnsupportedError
+from edgewise.formatting import plural
 from edgewise.graph import Graph
 from edgewise.neighborhood import plan
 from edgewise.neighborhood.index import plain
-from edgewise.plural import plural
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.graph import Graph
+from edgewise.graph.records import Record
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.index import unchecked
-from edgewise.records import Record
 
 
 @dataclass(frozen=True, eq=False)

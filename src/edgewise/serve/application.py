@@ -21,7 +21,7 @@ from importlib.resources import files
 from typing import Any
 
 from edgewise.errors import EdgewiseError, MissingExtraError, UnsupportedError
-from edgewise.process import ProcessDiedError
+from edgewise.learn.process import ProcessDiedError
 from edgewise.serve.bounds import Bounds
 from edgewise.serve.lanes import READING, Description, Explains, Lane, ThreadLane, explained
 from edgewise.serve.limits import Limits
@@ -93,7 +93,7 @@ def create_app(
     """The application that serves a model.
 
     Args:
-        explainer: The model, as `edgewise.tasks.explainer.Explainer.open` gives it.
+        explainer: The model, as `edgewise.learn.tasks.explainer.Explainer.open` gives it.
         limits: What a request may ask for.
         hosts: The names under which the server may be addressed; all by default. A server on loopback that answers
             to other names can be reached by any site whose name leads to 127.0.0.1. `*.example.org` stands for all

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
-from edgewise.data.molecules.limits import SlowMoleculeError, at_once
 from edgewise.errors import DataError, EdgewiseError, SettingError
-from edgewise.explanation import Explanation, TargetPrediction
-from edgewise.process import Process
+from edgewise.explain.explanation import Explanation, TargetPrediction
+from edgewise.learn.process import Process
+from edgewise.learn.readers.molecules.limits import SlowMoleculeError, at_once
 
 Row = dict[str, Any]
 """The cells of a row by the names of their columns."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from edgewise.settings import Settings, setting
+from edgewise.learn.settings import Settings, setting
 
 
 @dataclass(frozen=True)

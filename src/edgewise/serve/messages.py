@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from edgewise.errors import DataError, MissingExtraError
-from edgewise.explanation import TargetPrediction
+from edgewise.explain.explanation import TargetPrediction
 from edgewise.serve.lanes import Outcome, Predicted
 from edgewise.serve.limits import Limits
 
@@ -62,7 +62,7 @@ class PredictAnswer(BaseModel):
 
 
 class ExplainAnswer(BaseModel):
-    """A row explained; what stands in each list is documented in `edgewise.explanation`."""
+    """A row explained; what stands in each list is documented in `edgewise.explain.explanation`."""
 
     kind: str = Field(description="text, molecule or graph")
     title: str

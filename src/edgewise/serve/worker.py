@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from edgewise.process import ProcessDiedError
+from edgewise.learn.process import ProcessDiedError
 from edgewise.serve.lanes import Job, Lane, Outcome, Row, characters, predict_or_reason, predict_quickly
 from edgewise.serve.limits import Limits
 

@@ -5,9 +5,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from edgewise.digits import formatted
 from edgewise.errors import SettingError
-from edgewise.explanation import Explanation, TargetPrediction
+from edgewise.explain.explanation import Explanation, TargetPrediction
+from edgewise.formatting import formatted
 from edgewise.view.layout import lay_out
 from edgewise.view.policy import explanation_assets, meta_policy
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from edgewise.errors import ShapeError
-from edgewise.explanation import Explanation, Layer
+from edgewise.explain.explanation import Explanation, Layer
 
 BLUE = (0x1F, 0x86, 0xD0)
 """The color of a weight of 1; smaller ones are more transparent, so that white and black grounds serve alike."""

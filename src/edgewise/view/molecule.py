@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from edgewise.errors import DataError, MissingExtraError
-from edgewise.explanation import Explanation
+from edgewise.explain.explanation import Explanation
 
 try:
     from rdkit import Chem, rdBase

@@ -1,7 +1,7 @@
 """Explanations in notebooks: the page that `edgewise explain` writes, in a frame of its own below the cell.
 
 An `Explanation` knows no page. A notebook learns once how explanations look, by `register()`, which every class of
-`edgewise.estimators` calls at first use, and `Explainer.open`; an explanation at the end of a cell is
+`edgewise.learn.estimators` calls at first use, and `Explainer.open`; an explanation at the end of a cell is
 then its page. Anywhere else, and before, `show(explanation)` gives the same.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.explanation import Explanation
-from edgewise.plural import plural
+from edgewise.explain.explanation import Explanation
+from edgewise.formatting import plural
 
 HEIGHT = 680
 """Pixels of the frame."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewise.errors import MissingExtraError
-from edgewise.explanation import Explanation
+from edgewise.explain.explanation import Explanation
 from edgewise.view.notebook import HEIGHT, STYLE, page_of, words_of
 
 try:

@@ -31,7 +31,7 @@ from edgewise.backends.numba.simd import (
     splat,
     vector_of,
 )
-from edgewise.operator import define_with_gradient
+from edgewise.kernels.autograd import define_with_gradient
 from edgewise.score import ACTIVATIONS as FUNCTIONS
 
 NO_ACTIVATION = -1

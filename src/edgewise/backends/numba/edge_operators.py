@@ -32,7 +32,7 @@ from edgewise.backends.numba.tables import (
     TiledSizes,
     WideSizes,
 )
-from edgewise.operator import define_with_gradient
+from edgewise.kernels.autograd import define_with_gradient
 
 CHUNK = 2**19
 """Numbers to gather in one chunk of work: some tenths of a millisecond."""

@@ -15,7 +15,7 @@ from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, store, where
 from edgewise.backends.numba.tables import features, first_row, places, prefetch_ahead, source
-from edgewise.operator import define_with_gradient
+from edgewise.kernels.autograd import define_with_gradient
 
 
 @inlined

@@ -13,7 +13,7 @@ from edgewise.backends.numba.arrays import CODES, array_of, factors_of, score_of
 from edgewise.backends.numba.ranges import Bias, Extent, Gradients, Operands, Panel, Runs, backward, forward
 from edgewise.backends.numba.simd import WIDTH
 from edgewise.backends.numba.tables import CallSettings, Dropout
-from edgewise.operator import define_with_gradient
+from edgewise.kernels.autograd import define_with_gradient
 
 SLICES, GRADIENT_SLICES = 16, 8
 """Slices that all members together are cut into at least; those of the backward pass hold gradients of their own."""

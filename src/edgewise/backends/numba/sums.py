@@ -21,8 +21,8 @@ from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver,
 from edgewise.backends.numba.heads import load_heads, no_lanes, store_heads, stream_heads
 from edgewise.backends.numba.simd import WIDE, WIDTH, fma, get, load, pointer, put, total
 from edgewise.backends.numba.tables import first_row, is_streamed, places, prefetch_ahead, source
+from edgewise.kernels.autograd import define_with_gradient
 from edgewise.normalize import Identity, Mean
-from edgewise.operator import define_with_gradient
 
 CONSTANT, BY_EDGE, BY_ROW, BY_NEIGHBOR = range(4)
 """The weight of an edge: a number; that and a number an edge; one of the row that is summed; one of the neighbor."""

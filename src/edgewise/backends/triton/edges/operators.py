@@ -30,7 +30,7 @@ from edgewise.backends.triton.graphs.launch import launch_graphs, packing_for
 from edgewise.backends.triton.graphs.work import Packing
 from edgewise.backends.triton.launch import Common
 from edgewise.backends.triton.sizes import MAX_GROUPS, ceiling
-from edgewise.operator import define_with_gradient
+from edgewise.kernels.autograd import define_with_gradient
 
 GIVEN = ("Hardmax", "Sparsemax", "Entmax15")
 """Normalizers that see a whole row before they weigh one edge: their weights, a number an edge and head, are stored."""

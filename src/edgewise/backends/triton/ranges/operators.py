@@ -27,7 +27,7 @@ from edgewise.backends.triton.ranges.tiles import (
     Tiling,
 )
 from edgewise.backends.triton.sizes import ceiling
-from edgewise.operator import define_with_gradient
+from edgewise.kernels.autograd import define_with_gradient
 
 WITH_STATS = ("Softmax", "Hardmax", "Sparsemax", "Entmax15")
 """Normalizers of which the forward pass stores two numbers a row."""

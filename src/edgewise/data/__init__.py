@@ -1,1 +1,0 @@
-"""From a raw file to batches of graphs: molecules, tables, splits, scales and a simulated table."""

@@ -1,0 +1,53 @@
+"""Numbers and names in messages and tables: `1 node`, `2,000 nodes`, `texts and graphs`, `0.0123`, `12.3%`."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+MISSING = "-"
+"""What stands where there is no number."""
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """A number and what it counts.
+
+    Args:
+        number: how many.
+        one: what follows 1.
+        many: what follows any other number; by default `one` and an s.
+
+    >>> plural(1, "node"), plural(1200, "node"), plural(0, "trajectory", "trajectories")
+    ('1 node', '1,200 nodes', '0 trajectories')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["texts"]), listed(["texts", "nodes", "graphs"])
+    ('texts', 'texts, nodes and graphs')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def formatted(value: Any, digits: int = 4) -> str:
+    """A count whole; of other numbers four decimals where these hold three digits, else so many digits as it takes.
+
+    Args:
+        value: A number; None and NaN are missing.
+        digits: Significant digits of numbers from 1 on.
+    """
+    if value is None or value != value:
+        return MISSING
+    if isinstance(value, int):
+        return f"{value:,}"
+    size = abs(value)
+    if size >= 1:
+        return f"{value:.{digits}g}"
+    return f"{value:.4f}" if size >= 0.01 else f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    """A share in percent, to three digits."""
+    return MISSING if math.isnan(share) else f"{100 * share:.3g}%"

@@ -1,0 +1,1 @@
+"""How a kernel is compiled, and how it becomes an operator of torch."""

@@ -1,0 +1,432 @@
+"""Graphs as estimators take them: whatever holds one becomes a `Graph` here, and its nodes are rows."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.graph import Graph
+from edgewise.graph.checks import plain_relations
+from edgewise.graph.forms import library_of
+from edgewise.learn.estimators.graph_warnings import warn_of_positions
+from edgewise.learn.estimators.names import column_names, places_of
+from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.file import check_edges
+from edgewise.learn.readers.graphs.names import RowLabels
+from edgewise.learn.readers.graphs.node_features import NodeFeatures, without_blanks
+from edgewise.learn.tables.cell import refuse_single_text
+from edgewise.learn.tables.magnitude import require_scalable
+from edgewise.neighborhood import Edges, Types
+
+GRAPH_OPTIONS = ("edges", "edge_features", "node_types", "edge_types")
+"""The arguments that stand beside the features of nodes, where no graph stands in their place."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNodes:
+    """The nodes of one graph as rows, for the cross-validation of scikit-learn.
+
+    Taking some rows leaves the graph whole: an estimator sees every node and edge, and the targets of the rows alone.
+
+        nodes = GraphNodes(graph)
+        cross_val_score(NodeClassifier(), nodes, y, cv=NodeKFold(5))
+
+    Args:
+        held: A `Graph`, or what `Graph.of` takes; or features of nodes (node, feature).
+        edges: The edges beside features: `Edges`, whole numbers (2, edge), sender above receiver, or a sparse matrix
+            of SciPy, a row a receiver. They are taken as they are: give both ways where both are meant.
+        edge_features: (edge, feature).
+        node_types: (node) words or whole numbers. A column of features that is NaN in all nodes of a type is no
+            feature of that type.
+        edge_types: (edge) likewise.
+    """
+
+    graph: Graph
+    """The graph."""
+    sparse_features: NodeFeatures | None = None
+    """The features of nodes, where a sparse matrix holds them; `graph` has none then."""
+    rows: np.ndarray | None = None
+    """The nodes or edges that are rows, by number; None where all are."""
+    column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of features, where DataFrames hold those of nodes (`X`) or of edges (`edge_features`)."""
+    unit: ClassVar[Literal["nodes", "edges"]] = "nodes"
+    """What rows are."""
+
+    def __init__(
+        self, held: Any, edges: Any = None, edge_features: Any = None, *, node_types: Any = None, edge_types: Any = None
+    ) -> None:
+        beside = {"edge_features": edge_features, "node_types": node_types, "edge_types": edge_types}
+        known: GraphNodes | None = held if isinstance(held, GraphNodes) else None
+        if known is None and edges is None and not is_graph(held):
+            raise DataError(f"edges is missing: give edges, or a Graph in place of X; X is {type(held).__name__}.")
+        if edges is None:
+            for name, values in beside.items():
+                if values is not None:
+                    raise DataError(f"{name} was given beside a graph that holds it; put it into the graph.")
+            known = known or _checked(Graph.of(held))
+        else:
+            known = _from_arrays(held, edges, **beside)
+        for name, value in vars(known).items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        sparse_features: NodeFeatures | None = None,
+        rows: np.ndarray | None = None,
+        column_names: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Self:
+        """Some rows of a graph."""
+        found, names = object.__new__(cls), column_names or {}
+        parts = {"graph": graph, "sparse_features": sparse_features, "rows": rows, "column_names": names}
+        for name, value in parts.items():
+            object.__setattr__(found, name, value)
+        return found
+
+    def in_order(self, known: Mapping[str, Sequence[str]]) -> Self:
+        """The same with the features that a model was trained on, in the order of the training.
+
+        Args:
+            known: The names of the features of nodes (`X`) and of edges (`edge_features`); features without names stay.
+
+        Raises:
+            DataError: One is missing.
+        """
+        graph, names = self.graph, dict(self.column_names)
+        for argument, attribute in (("X", "node_features"), ("edge_features", "edge_features")):
+            own, wanted = names.get(argument, ()), tuple(known.get(argument, ()))
+            if own and wanted and own != wanted:
+                places = places_of(argument, own, wanted)
+                graph = replace(graph, **{attribute: getattr(graph, attribute)[:, places]})
+                names[argument] = wanted
+        return self if graph is self.graph else self.of(graph, self.sparse_features, self.rows, names)
+
+    def __len__(self) -> int:
+        return self.size if self.rows is None else len(self.rows)
+
+    @property
+    def size(self) -> int:
+        """All nodes of the graph, or all edges."""
+        return self.graph.num_nodes if self.unit == "nodes" else self.graph.num_edges
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(row, 1), for scikit-learn, which then takes rows by an array."""
+        return len(self), 1
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Some rows; the graph stays whole.
+
+        Args:
+            rows: Numbers, a mask or a slice.
+        """
+        rows = rows[0] if isinstance(rows, tuple) else rows
+        numbers = np.arange(self.size) if self.rows is None else self.rows
+        taken = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
+        return self.of(self.graph, self.sparse_features, np.atleast_1d(taken), self.column_names)
+
+    def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
+        """Values of the rows for all nodes, or all edges; `missing` elsewhere.
+
+        Raises:
+            DataError: There are not as many as rows.
+        """
+        if len(values) != len(self):
+            raise DataError(f"y has {plural(len(values), 'row')}, but there are {len(self)} {self.unit}.")
+        if self.rows is None:
+            return values
+        found = np.full((self.size, *values.shape[1:]), missing, dtype=values.dtype)
+        found[self.rows] = values
+        return found
+
+    @property
+    def features(self) -> NodeFeatures | None:
+        """What is known of each node, NaN where a column is no feature of its type; None where nothing is."""
+        return self.sparse_features if (table := self._table()) is None else NodeFeatures.of(table)
+
+    def _table(self) -> np.ndarray | None:
+        """The features that are no sparse ones, as numbers that single precision can hold."""
+        if (table := _features(self.graph)) is not None:
+            require_scalable("the graph", "X", table)
+        return table
+
+    @property
+    def edges(self) -> EdgeList:
+        """The edges, with their features and the names of their types."""
+        graph, features = self.graph, np.zeros((self.graph.num_edges, 0), dtype=np.float32)
+        if isinstance(graph.edge_features, Tensor):
+            table = graph.edge_features.detach().cpu().numpy()
+            require_scalable("the graph", "edge_features", table)
+            features = table.astype(np.float32)
+        senders, receivers = graph.edges.senders.cpu().numpy(), graph.edges.receivers.cpu().numpy()
+        return EdgeList(senders, receivers, features, types=_edge_names(graph))
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What the nodes are called; None where they are numbered.
+
+        Raises:
+            DataError: Two names are written alike, such as 1 and "1".
+        """
+        names = self.graph.names
+        return None if names is None else written_names(names)
+
+    def number_of(self, node: Any) -> int:
+        """The place of a node: by its name in a graph with names, else by its number.
+
+        Raises:
+            DataError: No node is called so.
+        """
+        return node_number(node, self.names, self.graph.num_nodes)
+
+    def taken(self, values: Any) -> Any:
+        """The values of the rows, out of those of all nodes or edges."""
+        return values if self.rows is None or not isinstance(values, np.ndarray) else values[self.rows]
+
+    def arrays(self, missing: str = "impute") -> dict[str, Any]:
+        """What `nodes_from_arrays` takes of a graph.
+
+        Nothing is known of nodes without features; `nodes_from_arrays` then counts their edges.
+
+        Args:
+            missing: Whether NaN is a number that the scale fills, `impute`, or an error, `drop`.
+
+        Raises:
+            DataError: A number is not finite.
+        """
+        table, types = self._table(), self.graph.node_types
+        if table is None and self.sparse_features is None:
+            table = np.zeros((self.graph.num_nodes, 0), dtype=np.float32)
+        named = None if types is None else RowLabels.of_array("node_types", _names_of_rows(types))
+        blank = None
+        if table is not None and types is not None:
+            table, blank = without_blanks(table)
+        features = self.sparse_features if table is None else NodeFeatures.of(table)
+        assert features is not None
+        values = features.values if table is None else table
+        if np.isinf(values).any() or (missing == "drop" and np.isnan(values).any()):
+            raise DataError("X holds NaN or an infinite number; fill it in, or leave the node out of the graph.")
+        return {"features": features, "edges": self.edges, "types": named, "blank": blank, "names": self.names}
+
+
+class GraphEdges(GraphNodes):
+    """The edges of one graph as rows, for the cross-validation of scikit-learn; otherwise as `GraphNodes`.
+
+    edges = GraphEdges(graph)
+    cross_val_score(EdgeClassifier(), edges, y, cv=NodeKFold(5))
+    """
+
+    unit = "edges"
+
+
+def missing_of(feature_scale: str) -> str:
+    """What is done with NaN among the features of nodes: those that are not scaled by their spread are not filled."""
+    return "drop" if feature_scale in ("rows", "none") else "impute"
+
+
+def written_names(names: Sequence[Any]) -> tuple[str, ...]:
+    """The names of nodes as text.
+
+    Raises:
+        DataError: Two are written alike.
+    """
+    written = tuple(map(str, names))
+    if len(set(written)) < len(written):
+        (name, _), *_ = Counter(written).most_common(1)
+        raise DataError(f"two nodes are both called {name} as text; give names that differ.")
+    return written
+
+
+def node_number(node: Any, names: Sequence[str] | None, num_nodes: int) -> int:
+    """The place of a node among all of a graph.
+
+    Args:
+        node: Its name, or its number where nodes have no names.
+        names: What the nodes are called as text; None where they are numbered.
+        num_nodes: How many there are.
+
+    Raises:
+        DataError: There is no such node.
+    """
+    if names is not None:
+        if (name := str(node)) in names:
+            return names.index(name)
+        listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        raise DataError(f"no node is called {node!r}; the nodes of this graph are called {listed}.")
+    if isinstance(node, bool | np.bool_) or not isinstance(node, int | np.integer) or not 0 <= node < num_nodes:
+        raise DataError(f"node {node!r} does not exist; they are 0 to {num_nodes - 1}.")
+    return int(node)
+
+
+def is_graph(held: Any) -> bool:
+    """Whether it is a graph as a whole: ours, one of PyTorch Geometric or networkx, or (node features, edges)."""
+    return isinstance(held, Graph | GraphNodes | tuple) or library_of(held) in ("pyg", "networkx")
+
+
+def plain_nodes(owner: str, held: Any, edges: Any = None, edge_features: Any = None, **more: Any) -> GraphNodes:
+    """The nodes of a graph for an estimator that knows one type of nodes and edges.
+
+    Raises:
+        DataError: The graph has more.
+    """
+    return plain(owner, GraphNodes(held, edges, edge_features, **more))
+
+
+def plain(owner: str, rows: GraphNodes) -> GraphNodes:
+    """The rows of a graph; a DataError where it has several types of nodes or edges."""
+    if rows.graph.node_types is not None or rows.edges.types is not None:
+        raise DataError(f"{owner} reads graphs of one type of nodes and edges; replace(graph, node_types=None, …).")
+    return rows
+
+
+def one_by_one(graphs: Any) -> Any:
+    """The graphs of a batch, ours or PyTorch Geometric's, one by one; others as they are."""
+    if isinstance(graphs, Graph):
+        return graphs.unbatch()
+    return graphs.to_data_list() if library_of(graphs) == "pyg" and hasattr(graphs, "to_data_list") else graphs
+
+
+def edges_of(held: Any, num_nodes: int | None = None) -> Edges:
+    """Edges, whatever holds them: `Edges`, whole numbers (2, edge), or a sparse matrix of SciPy.
+
+    Args:
+        held: The edges.
+        num_nodes: How many nodes there are; by default as many as the edges know or name.
+
+    Raises:
+        DataError: They have another shape, or name no node.
+    """
+    if hasattr(held, "tocoo") and not isinstance(held, Edges):
+        held = Edges.from_adjacency(held)
+    known = held.num_receivers if isinstance(held, Edges) else 0
+    if isinstance(held, Edges):
+        index = np.stack([held.senders.cpu().numpy(), held.receivers.cpu().numpy()])
+    else:
+        index = held.cpu().numpy() if isinstance(held, Tensor) else np.asarray(held)
+        if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
+            raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
+    num_nodes = max(known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
+    check_edges("edges", index, num_nodes)
+    senders, receivers = torch.from_numpy(index.astype(np.int64))
+    return Edges(senders, receivers, num_nodes, num_nodes)
+
+
+def sparse_features_of(held: Any) -> NodeFeatures:
+    """The features of nodes in a sparse matrix of SciPy."""
+    table = held.tocsr().tocoo()
+    filled = table.data != 0
+    rows, columns = (places[filled].astype(np.int64) for places in (table.row, table.col))
+    return NodeFeatures.of_entries(rows, columns, table.data[filled].astype(np.float32), table.shape)
+
+
+def dense_features_of(held: Any) -> Tensor:
+    """The features of nodes (node, feature) in a tensor, an array or a DataFrame.
+
+    Raises:
+        DataError: They have another shape.
+    """
+    if not isinstance(held, Tensor):
+        array = np.asarray(held)
+        if array.dtype.kind == "c":
+            raise DataError(f"X is {array.dtype}. Complex data not supported: give real and imaginary parts apart.")
+        held = torch.from_numpy(np.array(as_numbers("X", held)))
+    values = held.detach().cpu()
+    if values.ndim != 2:
+        axes = plural(values.ndim, "axis", "axes")
+        raise DataError(f"X has {axes}; expected (node, feature). Reshape your data: X.reshape(-1, 1) is one feature.")
+    return values
+
+
+def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edge_types: Any) -> GraphNodes:
+    """A graph out of its parts."""
+    is_sparse = hasattr(held, "tocoo")
+    features = None if is_sparse or held is None else dense_features_of(held)
+    sparse = sparse_features_of(held) if is_sparse else None
+    shape = None if held is None else tuple(held.shape if is_sparse else features.shape)  # type: ignore[union-attr]
+    size = None if shape is None else shape[0]
+    if edge_types is not None and hasattr(edges, "tocoo") and not isinstance(edges, Edges):
+        raise DataError("edge_types go with edges that have an order: give Edges, or an array (2, edge).")
+    if shape is not None and shape[1] == 0:
+        raise DataError(
+            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; where nothing is "
+            "known of the nodes, give None, or a graph without node_features."
+        )
+    found = edges_of(edges, size)
+    of_edges = None
+    if edge_features is not None:
+        table = as_numbers("edge_features", edge_features)
+        require_scalable("the graph", "edge_features", table)
+        of_edges = torch.as_tensor(table.astype(np.float32))
+        if of_edges.ndim != 2 or len(of_edges) != found.num_edges:
+            raise DataError(f"edge_features is {tuple(of_edges.shape)}; expected ({found.num_edges}, feature).")
+    types = _types("node_types", node_types, found.num_senders, "nodes")
+    relations = _types("edge_types", edge_types, found.num_edges, "edges")
+    if types is not None and relations is not None:
+        ends = plain_relations(types, found)
+        assert ends.names is not None
+        names = zip(_names_of_rows(ends), _names_of_rows(relations))
+        relations = Types.of([(sender, name, receiver) for (sender, _, receiver), name in names])
+    graph = Graph(features, found, of_edges, node_types=types, edge_types=relations)
+    tables = {"X": held, "edge_features": edge_features}
+    return GraphNodes.of(
+        graph, sparse, column_names={name: column_names(name, table) for name, table in tables.items()}
+    )
+
+
+def _types(name: str, held: Any, size: int, rows: str) -> Types | None:
+    if held is None:
+        return None
+    refuse_single_text(name, held)
+    words = [str(each).strip() for each in np.asarray(held).tolist()]
+    if len(words) != size:
+        raise DataError(f"{name} has {plural(len(words), 'row')}, but there are {size} {rows}.")
+    return Types.of(words)
+
+
+def _checked(graph: Graph) -> GraphNodes:
+    """The nodes of a graph that came as a whole."""
+    if isinstance(graph.edge_features, tuple):
+        raise DataError("edges of different types have different features, which no estimator reads; leave them out.")
+    warn_of_positions(graph)
+    return GraphNodes.of(graph)
+
+
+def _features(graph: Graph) -> np.ndarray | None:
+    """(node, feature): one table, with the columns of each type side by side and NaN where a column is of another."""
+    features, types = graph.node_features, graph.node_types
+    if features is None:
+        return None
+    if isinstance(features, Tensor):
+        table = features.detach().cpu()
+        return (table if table.dtype in (torch.float32, torch.float64) else table.to(torch.float32)).numpy()
+    assert types is not None
+    widths = [0 if table is None else table.shape[1] for table in features]
+    starts = np.cumsum([0, *widths])
+    found = np.full((len(types), starts[-1]), np.nan)
+    rows = types.split(torch.arange(len(types)))
+    for own, part, start in zip(rows, features, starts):
+        if part is not None:
+            found[own.numpy(), start : start + part.shape[1]] = part.detach().cpu().numpy()
+    return found
+
+
+def _names_of_rows(types: Types) -> list[Any]:
+    """The name of the type of each row, or its number."""
+    names: Sequence[Any] = range(types.num_types) if types.names is None else types.names
+    return [names[number] for number in types.of_row.tolist()]
+
+
+def _edge_names(graph: Graph) -> RowLabels | None:
+    """What each edge is called; None where edges have no names of their own."""
+    if graph.edge_types is None:
+        return None
+    names = [name[1] if isinstance(name, tuple) else name for name in _names_of_rows(graph.edge_types)]
+    return None if set(names) == {"to"} else RowLabels.of_array("edge_types", names)

@@ -1,0 +1,162 @@
+"""Targets in Python: class labels and their numbers, and the scores of predictions."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.tables.cell import refuse_single_text
+from edgewise.learn.tables.labels import alike_note
+from edgewise.learn.tables.read import ARRAYS
+
+
+def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The classes of some labels, in order, and the place of each label among them.
+
+    Raises:
+        DataError: The labels have another shape than (row), are of several types, missing, or numbers with fractions;
+            or there is one class.
+    """
+    labels = labels_of(y)
+    for row in np.flatnonzero(~has_label(labels))[:1]:
+        raise DataError(f"fit: {ARRAYS[0]}, row {row} of y has no label; leave the row out.")
+    if np.issubdtype(labels.dtype, np.floating) and (labels % 1 != 0).any():
+        raise DataError(
+            f"fit: Unknown label type: y is continuous, it holds {labels[labels % 1 != 0][0]}, a number with a "
+            "fraction; expected class labels; a regressor learns numbers."
+        )
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(f"fit: y holds {len(classes)} class; expected two or more.")
+    if note := alike_note(map(str, classes.tolist())):
+        warnings.warn(f"fit: {note}.", stacklevel=3)
+    return classes, numbers
+
+
+def label_columns(y: Any) -> list[np.ndarray]:
+    """The labels of each target, as `labels_of` gives them: one of y (row), several of y (row, target)."""
+    refuse_single_text("y", y)
+    if hasattr(y, "columns") and y.shape[1] > 1:
+        return [labels_of(y.iloc[:, place]) for place in range(y.shape[1])]
+    array = plain_array(y)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return [labels_of(column) for column in array.T]
+    return [labels_of(y)]
+
+
+def plain_array(y: Any) -> np.ndarray:
+    """Targets as an array, none merged with another by conversion."""
+    return np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+
+
+def labels_of(y: Any) -> np.ndarray:
+    """(row): labels, none merged with another by conversion; None or NaN where there is none; of a column, its cells.
+
+    Raises:
+        DataError: They have another shape, or are of several types: 1 and "1" would become one.
+    """
+    refuse_single_text("y", y)
+    array = plain_array(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        message = "A column-vector y was passed when a 1d array was expected: y is read as y.ravel()."
+        warnings.warn(message, DataConversionWarning, stacklevel=5)
+        array = array.ravel()
+    if array.ndim != 1:
+        raise DataError(f"fit: y has {plural(array.ndim, 'axis', 'axes')}; expected (row) class labels.")
+    if array.dtype != object:
+        return array
+    first: dict[str, Any] = {}
+    for label in array[has_label(array)].tolist():
+        first.setdefault("text" if isinstance(label, str) else "other" if isinstance(label, bool) else "number", label)
+    if len(first) > 1:
+        shown = " and ".join(f"{label!r} ({type(label).__name__})" for label in first.values())
+        raise DataError(f"fit: y holds labels of several types, {shown}; make them all text, or all numbers.")
+    return array if "text" in first or not has_label(array).all() else np.array(array.tolist())
+
+
+def has_label(labels: np.ndarray) -> np.ndarray:
+    """(row): where there is a label: neither None, nor NaN, nor an empty text."""
+    if np.issubdtype(labels.dtype, np.integer) or labels.dtype == bool:
+        return np.ones(len(labels), dtype=bool)
+    return np.array([not is_absent(label) for label in labels.tolist()], dtype=bool)
+
+
+def is_absent(label: Any) -> bool:
+    """Whether a label stands for none; pandas' own NA equals nothing, not even in a truth value."""
+    return label is None or (isinstance(label, float) and label != label) or str(label) in ("", "<NA>")
+
+
+def is_known(labels: np.ndarray) -> np.ndarray:
+    """(node): where there is a label; −1 among whole numbers is none where there are two or more others."""
+    known = has_label(labels)
+    if np.issubdtype(labels.dtype, np.integer) and len(np.unique(labels[labels != -1])) >= 2:
+        known &= labels != -1
+    return known
+
+
+def has_target(y: Any) -> np.ndarray:
+    """(node): where there is a label, or at least one number."""
+    if getattr(y, "ndim", 1) == 2 and np.issubdtype(getattr(y, "dtype", object), np.floating):
+        return np.array(~np.isnan(np.asarray(y)).all(axis=1))
+    return np.any([is_known(labels) for labels in label_columns(y)], axis=0)
+
+
+def accuracy(y: Any, predicted: np.ndarray, sample_weight: Any = None) -> float:
+    """The share of the rows whose known labels are all predicted right, each row counted by its weight."""
+    columns = label_columns(y)
+    if predicted.shape != ((len(columns[0]), len(columns)) if len(columns) > 1 else columns[0].shape):
+        raise DataError(f"score: y is {np.shape(y)}, but predictions are {predicted.shape}.")
+    if len(columns) == 1:
+        return float(np.average(columns[0] == predicted, weights=sample_weight))
+    known = [has_label(labels) for labels in columns]
+    return float(np.average(all_right(columns, known, predicted), weights=sample_weight))
+
+
+def all_right(columns: Sequence[np.ndarray], known: Sequence[np.ndarray], predicted: np.ndarray) -> np.ndarray:
+    """(row): whether the known labels of all targets are predicted right.
+
+    Args:
+        columns: The labels of each target.
+        known: Which of them are known.
+        predicted: (row, target), or (row) of one target.
+    """
+    by_target = predicted.T if predicted.ndim == 2 else [predicted]
+    right = [(labels == found) | ~there for labels, there, found in zip(columns, known, by_target, strict=True)]
+    return np.all(right, axis=0)
+
+
+def r2(y: Any, predicted: np.ndarray, status: Sequence[str], sample_weight: Any = None) -> float:
+    """R², as scikit-learn computes it, over the targets that are known; of several targets the mean.
+
+    Args:
+        y: (row) or (row, target) numbers; NaN is left out.
+        predicted: The same shape.
+        status: Of each row, for a message.
+        sample_weight: (row).
+
+    Raises:
+        DataError: The shapes differ, no target is known, or a row with a target cannot be predicted.
+    """
+    from sklearn.metrics import r2_score
+
+    truth = as_numbers("y", y)
+    if truth.shape != predicted.shape:
+        raise DataError(f"score: y is {truth.shape}, but predictions are {predicted.shape}.")
+    truth, predicted = truth.reshape(len(truth), -1), predicted.reshape(len(truth), -1)
+    known = ~np.isnan(truth)
+    for row in np.flatnonzero((known & np.isnan(predicted)).any(axis=1))[:1]:
+        raise DataError(f"score: row {row} has a target, but cannot be predicted: {status[row]}.")
+    if not known.any(axis=0).all():
+        raise DataError("score: y holds no number; expected targets to compare with.")
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    scores = [
+        r2_score(truth[rows, column], predicted[rows, column], sample_weight=None if weights is None else weights[rows])
+        for column, rows in enumerate(known.T)
+    ]
+    return float(np.mean(scores))

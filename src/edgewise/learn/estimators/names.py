@@ -1,0 +1,177 @@
+"""Columns and rows by their names: those of DataFrames, Series and dicts, and what messages call a row."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+
+IN_ARRAYS = re.compile(r"\barrays, row ([0-9]+)")
+"""What tables call a row of arrays."""
+
+
+def column_names(argument: str, held: Any) -> tuple[str, ...]:
+    """The names of the columns of a DataFrame; none of an array, or where a name is no text, as in scikit-learn.
+
+    Args:
+        argument: What the DataFrame is called in a message.
+        held: It, or anything else.
+
+    Raises:
+        DataError: Two columns have one name.
+    """
+    names = list(getattr(held, "columns", ()))
+    if not names or not all(isinstance(name, str) for name in names):
+        return ()
+    (name, count), *_ = Counter(names).most_common(1)
+    if count > 1:
+        raise DataError(f"{argument} has {count} columns called {name!r}; give each column a name of its own.")
+    return tuple(names)
+
+
+def series_name(held: Any) -> tuple[str, ...]:
+    """The name of a Series; none of anything else, or where it is no text."""
+    name = getattr(held, "name", None) if hasattr(held, "iloc") else None
+    return (name,) if isinstance(name, str) and name.strip() else ()
+
+
+def in_order(argument: str, held: Any, known: Sequence[str]) -> Any:
+    """The columns of a DataFrame that the model was trained on, in the order of the training; others are not read.
+
+    Args:
+        argument: What the DataFrame is called in a message.
+        held: It; anything without names of columns is given back as it is.
+        known: The names in the order of the training; none where the training had no names.
+
+    Raises:
+        DataError: A column is missing.
+    """
+    if not len(known) or not hasattr(held, "columns"):
+        return held
+    places_of(argument, list(held.columns), known)
+    column_names(argument, held)
+    return held[list(known)]
+
+
+def places_of(argument: str, names: Sequence[Any], known: Sequence[str]) -> list[int]:
+    """Where each of the names that the model was trained on stands among those of an argument.
+
+    Raises:
+        DataError: One is missing.
+    """
+    place = {name: number for number, name in enumerate(names)}
+    if missing := [name for name in known if name not in place]:
+        raise DataError(
+            f"{argument} lacks {', '.join(missing)}, which the model was trained on; its columns are "
+            f"{', '.join(map(str, names))}. The feature names should match those that were passed during fit."
+        )
+    return [place[name] for name in known]
+
+
+def as_rows(argument: str, held: Any) -> Any:
+    """A list of dicts as the DataFrame that it describes, a row each; other rows as they are.
+
+    Raises:
+        DataError: It is one dict, of which Python would take the keys for rows; or a set, which has no order.
+    """
+    if isinstance(held, Mapping) and not hasattr(held, "toarray"):  # SciPy's dictionary of keys is a dict, too
+        raise DataError(
+            f"{argument} is a dict, where rows are expected; give a list of dicts, a row each, or a DataFrame."
+        )
+    if isinstance(held, set | frozenset):
+        raise DataError(f"{argument} is a set, whose rows have no order; give a list.")
+    if isinstance(held, list | tuple) and held and all(isinstance(row, Mapping) for row in held):
+        import pandas
+
+        return pandas.DataFrame([dict(row) for row in held])
+    return held
+
+
+def below(argument: str, frame: Any, more: Any) -> Any:
+    """The rows of a DataFrame with further ones below them.
+
+    Args:
+        argument: What the further rows are called in a message.
+        frame: The DataFrame.
+        more: A DataFrame whose columns stand in the same order, or rows of as many values.
+
+    Raises:
+        DataError: There are more or fewer columns.
+    """
+    import pandas
+
+    if not hasattr(more, "columns"):
+        rows = list(more.to_numpy(dtype=object) if hasattr(more, "to_numpy") else more)
+        more = pandas.DataFrame([[row] if isinstance(row, str) else row for row in rows])
+    if more.shape[1] != frame.shape[1]:
+        raise DataError(f"{argument} has {plural(more.shape[1], 'column')}, but X has {frame.shape[1]}.")
+    return pandas.concat([frame, more.set_axis(frame.columns, axis=1)], ignore_index=True)
+
+
+def one_row(argument: str, held: Any, known: Sequence[str], columns: Sequence[str]) -> Any:
+    """One row that names its values, as a DataFrame with the columns of the training; another row as it is.
+
+    A dict, a Series whose labels are names, and a DataFrame of one row name their values. A Series of one value is that
+    of the only column.
+
+    Args:
+        argument: What the row is called in a message.
+        held: The row.
+        known: The names in the order of the training; none where the training had no names: then a dict has those of
+            `columns`, and the values of a Series or a DataFrame stand in their order.
+        columns: What the trained model calls its columns.
+
+    Raises:
+        DataError: A value is missing, or it is a DataFrame of several rows.
+    """
+    import pandas
+
+    if hasattr(held, "columns"):
+        if len(held) != 1:
+            raise DataError(f"{argument} has {plural(len(held), 'row')}; an explanation is of one.")
+        return in_order(argument, held, known)
+    if isinstance(held, Mapping):
+        return in_order(argument, pandas.DataFrame([dict(held)]), known or columns)
+    if not isinstance(held, pandas.Series):
+        return held
+    is_named = all(isinstance(name, str) for name in held.index)
+    if not is_named or len(held) == len(columns) == 1:
+        return held.tolist()
+    return in_order(argument, pandas.DataFrame([held.to_dict()]), known)
+
+
+@contextmanager
+def naming_rows(data: Any, y: Any, validation: Any = None) -> Iterator[None]:
+    """Calls rows in messages as their owner does: by their labels, and those of validation by their own places.
+
+    Args:
+        data: The rows.
+        y: Their targets, whose labels count where the rows have none.
+        validation: (rows, targets) that stand behind them.
+    """
+    parts = [(data, y, ""), *([(*validation[:2], " of validation")] if isinstance(validation, tuple) else [])]
+
+    def name(row: int) -> str:
+        for rows, targets, where in parts:
+            size = len(rows) if hasattr(rows, "__len__") else row + 1
+            if row < size or where:
+                return row_name(rows if hasattr(rows, "iloc") else targets, row) + where
+            row -= size
+        return f"row {row}"
+
+    try:
+        yield
+    except DataError as error:
+        error.args = (IN_ARRAYS.sub(lambda found: name(int(found[1])), str(error)),)
+        raise
+
+
+def row_name(held: Any, row: int) -> str:
+    """What a message calls a row: its place, counted from 0, and the label that a DataFrame or Series gives it."""
+    index = getattr(held, "index", None) if hasattr(held, "iloc") else None
+    label = row if index is None or row >= len(index) else index[row]
+    shown = repr(label) if isinstance(label, str) else str(label)
+    return f"row {row}" if shown == str(row) else f"row {row} (index {shown})"

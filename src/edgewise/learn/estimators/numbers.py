@@ -1,0 +1,50 @@
+"""Numbers as arguments have them; an error names the row and the value that is none."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from edgewise.errors import DataError
+from edgewise.learn.estimators.names import row_name
+from edgewise.learn.tables.cell import refuse_single_text
+from edgewise.learn.tables.read import ARRAYS
+
+
+class CellTypeError(DataError, TypeError):
+    """A value that is neither a number nor text, of which scikit-learn expects a TypeError."""
+
+
+def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.ndarray, "..."]:
+    """An argument as numbers; None and what pandas calls NA are NaN.
+
+    Args:
+        argument: what it is called in a message.
+        held: an array, a list, a tensor, a Series or a DataFrame.
+        in_fit: whether rows may stand behind others, so that `naming_rows` calls them as their owner does.
+
+    Raises:
+        DataError: it is one text, or a value is no number.
+        CellTypeError: a value is neither a number nor text.
+    """
+    refuse_single_text(argument, held)
+    try:
+        return np.asarray(held, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        try:
+            cells = np.asarray(held, dtype=object)
+        except ValueError:  # rows of several lengths
+            raise DataError(f"{argument} is no array of numbers: {error}.") from error
+        found = np.empty(cells.shape)
+        for place, cell in np.ndenumerate(cells):
+            try:
+                found[place] = np.nan if str(cell) == "<NA>" else float(cell)
+            except (TypeError, ValueError) as reason:
+                row = f"{ARRAYS[0]}, row {place[0]}" if in_fit else row_name(held, place[0])
+                column = f", column {place[1]}" if len(place) > 1 else ""
+                comma = isinstance(cell, str) and cell.count(",") == 1
+                remedy = "; write a point in place of the comma" if comma else "; None or NaN says that it is missing"
+                if isinstance(reason, TypeError):
+                    raise CellTypeError(f"{row} of {argument}{column} holds {cell!r}: {reason}.") from error
+                raise DataError(f"{row} of {argument}{column}: {cell!r} is no number{remedy}.") from error
+        return found

@@ -1,0 +1,66 @@
+"""Layers over very many edges, some receivers after the other: memory is that of the nodes, not of the edges."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.neighborhood import Edges, Relations, Types
+from edgewise.trace import Trace
+
+MAX_EDGES = 2**20
+"""Edges that are computed together where no gradient is wanted; a receiver of more is computed alone."""
+Layer = Callable[[Tensor | SparseFeatures, NodeBatch], Tensor]
+"""From nodes to nodes, along the edges of a batch."""
+
+
+def by_receivers(layer: Layer, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None = None) -> Tensor:
+    """`layer(nodes, batch)`, exact; of more than `MAX_EDGES` edges in chunks of receivers, each with all its edges.
+
+    A layer that computes something for each edge, such as the projection of its features, then has room for a chunk
+    of them. Where gradients or a trace are wanted, or there are few edges, all are computed together.
+
+    Args:
+        layer: reads of a receiver only its edges and their senders.
+        nodes: before the layer.
+        batch: edges, and what is known of them and of nodes.
+        trace: what records the layer, if anything does.
+    """
+    is_small = batch.edges.num_edges <= MAX_EDGES
+    if is_small or trace is not None or torch.is_grad_enabled() or isinstance(nodes, SparseFeatures):
+        return layer(nodes, batch)
+    parts = [layer(nodes[own], part)[:count] for own, part, count in chunks(batch)]
+    return torch.cat(parts)
+
+
+def chunks(batch: NodeBatch) -> Iterator[tuple[Tensor, NodeBatch, int]]:
+    """Receivers in turn: the nodes of a chunk, its receivers first; the batch of these nodes; how many receivers."""
+    plan, relations, types = batch.edges.plan, batch.relations, batch.types
+    offsets, num_nodes = plan.receiver_offsets.long(), batch.edges.num_receivers
+    place = offsets.new_empty(num_nodes)
+    start = 0
+    while start < num_nodes:
+        limit = offsets[start] + MAX_EDGES
+        stop = max(start + 1, int(torch.searchsorted(offsets, limit, right=True)) - 1)
+        inside = slice(int(offsets[start]), int(offsets[stop]))
+        senders, own_edges = plan.senders[inside].long(), plan.receiver_edges[inside].long()
+        receivers = torch.arange(start, stop, device=offsets.device)
+        others = senders.unique()
+        own = torch.cat([receivers, others[(others < start) | (others >= stop)]])
+        place[own] = torch.arange(len(own), device=own.device)
+        counts = offsets[start : stop + 1].diff()
+        local = torch.arange(stop - start, device=own.device).repeat_interleave(counts)
+        among = Edges(place[senders], local, len(own), len(own))
+        part = replace(
+            batch,
+            edges=among,
+            edge_features=batch.edge_features[own_edges],
+            types=None if types is None else Types(types.of_row[own], types.num_types),
+            relations=None
+            if relations is None
+            else Relations(among, relations.relation[own_edges], relations.num_relations),
+        )
+        yield own, part, stop - start
+        start = stop

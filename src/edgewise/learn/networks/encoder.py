@@ -1,0 +1,195 @@
+"""What reads texts: the vector of every token, made of all tokens of its text."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.errors import UnsupportedError
+from edgewise.graph.records import MaskedBatch, TextBatch
+from edgewise.layers.block import activation_of
+from edgewise.layers.dropout import Dropout
+from edgewise.layers.linear import Linear
+from edgewise.layers.recurrent import CellName, RecurrentEncoder
+from edgewise.learn.networks.text_settings import EncoderName, TransformerSettings
+from edgewise.learn.networks.transformer import Stack, placed, placing, within_texts
+from edgewise.neighborhood import Full, Neighborhood, Window
+from edgewise.trace import Trace
+
+
+class TokenEncoder(nn.Module):
+    """The vectors of the tokens of texts, each token attending to all of its own text.
+
+        x = E[token] (+ position) (+ segment);  x = norm(x) where the settings say so;  x = Stack(x)
+
+    Source: Devlin et al. 2019 (BERT), whose choices are `CONFIGURATIONS["bert-base"]` and `"bert-large"`.
+    """
+
+    def __init__(self, num_tokens: int, settings: TransformerSettings):
+        super().__init__()
+        self.settings = settings
+        model_dim = settings.model_dim
+        self.embedding = nn.Embedding(num_tokens, model_dim)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        self.position = placing(settings)
+        self.segment: nn.Embedding | None = None
+        if settings.num_segments:
+            self.segment = nn.Embedding(settings.num_segments, model_dim)
+            nn.init.normal_(self.segment.weight, std=0.02)
+        self.norm = nn.LayerNorm(model_dim, settings.norm_eps) if settings.norm_embeddings else nn.Identity()
+        self.dropout = Dropout(settings.dropout)
+        self.stack = Stack(settings)
+
+    @property
+    def neighborhood(self) -> Neighborhood:
+        """Whom each token attends to, in a text of its own."""
+        window = self.settings.window
+        return Full() if window is None else Window((window - 1) // 2, window // 2)
+
+    def forward(
+        self,
+        batch: TextBatch,
+        trace: Trace | None = None,
+        *,
+        vectors: Float[Tensor, " *batch token model_dim"] | None = None,
+    ) -> Float[Tensor, " *batch token model_dim"]:
+        """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
+        neighborhood, positions = within_texts(self.neighborhood, batch)
+        nodes = self.embedding(batch.tokens) if vectors is None else vectors
+        nodes = placed(self.settings, self.position, nodes, positions)
+        if self.segment is not None:
+            segments = torch.zeros_like(batch.tokens) if batch.segments is None else batch.segments
+            nodes = nodes + self.segment(segments)
+        return self.stack(self.dropout(self.norm(nodes)), neighborhood, positions=positions, trace=trace)
+
+
+class RecurrentTokenEncoder(nn.Module):
+    """The vectors of the tokens of packed texts, read by a recurrent network in both directions.
+
+    Args:
+        num_tokens: size of the vocabulary.
+        cell: which network reads: "lstm", "gru" or "rnn".
+        settings: its sizes: num_layers, model_dim, dropout.
+    """
+
+    def __init__(self, num_tokens: int, cell: CellName, settings: TransformerSettings):
+        super().__init__()
+        self.embedding = nn.Embedding(num_tokens, settings.model_dim)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.dropout = Dropout(settings.dropout)
+        self.sequence = RecurrentEncoder(
+            settings.model_dim,
+            settings.model_dim,
+            cell=cell,
+            num_layers=settings.num_layers,
+            dropout=settings.dropout,
+        )
+
+    def forward(
+        self,
+        batch: TextBatch,
+        trace: Trace | None = None,
+        *,
+        vectors: Float[Tensor, " token model_dim"] | None = None,
+    ) -> Float[Tensor, " token model_dim"]:
+        """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
+        assert batch.offsets is not None
+        lengths, places = batch.offsets.diff(), batch.places
+        text_of_token = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+        nodes = self.dropout(self.embedding(batch.tokens) if vectors is None else vectors)
+        table = nodes.new_zeros(len(lengths), int(lengths.max()), nodes.shape[-1])
+        table = table.index_put((text_of_token, places), nodes)
+        return self.sequence(table, lengths)[text_of_token, places]
+
+
+def encoder_of(
+    num_tokens: int, name: EncoderName, settings: TransformerSettings
+) -> TokenEncoder | RecurrentTokenEncoder:
+    """What reads texts, by its name: a transformer or a recurrent network."""
+    if name == "transformer":
+        return TokenEncoder(num_tokens, settings)
+    return RecurrentTokenEncoder(num_tokens, name, settings)
+
+
+def hidden(texts: TextBatch, unknown: int | None, part: float) -> TextBatch:
+    """The texts with a part of the tokens unknown, drawn anew at each call, as they are seen in training.
+
+    Args:
+        texts: what is read.
+        unknown: the token that stands for what the vocabulary lacks; None hides nothing.
+        part: how many of the tokens are hidden, about.
+    """
+    if unknown is None or not part:
+        return texts
+    hides = torch.rand(texts.tokens.shape, device=texts.tokens.device) < part
+    return TextBatch(texts.tokens.masked_fill(hides, unknown), offsets=texts.offsets, segments=texts.segments)
+
+
+class MaskedModel(nn.Module):
+    """Scores of every token of the vocabulary to stand at a place of a text, from the tokens on both sides.
+
+        x = TokenEncoder(tokens);  scores = TokenHead(x) Eᵀ + c
+
+    The matrix E is that of the encoder's tokens, c a number for each of them.
+
+    Args:
+        num_tokens: size of the vocabulary.
+        settings: sizes and choices.
+        has_head: False leaves out what makes scores of vectors, where a checkpoint has only the encoder.
+
+    Source: Devlin et al. 2019 (BERT), task 1 of section 3.1.
+    """
+
+    def __init__(self, num_tokens: int, settings: TransformerSettings, *, has_head: bool = True):
+        super().__init__()
+        self.encoder = TokenEncoder(num_tokens, settings)
+        self.head = TokenHead(num_tokens, settings) if has_head else None
+
+    @property
+    def settings(self) -> TransformerSettings:
+        """Sizes and choices."""
+        return self.encoder.settings
+
+    def forward(
+        self, batch: TextBatch | MaskedBatch, trace: Trace | None = None
+    ) -> Float[Tensor, " *place num_tokens"]:
+        """The scores at the hidden places of a `MaskedBatch`, or at all places of a `TextBatch`.
+
+        Cost: the product with the vocabulary is the larger part of a small model; hidden places alone need a seventh.
+        """
+        if isinstance(batch, MaskedBatch):
+            return self.scores(self.encoder(batch.texts, trace)[batch.places])
+        return self.scores(self.encoder(batch, trace))
+
+    def scores(self, nodes: Float[Tensor, " *place model_dim"]) -> Float[Tensor, " *place num_tokens"]:
+        """How likely each token of the vocabulary is to stand where the encoder gave these vectors, before softmax.
+
+        Raises:
+            UnsupportedError: the model has no head.
+        """
+        if self.head is None:
+            raise UnsupportedError(
+                "this model cannot predict hidden tokens: its checkpoint held the encoder alone, without a head."
+            )
+        return nn.functional.linear(self.head(nodes), self.encoder.embedding.weight, self.head.bias)
+
+
+class TokenHead(nn.Module):
+    """What stands between the encoder's vectors and the vocabulary: norm(activation(W x + b)).
+
+    Args:
+        num_tokens: size of the vocabulary, for the numbers that are added to its scores.
+        settings: sizes and choices of the encoder.
+    """
+
+    def __init__(self, num_tokens: int, settings: TransformerSettings):
+        super().__init__()
+        self.dense = Linear(settings.model_dim, settings.model_dim)
+        nn.init.normal_(self.dense.weight, std=0.02)
+        nn.init.zeros_(self.dense.bias)
+        self.activation = activation_of(settings.activation)
+        self.norm = nn.LayerNorm(settings.model_dim, settings.norm_eps)
+        self.bias = nn.Parameter(torch.zeros(num_tokens))
+
+    def forward(self, nodes: Float[Tensor, " *place model_dim"]) -> Float[Tensor, " *place model_dim"]:
+        """The vectors that are compared with those of the tokens."""
+        return self.norm(self.activation(self.dense(nodes)))

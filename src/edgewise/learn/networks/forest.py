@@ -1,0 +1,114 @@
+"""Decision trees over the numbers of a row, as a network holds them: tensors, which are saved with its weights."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.errors import DataError
+from edgewise.graph.records import Batch
+
+LEAST = 1e-4
+"""The least probability: a forest that is certain may be wrong, and its logarithm must be finite."""
+
+
+class Forest(nn.Module):
+    """The mean of what decision trees say, for classes: p(x) = Σ_t p_t(the leaf of x in tree t) / trees.
+
+    It learns nothing from gradients: `grown` takes trees that scikit-learn has fitted.
+
+    Args:
+        num_nodes: inner nodes and leaves of all trees.
+        num_trees: trees for each target.
+        num_targets: how many targets have trees.
+        num_outputs: outputs of a row.
+        is_binary: whether an output is the log-odds of a target, else the logarithm of the probability of a class.
+
+    Source: Breiman 2001.
+    """
+
+    feature: Tensor
+    threshold: Tensor
+    branches: Tensor
+    roots: Tensor
+    values: Tensor
+
+    def __init__(self, num_nodes: int, num_trees: int, num_targets: int, num_outputs: int, *, is_binary: bool):
+        super().__init__()
+        self.num_trees, self.is_binary = num_trees, is_binary
+        self.register_buffer("feature", torch.zeros(num_nodes, dtype=torch.int32))
+        self.register_buffer("threshold", torch.zeros(num_nodes))
+        self.register_buffer("branches", torch.zeros(num_nodes, 2, dtype=torch.int32))
+        self.register_buffer("roots", torch.zeros(num_targets * num_trees, dtype=torch.int32))
+        self.register_buffer("values", torch.zeros(num_nodes, num_outputs))
+
+    @classmethod
+    def grown(cls, forests: Sequence[Any], num_classes: Sequence[int], *, is_binary: bool) -> "Forest":
+        """The trees of a `RandomForestClassifier` for each target, whose classes are numbers.
+
+        Args:
+            forests: one for each target, with as many trees each.
+            num_classes: of each target.
+            is_binary: as for the module.
+        """
+        num_outputs = len(forests) if is_binary else sum(num_classes)
+        trees, starts, start = [], [], 0
+        for target, forest in enumerate(forests):
+            labels = forest.classes_.astype(np.int64)
+            # Of two classes, the output is that of the second.
+            places = np.where(labels == 1, target, num_outputs) if is_binary else labels + sum(num_classes[:target])
+            for each in forest.estimators_:
+                trees.append(_arrays(each.tree_, start, places, num_outputs))
+                starts.append(start)
+                start += each.tree_.node_count
+        found = cls(start, len(starts) // len(forests), len(forests), num_outputs, is_binary=is_binary)
+        found.roots.copy_(torch.tensor(starts))
+        for name in trees[0]:
+            getattr(found, name).copy_(torch.from_numpy(np.concatenate([tree[name] for tree in trees])))
+        return found
+
+    def check(self, num_features: int) -> None:
+        """Raise DataError unless every walk from a root ends at a leaf, and reads only numbers that a row has."""
+        own = torch.arange(len(self.feature)).unsqueeze(1)
+        is_leaf = (self.branches == own).all(1, keepdim=True)
+        if not ((self.branches > own) | is_leaf).all() or not (self.branches < len(self.feature)).all():
+            raise DataError("the branches of a tree do not lead on to its leaves.")
+        for name, values, end in (("roots", self.roots, len(self.feature)), ("feature", self.feature, num_features)):
+            if not ((values >= 0) & (values < end)).all() or not values.numel():
+                raise DataError(f"forest.{name} is beyond 0 to {end - 1}.")
+        if not ((self.values >= 0) & (self.values <= 1)).all():
+            raise DataError("forest.values are no probabilities.")
+
+    def forward(self, rows: Float[Tensor, " row feature"]) -> Float[Tensor, " row output"]:
+        """The logits of each row, whose probabilities are those of the forest."""
+        nodes = self.roots.long().expand(len(rows), -1)
+        while True:
+            goes_right = rows.gather(1, self.feature[nodes].long()) > self.threshold[nodes]
+            further = self.branches[nodes].gather(2, goes_right.long().unsqueeze(2)).squeeze(2).long()
+            if torch.equal(further, nodes):
+                break
+            nodes = further
+        shares = (self.values[nodes].sum(1) / self.num_trees).clamp(LEAST, 1 - LEAST)
+        return shares.logit() if self.is_binary else shares.log()
+
+
+def _arrays(tree: Any, start: int, places: np.ndarray, num_outputs: int) -> dict[str, np.ndarray]:
+    """The buffers of one tree, whose nodes are counted from `start`; class c is output `places[c]`, or beyond all."""
+    own = np.arange(start, start + tree.node_count)
+    branches = np.stack([tree.children_left, tree.children_right], axis=1) + start
+    is_leaf = tree.children_left < 0
+    branches[is_leaf] = own[is_leaf, None]  # a leaf leads to itself
+    values = np.zeros((tree.node_count, num_outputs + 1))
+    values[:, places] = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
+    feature = np.where(is_leaf, 0, tree.feature)
+    return {"feature": feature, "threshold": tree.threshold, "branches": branches, "values": values[:, :num_outputs]}
+
+
+def numbers_of(batch: Batch) -> Float[Tensor, " row feature"]:
+    """What a forest decides by: the descriptors of a row's molecules, all scaled, the substructures in them where the
+    batch counts them, and the conditions, scaled."""
+    parts = [batch.global_features] if batch.substructures is None else [batch.global_features, batch.substructures]
+    return torch.cat([*(part[batch.graph_of_row].flatten(1) for part in parts), batch.conditions], 1)

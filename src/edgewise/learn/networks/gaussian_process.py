@@ -1,0 +1,392 @@
+"""A Gaussian process over the numbers of a row, beside a network: strong where rows are few, or molecules."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.adam import adam
+
+from edgewise.errors import DataError
+from edgewise.graph.records import Batch
+from edgewise.learn.networks.graph_settings import PropertySizes
+from edgewise.learn.networks.noise import blocks_of, grouped, heavy_tailed
+
+NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
+"""Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
+LEAST_NOISE = 1e-3
+"""The least variance of normal noise, in that of the targets: a covariance without noise cannot be solved."""
+NUM_TOGETHER = 20
+"""Rows of the same molecules among them: single rows do not show how far a condition reaches."""
+MOST = 255
+"""What counts of a substructure end at: a byte each is kept of known molecules."""
+TOGETHER, NUM_PAIRS = 64, 2**18
+"""Rows of a covariance, and its numbers, that are computed at the same time: it needs a dozen times their memory on the
+way, and is slower where that is not in a cache."""
+SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
+"""Molecules are the same whose mean squared distance is less, and whose cosine, in float32, is more: rounding."""
+LEAST_SHARE = 1e-100
+"""Rows that weigh less in the mean weight are left out: their noise would be infinite."""
+NONE = -1000.0
+"""The logarithm of a factor that is 0."""
+LEAST_SHARED, LEAST_VALUES = 0.5, 3
+"""Rows of series in a table with series, and different values of what they share: two are a mark of zeros."""
+
+
+class Rows(NamedTuple):
+    """What a covariance sees of some rows."""
+
+    descriptors: Float[Tensor, " molecule descriptor"]
+    substructures: Float[Tensor, " molecule kind"]
+    """How often each kind occurs."""
+    molecules: Int64[Tensor, " combination component"]
+    """The different combinations of molecules."""
+    like: Int64[Tensor, " row"]
+    """The combination of each row."""
+    conditions: Float[Tensor, " row condition"]
+
+    @classmethod
+    def of(cls, descriptors: Tensor, substructures: Tensor, molecules: Tensor, conditions: Tensor) -> "Rows":
+        """Rows with these molecules: in float64, where the device has it; square roots of the counts of substructures,
+        of length 1 together, in float32."""
+        dtype = torch.float32 if conditions.device.type == "mps" else torch.float64
+        counts = substructures.sqrt().float()
+        counts /= counts.norm(dim=1, keepdim=True).clamp_min(1e-12)
+        like = torch.zeros(len(molecules), dtype=torch.int64)
+        for column in molecules.cpu().T:  # not every device has `unique`; that of rows is slow
+            like = (like * len(counts) + column).unique(return_inverse=True)[1]
+        like = like.to(molecules.device)
+        combinations = molecules.new_empty(int(like.max()) + 1 if len(like) else 0, molecules.shape[1])
+        combinations[like] = molecules
+        return cls(descriptors.to(dtype), counts, combinations, like, conditions.to(dtype))
+
+    def some(self, rows: slice | Tensor) -> "Rows":
+        """Some of the rows, and all molecules."""
+        numbers, like = self.like[rows].unique(return_inverse=True)
+        return self._replace(molecules=self.molecules[numbers], like=like, conditions=self.conditions[rows])
+
+
+class Pairs(NamedTuple):
+    """Rows, each with every one of other rows."""
+
+    one: Rows
+    other: Rows
+    alike: Float[Tensor, " combination other"]
+    """The cosine of each two combinations of molecules."""
+    apart: Float[Tensor, " combination other"]
+    """Their mean squared distance."""
+    same: tuple[Int64[Tensor, " pair"], Int64[Tensor, " pair"]]
+    """Two rows each that have the same molecules; none without conditions."""
+
+    @classmethod
+    def of(cls, one: Rows, other: Rows) -> "Pairs":
+        """Those of two tables."""
+        alike, apart = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
+        for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
+            alike = alike * (one.substructures[mine] @ other.substructures.T)[:, theirs]
+            apart = apart + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
+        apart = apart / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
+        is_same = (apart < SAME[apart.dtype]) & (alike > ALIKE) & bool(one.conditions.shape[1])
+        mine, theirs = is_same[one.like][:, other.like].nonzero().T
+        return cls(one, other, alike, apart, (mine, theirs))
+
+    def covariance(self, logs: Tensor) -> Float[Tensor, " row other"]:
+        """k of each pair."""
+        factors, (mine, theirs) = logs.exp(), self.same
+        found = factors[0] * self.alike + (factors[1] + factors[4] * self.alike) * _matern(self.apart / factors[2])
+        found = found[self.one.like][:, self.other.like]
+        if not self.one.conditions.shape[1]:
+            return found
+        one, other, lengths = self.one.conditions, self.other.conditions, factors[8:].view(4, -1)
+        near, near_all = _matern(_squares(one[:, None], other, lengths[:2]))
+        own = factors[6:8] @ _matern(_squares(one[mine], other[theirs], lengths[2:]))
+        return torch.addcmul(factors[5] * near_all, found, near).index_put(self.same, own, accumulate=True)
+
+
+class GaussianProcess(nn.Module):
+    """The mean of a Gaussian process, given training rows n: f(x) = Σ_n k(x, x_n) α_n, α = (K + noise)⁻¹ y.
+
+        k = p · M(u, m₁) + d · M(u, m₂) + 1[same molecules] · (e · M(u, m₃) + g · M(u, m₄))
+        p = a · cos(s, s') + (b + c · cos(s, s')) · M(‖z − z'‖² / ℓ)
+        M(u, m) = M(Σ_i (u_i − u'_i)² / m_i)        M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
+
+    with s the square roots of counts of substructures, z descriptors, u conditions: what molecules that are alike have
+    in common, what all have, what is a molecule's own, and what is a series' own: rows that were measured together
+    have a condition in common, and are off together. Of several molecules in a row the cosines are multiplied, and the
+    distances added. Without conditions k = p. Where few rows share a condition with others of their molecules g = 0.
+
+    Noise is normal without conditions. With them it has Student's t distribution: rows of one molecule say which of
+    them is far off. Its variance for row n is f (ν + q_n) / (ν + 1) of the normal one, with q_n the squared residual
+    of n where it is left out of some 1,000 rows, in units of its variance. The degrees of freedom ν and the factor f
+    are those that make these residuals most likely.
+
+    A process can learn from some rows, be judged by others, and then learn from these, too (`later`).
+
+    Args:
+        sizes: of the data, and how many rows and molecules it has learned from.
+
+    Cost: O(row · known row), to learn O(known row³); in float64, where the device has it.
+    Source: Rasmussen and Williams 2006, eqs. 2.25, 4.17, 5.8 and 5.12; noise: Lange, Little and Taylor 1989.
+    """
+
+    descriptors: Tensor
+    substructures: Tensor
+    molecules: Tensor
+    conditions: Tensor
+    coefficients: Tensor
+    logs: Tensor
+
+    def __init__(self, sizes: PropertySizes):
+        super().__init__()
+        count, known, outputs = sizes.process_rows, sizes.process_molecules, sizes.num_outputs
+        self.limits = None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high)
+        self.register_buffer("descriptors", torch.zeros(known, sizes.num_global_features))
+        self.register_buffer("substructures", torch.zeros(known, sizes.num_substructures, dtype=torch.uint8))
+        self.register_buffer("molecules", torch.zeros(count, sizes.num_components, dtype=torch.int64))
+        self.register_buffer("conditions", torch.zeros(count, sizes.num_conditions))
+        self.register_buffer("coefficients", torch.zeros(count, outputs, dtype=torch.float64))
+        self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(outputs, 1))
+        self.later: Tensor | None = None
+        """The coefficients with which the rows that judge count, too."""
+
+    @classmethod
+    def learned(
+        cls,
+        batch: Batch,
+        targets: Float[np.ndarray, " row output"],
+        weights: Float[np.ndarray, " row"],
+        sizes: PropertySizes,
+        seed: int = 0,
+        num_judging: int = 0,
+    ) -> "GaussianProcess":
+        """The process of some rows.
+
+        Args:
+            batch: the rows, with their substructures.
+            targets: in model units; NaN where missing.
+            weights: how much each row counts: the variance of its noise is divided by it.
+            sizes: of the data.
+            seed: chooses the rows by which the covariance is chosen.
+            num_judging: so many of the last rows judge: they count from `learn_later` on.
+        """
+        process = cls(replace(sizes, process_rows=len(targets), process_molecules=batch.num_graphs))
+        num_first, process.later = len(targets) - num_judging, torch.zeros_like(process.coefficients)
+        for name, x in _numbers(batch).items():
+            getattr(process, name).copy_(x)
+        known, usual = process.known, weights[:num_first].mean() if weights[:num_first].any() else 1.0
+        shares = torch.from_numpy(weights / usual)
+        for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
+            rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > LEAST_SHARE)).numpy()))
+            first = rows[rows < num_first]
+            if not len(first):
+                continue
+            logs = _first_logs(known.conditions.shape[1], _series(known.some(first)))
+            order = np.random.default_rng(seed).permutation(first.numpy())
+            if known.conditions.shape[1]:
+                order = grouped(order, known.like.numpy()[order], NUM_TOGETHER)
+            chosen = torch.from_numpy(order[:NUM_CHOOSING])
+            process.logs[output] = logs = _chosen(known.some(chosen), column[chosen], shares[chosen], logs)
+            found = _solved(known.some(rows), column[rows], shares[rows], logs, len(first))
+            process.coefficients[rows, output], process.later[rows, output] = found.T
+        return process
+
+    def learn_later(self) -> None:
+        """Makes the rows that judged count."""
+        assert self.later is not None
+        self.coefficients.copy_(self.later)
+        self.later = None
+
+    def padded(self, sizes: PropertySizes) -> "GaussianProcess":
+        """A copy with more rows, whose α is 0: the processes of an ensemble are saved in one shape."""
+        found = GaussianProcess(sizes)
+        for name, x in self.named_buffers():
+            getattr(found, name)[: len(x)] = x
+        if self.later is not None:
+            found.later = F.pad(self.later, (0, 0, 0, len(found.coefficients) - len(self.later)))
+        return found
+
+    def check(self) -> None:
+        """Raise DataError unless its numbers can be computed with."""
+        if self.molecules.numel() and not ((self.molecules >= 0) & (self.molecules < len(self.descriptors))).all():
+            raise DataError(f"process.molecules is beyond 0 to {len(self.descriptors) - 1}.")
+        for name, values in self.named_buffers():
+            if not values.isfinite().all():
+                raise DataError(f"process.{name} is not finite.")
+
+    @property
+    def known(self) -> Rows:
+        """The rows that it has learned from."""
+        return Rows.of(self.descriptors, self.substructures, self.molecules, self.conditions)
+
+    def forward(self, batch: Batch) -> Float[Tensor, " row output"]:
+        """The mean of each output for each row, in model units."""
+        rows = Rows.of(**_numbers(batch))
+        logs, coefficients = (x.to(rows.conditions.dtype) for x in (self.logs, self.coefficients))
+        found = rows.conditions.new_empty(batch.num_rows, len(logs))
+        known = self.known
+        for own in _parts(len(found), len(known.like)):
+            pairs = Pairs.of(rows.some(own), known)
+            for output, factors in enumerate(logs):
+                found[own, output] = pairs.covariance(factors) @ coefficients[:, output]
+        if self.limits is not None:  # fractions stay fractions
+            found = torch.minimum(
+                torch.maximum(found, found.new_tensor(self.limits[0])), found.new_tensor(self.limits[1])
+            )
+        return found
+
+
+def _first_logs(num_conditions: int, series: int | None = None) -> Tensor:
+    """Logarithms of a, b, ℓ, the noise, c, and with conditions of d, e, g and every m₁, m₂, m₃ and m₄.
+
+    Args:
+        num_conditions: numbers of a row.
+        series: the number that rows of a series share; None where there are no series.
+    """
+    logs = [-0.5, 0.5, 1.0, -3.0, -1.0]
+    if num_conditions:
+        logs = [-2.0, -1.0, 0.5, -5.0, -2.0, 0.0, -3.0, NONE]
+        logs += [3.0] * (2 * num_conditions) + [2.0] * num_conditions + [0.0] * num_conditions
+    if series is not None:
+        logs[7], logs[series - num_conditions] = -4.5, -7.0
+    return torch.tensor(logs, dtype=torch.float64)
+
+
+def _series(rows: Rows) -> int | None:
+    """The condition that rows most often share with some, but not all, of the other rows of their molecules; None where
+    fewer than half do."""
+    shares, own = [0.0], rows.like.bincount()[rows.like]
+    for column in rows.conditions.T:
+        _, place, count = torch.stack([rows.like, column], 1).unique(dim=0, return_inverse=True, return_counts=True)
+        is_shared = (count[place] > 1) & (count[place] < own) & (len(column.unique()) >= LEAST_VALUES)
+        shares.append(is_shared.double().mean().item())
+    most = int(np.argmax(shares))
+    return most - 1 if shares[most] >= LEAST_SHARED else None
+
+
+def _numbers(batch: Batch) -> dict[str, Tensor]:
+    """What a process keeps of a batch that counts its substructures."""
+    assert batch.substructures is not None
+    counts, molecules = batch.substructures.clamp_max(MOST), batch.graph_of_row
+    return {
+        "descriptors": batch.global_features,
+        "substructures": counts,
+        "molecules": molecules,
+        "conditions": batch.conditions,
+    }
+
+
+def _squares(one: Tensor, other: Tensor, lengths: Float[Tensor, " part condition"]) -> Tensor:
+    """Σ_i (u_i − u'_i)² / m_i of each part, and of each pair that (..., condition) and (..., condition) make.
+
+    Not by a product of matrices: of short lengths it would round distances too far in float32.
+    """
+    found = one.new_zeros(len(lengths), *torch.broadcast_shapes(one.shape, other.shape)[:-1])
+    for mine, theirs, column in zip(one.unbind(-1), other.unbind(-1), lengths.T, strict=True):
+        gaps = (mine - theirs).square()
+        found = torch.addcmul(found, gaps, column.reciprocal().view(-1, *[1] * gaps.ndim))
+    return found
+
+
+class _Matern(torch.autograd.Function):
+    """M of r²; for its slope it keeps r alone, and at 0 it has one, which torch's square root has not."""
+
+    @staticmethod
+    def forward(ctx: Any, squares: Tensor) -> Tensor:
+        scaled = (5 * squares).sqrt_()
+        ctx.save_for_backward(scaled)
+        return torch.addcmul(1 + scaled, scaled, scaled, value=1 / 3).mul_((-scaled).exp_())
+
+    @staticmethod
+    def backward(ctx: Any, slopes: Tensor) -> Tensor:
+        (scaled,) = ctx.saved_tensors
+        return (-scaled).exp_().mul_(1 + scaled).mul_(slopes).mul_(-5 / 6)
+
+
+def _matern(squares: Tensor) -> Tensor:
+    found: Tensor = _Matern.apply(squares)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _noise(logs: Tensor, shares: Tensor) -> Tensor:
+    return (logs[3].exp() + LEAST_NOISE) / shares
+
+
+def _chosen(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:
+    """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
+    Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another: it takes little memory."""
+    logs = logs.clone().requires_grad_()
+    parts = [(own, Pairs.of(rows.some(own), rows)) for own in _parts(len(targets), len(targets))]
+    moments = torch.zeros(()), torch.zeros_like(logs), torch.zeros_like(logs)
+    for _ in range(STEPS):
+        with torch.no_grad():
+            covariance = torch.cat([pairs.covariance(logs) for _, pairs in parts])
+            factor, failed = torch.linalg.cholesky_ex(covariance + _noise(logs, shares).diag())
+            if failed:
+                break
+            slopes = torch.cholesky_inverse(factor)
+            solved = slopes @ targets
+            slopes = (slopes - solved.outer(solved)) / 2
+        with torch.enable_grad():  # of numbers alone: for the gradient of a table torch imports sympy, 20 MB
+            (slope,) = torch.autograd.grad(_noise(logs, shares).dot(slopes.diagonal()), logs)
+            for own, pairs in parts:
+                product = pairs.covariance(logs).flatten().dot(slopes[own].flatten())
+                slope += torch.autograd.grad(product, logs)[0]
+        if not slope.isfinite().all():
+            break
+        _descend(logs, slope, moments)
+    return logs.detach()
+
+
+@torch.no_grad()
+def _descend(logs: Tensor, slope: Tensor, moments: tuple[Tensor, Tensor, Tensor]) -> None:
+    """A step of Adam by torch's function: its class imports torch's compiler, which takes 140 MB."""
+    step, mean, square = moments
+    numbers: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "lr": RATE, "weight_decay": 0.0, "eps": 1e-8}
+    adam([logs], [slope], [mean], [square], [], [step], foreach=False, amsgrad=False, maximize=False, **numbers)
+
+
+def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first: int) -> Float[Tensor, " row 2"]:
+    """α of the first rows, 0 for the others, and α of all.
+
+    The covariance is factorized where it lies, as it may be most of the memory. Its factor begins with that of the
+    first rows.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, solve_triangular
+
+    normal, like, is_first = _noise(logs, shares).numpy(), rows.like.numpy(), np.arange(len(targets)) < num_first
+    while True:
+        covariance = _matrix(rows, logs).numpy()
+        try:
+            noise = normal.copy()
+            if rows.conditions.shape[1]:  # that of the first rows is found without the others
+                for end in sorted({len(like), num_first}, reverse=True):
+                    some, blocks = slice(end), blocks_of(like[:end])
+                    noise[some] = heavy_tailed(covariance[some, some], targets.numpy()[some], normal[some], blocks)
+            covariance[np.diag_indices_from(covariance)] += noise
+            # Columns of its transpose lie in a row: only so is it not copied.
+            factor, _ = cho_factor(covariance.T, overwrite_a=True, check_finite=False)
+        except LinAlgError:  # rounding has made it indefinite
+            normal = normal * 10
+        else:
+            halfway = solve_triangular(factor, targets.numpy(), trans="T", check_finite=False)
+            both = np.stack([np.where(is_first, halfway, 0), halfway], axis=1)
+            return torch.from_numpy(solve_triangular(factor, both, check_finite=False))
+
+
+def _matrix(rows: Rows, logs: Tensor) -> Tensor:
+    """The covariance of each row with itself and those before it; what stands above the diagonal means nothing."""
+    found = rows.conditions.new_empty(len(rows.like), len(rows.like))
+    for own in _parts(len(found), len(found)):
+        before = slice(own.stop)
+        found[own, before] = Pairs.of(rows.some(own), rows.some(before)).covariance(logs)
+    return found
+
+
+def _parts(num_rows: int, num_others: int) -> Iterator[slice]:
+    """Rows that are paired with others at the same time."""
+    count = max(1, min(TOGETHER, NUM_PAIRS // max(num_others, 1)))
+    return (slice(start, start + count) for start in range(0, num_rows, count))

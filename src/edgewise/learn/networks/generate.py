@@ -1,0 +1,78 @@
+"""Text generation: draw the next token, append it, predict again."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from edgewise.layers.cache import Cache
+from edgewise.learn.networks.language import NextTokenModel
+from edgewise.learn.networks.text_settings import SamplingSettings
+
+
+@torch.no_grad()
+def generate(
+    model: NextTokenModel,
+    prompt: Int64[Tensor, " token"],
+    settings: SamplingSettings,
+    *,
+    end: int | None = None,
+    never: Sequence[int] = (),
+) -> Iterator[int]:
+    """The tokens that follow a prompt, one after the other.
+
+    A model with learned positions reads `context` tokens at most: where the text grows beyond, it goes on from the last
+    half of them.
+
+    Args:
+        model: in evaluation mode.
+        prompt: at least one token; of a longer one than the model can read, the last are read.
+        settings: how tokens are drawn.
+        end: the token that ends a text, which is not handed out; None goes on to the last.
+        never: tokens that are not drawn, such as that for what is unknown.
+
+    Cost: one step of the model for each token, its keys and values cached.
+    """
+    device = prompt.device
+    generator = torch.Generator(device).manual_seed(settings.seed)
+    limit = model.settings.context if model.settings.position == "learned" else None
+    text, cache = prompt, Cache()
+    unread = text if limit is None else text[-limit:]
+    for _ in range(settings.num_tokens):
+        if limit is not None and cache.length + unread.shape[0] > limit:
+            cache, unread = Cache(), text[-max(1, limit // 2) :]
+        scores = model.scores(model.nodes(unread[None], cache=cache)[0, -1])
+        scores[list(never)] = -torch.inf
+        unread = next_token(scores, text, settings, generator)
+        if end is not None and int(unread) == end:
+            return
+        text = torch.cat([text, unread])
+        yield int(unread)
+
+
+def next_token(
+    scores: Float[Tensor, " vocabulary"],
+    text: Int64[Tensor, " token"],
+    settings: SamplingSettings,
+    generator: torch.Generator,
+) -> Int64[Tensor, " one"]:
+    """One token, drawn from the probabilities that the scores become: repetitions, temperature, top k, top p."""
+    scores = scores.float()
+    if settings.repetition_penalty != 1:
+        seen = text.unique()
+        there = scores[seen]
+        penalty = settings.repetition_penalty
+        scores = scores.index_put((seen,), torch.where(there > 0, there / penalty, there * penalty))
+    if settings.temperature == 0:
+        return scores.argmax(keepdim=True)
+    ordered, places = scores.sort(descending=True, stable=True)
+    if settings.top_k is not None and settings.top_k < scores.shape[0]:
+        scores = scores.masked_fill(scores < ordered[settings.top_k - 1], -torch.inf)
+    # In float64 and below the largest: neither a temperature near 0 nor an infinite one leads to 0 / 0 or ∞ / ∞.
+    scaled = ((scores.double() - ordered[0]) / settings.temperature).masked_fill(scores == -torch.inf, -torch.inf)
+    if settings.top_p < 1:
+        probabilities = scaled[places].softmax(-1)
+        before = probabilities.cumsum(-1) - probabilities
+        scaled = scaled.index_fill(0, places[before >= settings.top_p], -torch.inf)
+    return torch.multinomial(scaled.softmax(-1).float(), 1, generator=generator)

@@ -1,0 +1,374 @@
+"""What models of nodes, graphs, links and molecules are made of; free of torch so that the command line can show it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, get_args
+
+from edgewise.choices import Aggregation, Combine, NormalizerName, ScoreName
+from edgewise.errors import SettingError
+from edgewise.learn.networks.graph_layers import LAYERS, LayerSpec, layers_for
+from edgewise.learn.settings import (
+    MODEL_DIM,
+    MOST_DIM,
+    MOST_LAYERS,
+    NUM_HEADS,
+    NUM_LAYERS,
+    Settings,
+    check_heads,
+    setting,
+    spelled,
+)
+
+
+@dataclass(frozen=True)
+class NodeSettings(Settings):
+    """The layers over a graph, and their sizes."""
+
+    model: str = setting("hop_attention", choices=layers_for("nodes", "graphs", "links"))
+    """The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the chosen
+    score; or the layer of a paper."""
+    score: ScoreName = setting("scaled_dot")
+    """How well two nodes match, with model attention."""
+    normalize: NormalizerName | None = setting(None)
+    """From scores to weights, with models attention (softmax where it is None) and hop_attention (sigmoid)."""
+    num_layers: int = setting(2, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
+    """Layers over the edges: as many hops as a node can see."""
+    num_hops: int = setting(10, at_least=1, at_most=MOST_LAYERS)
+    """Largest distance that model hop_attention attends to."""
+    num_heads: int = setting(8, at_least=1, aliases=NUM_HEADS)
+    """Attention heads."""
+    model_dim: int = setting(64, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
+    """Size of a node's vector, all heads together."""
+    dropout: float = setting(0.5, at_least=0, below=1)
+    """Of features, and between layers."""
+    attention_dropout: float = setting(0.0, at_least=0, below=1)
+    """Of weights, with models gat, gatv2, attention and hgt."""
+    expander_degree: int = setting(0, at_least=0, at_most=1024, even=True)
+    """Random neighbors that each node gets beside its own, with model attention; 0 for none."""
+    num_virtual_nodes: int = setting(0, at_least=0, at_most=1024)
+    """Nodes that are joined with all others, with model attention."""
+    laplacian_positions: int = setting(0, at_least=0)
+    """Eigenvectors of the graph's Laplacian as positions of nodes, with model attention."""
+    random_walk_positions: int = setting(0, at_least=0)
+    """Steps of random walks, whose return probabilities are positions of nodes, with model attention."""
+    num_bases: int | None = setting(None, at_least=1)
+    """Matrices that the relations of model rgcn share; None gives each its own."""
+    aggregation: Aggregation = setting("mean")
+    """How model sage joins the neighbors of a node."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "num_heads" in self.spec.reads:
+            check_heads(self)
+
+    @property
+    def spec(self) -> LayerSpec:
+        """The layer."""
+        return LAYERS[self.model]
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether every node must be among its own neighbors; convolutions add it themselves."""
+        return self.spec.needs_loops
+
+    @property
+    def reach(self) -> int:
+        """How many hops away the nodes are that an output depends on."""
+        return self.num_hops if self.spec.over_distances else self.num_layers
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether edges are added that the graph does not have; each edge then has a feature with its origin."""
+        return self.expander_degree > 0 or self.num_virtual_nodes > 0
+
+    @property
+    def is_relational(self) -> bool:
+        """Whether the layer reads types of nodes and edges."""
+        return self.spec.is_relational
+
+
+def num_edge_inputs(num_columns: int, settings: NodeSettings, num_added: int = 0) -> int:
+    """How many features of an edge a model reads.
+
+    Args:
+        num_columns: features of an edge in the data.
+        settings: the layers; those that need loops get a feature that marks them.
+        num_added: features that the model adds.
+    """
+    return (num_columns + settings.has_loops if num_columns else 0) + num_added
+
+
+@dataclass(frozen=True)
+class NodeSizes:
+    """What a model of nodes must know of the data it is made for."""
+
+    num_features: int
+    """Features of a node."""
+    num_edge_features: int
+    """Features of an edge."""
+    num_outputs: int
+    """Outputs for a node."""
+    type_features: tuple[int, ...] = ()
+    """Features of each type of nodes, with layers that read types."""
+    num_relations: int = 0
+    """Types of edges, likewise."""
+
+
+GraphReadoutName = Literal["attention_sum", "attention", "mean", "sum", "max", "root"]
+GRAPH_READOUTS: tuple[str, ...] = get_args(GraphReadoutName)
+
+
+@dataclass(frozen=True)
+class GraphSettings(Settings):
+    """The readout and the head behind the layers over the edges."""
+
+    readout: GraphReadoutName = setting("attention_sum")
+    """How node vectors become one vector of the graph: attention and sum side by side, one of attention, mean, sum and
+    max, or the vector of a tree's root, which depends on all nodes that lead to it."""
+    head_dim: int = setting(128, at_least=1, aliases=("ffn-hidden-dim",))
+    """Size of a graph's vector, which is combined with numbers of the graph."""
+    num_head_layers: int = setting(2, at_least=1, aliases=("ffn-num-layers",))
+    """Blocks of the head."""
+    num_variants: int | None = setting(None, at_least=1)
+    """Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are large."""
+    head_dropout: float = setting(0.05, at_least=0, at_most=0.5)
+    """In the blocks of the head."""
+
+    @property
+    def needs_roots(self) -> bool:
+        """Whether every graph must have a root."""
+        return self.readout == "root"
+
+    def resolved(self, batch_size: int) -> "GraphSettings":
+        """The same choices with a number of variants that fits the graphs of a step."""
+        return replace(self, num_variants=self.num_variants or variants_for(batch_size))
+
+
+@dataclass(frozen=True)
+class GraphSizes:
+    """What a model of graphs must know of the data it is made for."""
+
+    num_features: int
+    """Features of a node."""
+    num_edge_features: int
+    """Features of an edge."""
+    num_conditions: int
+    """Numbers of a graph as a whole."""
+    num_outputs: int
+    """Outputs for a graph."""
+    typical_nodes: float
+    """Nodes of a typical training graph, the unit in which sums over nodes are taken."""
+
+    def __post_init__(self) -> None:
+        check_unit("typical_nodes", self.typical_nodes)
+
+
+DecoderName = Literal["dot", "hadamard_mlp", "bilinear"]
+DECODERS: tuple[str, ...] = get_args(DecoderName)
+
+
+@dataclass(frozen=True)
+class LinkSettings(Settings):
+    """How the vectors of two nodes become a score."""
+
+    decoder: DecoderName = setting("dot")
+    """dot, their dot product; hadamard_mlp, a network on their elementwise product; bilinear, a learned matrix
+    between them."""
+
+
+KernelName = Literal["softmax", "exponential"]
+MANY_MOLECULES = 1000
+"""Distinct training molecules from which on layers learn more from messages along bonds than from attention; learned
+from validation rows, see docs/molecules.md."""
+
+
+class PropertyNumbers(NamedTuple):
+    """What None stands for in the settings of a model of molecules, by their names."""
+
+    model_dim: int = 64
+    head_dim: int = 128
+    encoder_dropout: float = 0.05
+    molecule_dropout: float = 0.1
+    descriptor_dropout: float = 0.1
+    head_dropout: float = 0.05
+
+
+USUAL = PropertyNumbers()
+OF_LAYERS: dict[str, dict[str, Any]] = {"dmpnn": {"model_dim": 256, "head_dim": 256}}
+"""Of layers that learn more with others."""
+OF_CLASSES = {"encoder_dropout": 0.1, "molecule_dropout": 0.3, "descriptor_dropout": 0.3, "head_dropout": 0.3}
+"""Of classes, which are learned by heart sooner than numbers."""
+OF_KNOWN = {"molecule_dropout": 0.05, "descriptor_dropout": 0.05, "head_dropout": 0.0}
+"""Of numbers of molecules that are known from many rows: what is learned is how they answer to conditions."""
+
+
+@dataclass(frozen=True)
+class PropertySettings(Settings):
+    """The choices that the operator offers, and the sizes of a property model."""
+
+    model: str | None = setting(None, choices=layers_for("molecules"))
+    """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
+    dmpnn, messages along bonds that do not turn back; mat (Molecule Attention Transformer), attention between all
+    atoms, mixed with distances and bonds. None is dmpnn where numbers are learned from 1,000 molecules or more and no
+    setting of attention is given, else attention."""
+    score: ScoreName | None = setting(None)
+    """How well a pair of atoms matches; None is that of `model`, scaled_dot for attention."""
+    normalize: NormalizerName = setting("softmax")
+    """From the scores of a neighborhood to its weights."""
+    temperature: float = setting(1.0, at_least=0)
+    """Of softmax: 0 is hard, 1 soft, inf uniform."""
+    combine: Combine = setting("concatenate")
+    """How the heads are joined."""
+    attention_share: float = setting(0.33)
+    """With mat: the share of attention in the weights; bonds have what is left."""
+    distance_share: float = setting(0.33)
+    """With mat: the share of distances."""
+    distance_kernel: KernelName = setting("softmax")
+    """With mat, from distances to weights: softmax(−D) over the molecule, or exponential, exp(−D)."""
+    aggregation: Aggregation = setting("mean")
+    """How sage joins the neighbors of an atom."""
+    num_layers: int = setting(3, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
+    """Layers over the bonds: as many hops as an atom can see."""
+    num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
+    """Attention heads."""
+    model_dim: int | None = setting(None, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
+    """Size of an atom's vector. None is 256 with dmpnn, 64 with the others."""
+    head_dim: int | None = setting(None, at_least=1, aliases=("ffn-hidden-dim",))
+    """Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn, 128 with the
+    others."""
+    num_head_layers: int = setting(2, at_least=1, aliases=("ffn-num-layers",))
+    """Blocks of the head."""
+    num_variants: int | None = setting(None, at_least=1)
+    """Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are large."""
+    encoder_dropout: float | None = setting(None, at_least=0, at_most=0.5)
+    """In the layers over the bonds. None is 0.05, for classes 0.1."""
+    molecule_dropout: float | None = setting(None, at_least=0, at_most=0.5)
+    """On the molecule's vector. None is 0.1, for classes 0.3."""
+    descriptor_dropout: float | None = setting(None, at_least=0, at_most=0.5)
+    """On the molecule's descriptors, before they are mixed; after, twice as much, at most 0.9. None is 0.1, for classes
+    0.3."""
+    head_dropout: float | None = setting(None, at_least=0, at_most=0.5)
+    """In the blocks of the head. None is 0.05, for classes 0.3."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.score is not None and self.model not in (None, "attention"):
+            raise SettingError(f"--score goes with --model attention; --model {self.model} has its own.")
+        for name in () if self.model is None else self._given_beyond(self.spec):
+            raise SettingError(f"{spelled(name)} does nothing with --model {self.model}; leave it out.")
+        shares = self.attention_share, self.distance_share
+        if not (min(shares) >= 0 and sum(shares) <= 1):
+            raise SettingError(
+                f"--attention-share is {shares[0]} and --distance-share {shares[1]}; expected at least 0, at most 1 "
+                "together."
+            )
+        if self.temperature != 1.0 and self.normalize != "softmax":
+            raise SettingError(f"--temperature goes with --normalize softmax, not {self.normalize}.")
+        if self.model_dim is not None:
+            check_heads(self)
+
+    def _given_beyond(self, spec: LayerSpec) -> list[str]:
+        """The settings of layers that are given and that a layer does not read."""
+        layers = [LAYERS[name] for name in layers_for("molecules")]
+        read = {name for layer in layers for name in layer.readable("molecules")} - {"model", "num_heads", "score"}
+        given = [name for name in sorted(read) if getattr(self, name, None) != getattr(PropertySettings, name, None)]
+        return [name for name in given if name not in spec.readable("molecules")]
+
+    @property
+    def spec(self) -> LayerSpec:
+        """The layer."""
+        return LAYERS[self.model or "attention"]
+
+    @property
+    def score_name(self) -> ScoreName:
+        """The score that the choices come to."""
+        return self.score or self.spec.score or "scaled_dot"
+
+    @property
+    def needs_coordinates(self) -> bool:
+        """Whether the layer reads where the atoms are."""
+        return self.spec.needs_coordinates
+
+    def resolved(
+        self, batch_size: int, num_molecules: int = 0, *, of_classes: bool = False, of_known: bool = False
+    ) -> "PropertySettings":
+        """The same choices with nothing left open.
+
+        Args:
+            batch_size: rows of a step; few of them leave time for many variants.
+            num_molecules: distinct molecules in the training rows.
+            of_classes: whether classes are predicted.
+            of_known: whether the rows to predict are of molecules that have many training rows.
+        """
+        of_attention = self.score is not None or self._given_beyond(LAYERS["dmpnn"])
+        by_bonds = num_molecules >= MANY_MOLECULES and not of_classes and not of_attention
+        num_variants = self.num_variants or variants_for(batch_size)
+        chosen = replace(self, model=self.model or ("dmpnn" if by_bonds else "attention"), num_variants=num_variants)
+        usual = OF_CLASSES if of_classes else OF_KNOWN if of_known else {}
+        return replace(chosen, **chosen._numbers(usual)._asdict())
+
+    @property
+    def numbers(self) -> PropertyNumbers:
+        """The sizes and dropouts, the usual ones of the layer where none are given."""
+        return self._numbers({})
+
+    def _numbers(self, usual: Mapping[str, Any]) -> PropertyNumbers:
+        given = {name: getattr(self, name) for name in PropertyNumbers._fields if getattr(self, name) is not None}
+        return USUAL._replace(**OF_LAYERS.get(self.spec.name, {}), **usual)._replace(**given)
+
+
+@dataclass(frozen=True)
+class PropertySizes:
+    """What a property model must know of the data it is made for."""
+
+    num_node_features: int
+    """Features of an atom."""
+    num_edge_features: int
+    """Features of a bond."""
+    num_global_features: int
+    """Descriptors of a molecule; 0 for none."""
+    num_components: int
+    """Molecules of a row: 1, or 2 for a cation and an anion."""
+    num_conditions: int
+    """Conditions of a row, such as temperature and pressure; 0 for none."""
+    num_outputs: int
+    """Numbers to predict."""
+    typical_nodes: float = 16.0
+    """Atoms of a typical training molecule, the unit in which sums over atoms are taken."""
+    low: tuple[float, ...] | None = None
+    """The least value of each output in model units, where all outputs are fractions; None where they are not."""
+    high: tuple[float, ...] | None = None
+    """The largest value of each output."""
+    tree_nodes: int = 0
+    """Nodes of the decision trees beside the network; 0 where there are none."""
+    trees: int = 0
+    """Decision trees of each target."""
+    tree_targets: int = 0
+    """Targets that have trees."""
+    are_binary: bool = False
+    """Whether an output of the trees is the log-odds of a target, not the logarithm of the probability of a class."""
+    num_substructures: int = 0
+    """Kinds of substructures that are counted in a molecule for what stands beside the network; 0 for none."""
+    process_rows: int = 0
+    """Rows that the Gaussian process beside the network has learned from; 0 where there is none."""
+    process_molecules: int = 0
+    """Molecules of these rows."""
+    process_copies: int = 0
+    """How often the process stands beside the variants of the head: how much it weighs."""
+
+    def __post_init__(self) -> None:
+        check_unit("typical_nodes", self.typical_nodes)
+        if self.num_substructures < 0:
+            raise SettingError(f"num_substructures is {self.num_substructures}; expected 0 or more.")
+
+
+def check_unit(name: str, value: float) -> None:
+    """Raise SettingError unless a number can be divided by, as a unit of sums."""
+    if not 0 < value < math.inf:
+        raise SettingError(f"{name} is {value}; expected a number above 0.")
+
+
+def variants_for(batch_size: int) -> int:
+    """Variants of a head that fit the rows of a step."""
+    return min(8, max(4, 1024 // batch_size))

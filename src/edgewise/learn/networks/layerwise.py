@@ -1,0 +1,135 @@
+"""A network over a graph that does not fit into memory: step after step, each over all nodes in parts.
+
+    hidden_0 = features;  hidden_s[part] = step_s(hidden_{s−1}[part and its neighbors]),  part after part
+
+Nothing is sampled: a part has all edges of its nodes, so that the result is that of the whole graph up to rounding.
+Nodes between steps stand in files that are mapped into memory.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from edgewise.graph.records import NodeBatch, Record
+from edgewise.learn.progress import counted
+
+
+@runtime_checkable
+class StoredGraph(Protocol):
+    """A graph whose features and edges stand in files."""
+
+    num_nodes: int
+    """How many nodes it has."""
+
+    def features(self, nodes: np.ndarray) -> Any:
+        """What is known of some nodes, in the units of the model."""
+
+    def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, NodeBatch, int]]:
+        """Some nodes in turn, as many at a time as fit: the nodes of a part, which begins with its own, then has their
+        neighbors; the part without features; and how many nodes are its own.
+
+        Args:
+            nodes: by number, ascending.
+            width: the numbers that a node has before or after a step.
+            with_edges: whether neighbors are needed.
+        """
+
+    def scratch(self, shape: tuple[int, int]) -> np.ndarray:
+        """An array of float32 in a file of its own, which is removed once it is used no more."""
+
+
+BLOCK = 2**14
+"""Nodes whose outputs are computed together."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBatch(Record):
+    """Rows of a graph that does not fit into memory."""
+
+    graph: StoredGraph
+    """The graph."""
+    rows: Tensor
+    """The nodes to predict, int64."""
+    targets: Tensor | None = None
+    """What is to be predicted, in model units; NaN where it is unknown."""
+    weights: Tensor | None = None
+    """How much each row counts in the loss."""
+
+
+def layer_by_layer(layers: Any, batch: StoredBatch, *, of_vectors: bool = False) -> Tensor:
+    """The outputs of rows, or their vectors before the output layer, exact; without gradients.
+
+    Args:
+        layers: a `GraphLayers`.
+        batch: the rows.
+        of_vectors: whether it is their vectors that are wanted.
+
+    Cost: each step reads every edge once, but the last, which computes the rows alone; memory is that of a part.
+    """
+    graph, steps, device = batch.graph, layers.steps(), batch.rows.device
+    everyone, rows = np.arange(graph.num_nodes), batch.rows.cpu().numpy()
+    wanted, order = np.unique(rows, return_inverse=True)
+    before: Any = graph.features
+    kept: list[np.ndarray] = []
+    with torch.no_grad():
+        for place, step in enumerate(counted(steps, "layer by layer")):
+            nodes = wanted if place == len(steps) - 1 else everyone
+            after = _after(step, before, graph, nodes, device, width_of(layers))
+            kept = [*kept, after][-layers.num_read :]
+            before = _Rows(after)
+        found = torch.from_numpy(_outputs(layers, kept, wanted, graph, device, of_vectors))
+    is_in_order = len(wanted) == len(rows) and bool((order == np.arange(len(rows))).all())
+    return (found if is_in_order else found[torch.from_numpy(order)]).to(device)
+
+
+def _after(
+    step: Any, before: Any, graph: StoredGraph, nodes: np.ndarray, device: torch.device, width: int
+) -> np.ndarray:
+    """The nodes after a step, `(node, feature)`."""
+    found: np.ndarray | None = None
+    start = 0
+    for own, part, count in graph.parts(nodes, width, with_edges=step.reads_edges):
+        vectors = before(own)
+        after = step.function(vectors.to(device), part.to(device), None)[:count].float().cpu().numpy()
+        if found is None:
+            found = graph.scratch((len(nodes), after.shape[1]))
+        found[start : start + count] = after
+        start += count
+    return graph.scratch((0, 0)) if found is None else found
+
+
+def _outputs(
+    layers: Any, kept: list[np.ndarray], wanted: np.ndarray, graph: StoredGraph, device: torch.device, of_vectors: bool
+) -> np.ndarray:
+    """What the network gives for some nodes after its last steps."""
+    found: np.ndarray | None = None
+    for start in range(0, max(len(wanted), 1), BLOCK):
+        inside = slice(start, start + BLOCK)
+        # The last step computed these nodes alone, those before it all.
+        rows = [each[wanted[inside]] for each in kept[:-1]] + [np.array(kept[-1][inside])]
+        vectors, outputs = layers.outputs([torch.from_numpy(each).to(device) for each in rows])
+        block = (vectors if of_vectors else outputs).float().cpu().numpy()
+        if found is None:
+            found = graph.scratch((len(wanted), block.shape[1]))
+        found[inside] = block
+    assert found is not None
+    return found
+
+
+class _Rows:
+    """Rows of an array as tensors."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+
+    def __call__(self, nodes: np.ndarray) -> Tensor:
+        return torch.from_numpy(self.array[nodes])
+
+
+def width_of(layers: nn.Module) -> int:
+    """The most numbers that a layer gives or takes for a node."""
+    return max((max(weight.shape) for weight in layers.parameters() if weight.ndim), default=1)

@@ -1,0 +1,367 @@
+"""From a graph to something of each of its nodes."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.errors import ShapeError
+from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.layers.attention import MultiHeadAttention
+from edgewise.layers.block import ResidualBlock
+from edgewise.layers.convolution import spread_evenly
+from edgewise.layers.dropout import dropout
+from edgewise.layers.feature import FeatureDropout, FeatureLinear
+from edgewise.layers.graph_attention import HopAttention
+from edgewise.layers.graph_position import GraphPosition
+from edgewise.layers.linear import Linear
+from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
+from edgewise.learn.networks.chunks import by_receivers
+from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
+from edgewise.learn.networks.layerwise import StoredBatch, layer_by_layer
+from edgewise.neighborhood import Relations, Types
+from edgewise.normalize import normalizer_of
+from edgewise.trace import Trace
+
+
+class NodeModel(nn.Module):
+    """Layers over the edges of a graph, and their outputs at the nodes of the rows."""
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        self.layers = layers_of(sizes, settings)
+
+    def forward(self, batch: NodeBatch | StoredBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
+        """The outputs for each row, in model units (or logits)."""
+        if isinstance(batch, StoredBatch):
+            return layer_by_layer(self.layers, batch)
+        found: Tensor = self.layers(batch, trace)[1]
+        return found[batch.rows]
+
+    def fingerprint(self, batch: NodeBatch | StoredBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
+        """The learned vector of each row, before the last layer."""
+        if isinstance(batch, StoredBatch):
+            return layer_by_layer(self.layers, batch, of_vectors=True)
+        found: Tensor = self.layers(batch, trace)[0]
+        return found[batch.rows]
+
+
+class NodeEncoder(nn.Module):
+    """Layers over the edges of a graph, and a vector of size `num_outputs` for each node, such as a model of links
+    reads."""
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        self.layers = layers_of(sizes, settings)
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node output"]:
+        """The vector of each node."""
+        found: Tensor = self.layers(batch, trace)[1]
+        return found
+
+
+class Step(NamedTuple):
+    """A part of a network that reads of a node no more than its own vector and those of its neighbors."""
+
+    function: Callable[[Any, NodeBatch, Trace | None], Tensor]
+    """From the nodes before it, with the edges of a batch, to the nodes after it."""
+    reads_edges: bool = True
+    """Whether it reads neighbors."""
+
+
+class GraphLayers(nn.Module):
+    """A network over the edges of a graph as steps, so that a graph may be computed whole, or in parts in each step."""
+
+    num_read = 1
+    """How many of the last steps `outputs` reads; 0 for all."""
+
+    @abstractmethod
+    def steps(self) -> Sequence[Step]:
+        """The steps, first to last; the first reads the features of the nodes."""
+
+    @abstractmethod
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The vectors of nodes before the output layer, and the output, from the nodes after the last steps."""
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The vectors of all nodes before the output layer, and the output."""
+        found: list[Tensor] = []
+        nodes: Any = batch.features
+        for step in self.steps():
+            nodes = step.function(nodes, batch, trace)
+            found = [*found, nodes][-self.num_read :]
+        return self.outputs(found, trace)
+
+
+class PaperLayers(GraphLayers):
+    """Layers one behind the other as their papers have them: x ← σ(layer(dropout(x))), the last without σ.
+
+    A layer that adds features of edges to those of their senders reads nodes of size model_dim: x ← W x comes first.
+    Convolutions read one edge feature as the weight of the edge.
+
+    Source: the papers that `LAYERS` names.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        spec, last = settings.spec, settings.num_layers - 1
+        self.reads_weights = spec.reads_edge_weights and sizes.num_edge_features == 1
+        edge_dim, adds = sizes.num_edge_features if spec.has_edge_features else 0, spec.adds_edge_features
+        self.input = FeatureLinear(sizes.num_features, settings.model_dim) if edge_dim and adds else None
+        first = sizes.num_features if self.input is None else settings.model_dim
+        dims = [first, *[settings.model_dim] * last, sizes.num_outputs]
+        assert spec.build is not None
+        self.layers = nn.ModuleList(
+            spec.build(dims[place], dims[place + 1], settings, edge_dim, place == last) for place in range(last + 1)
+        )
+        self.attends, self.reads_edges, self.reads_degrees = spec.attends, edge_dim > 0, spec.reads_sender_degrees
+        self.activation = F.elu if spec.attends else torch.relu
+        self.dropout = FeatureDropout(settings.dropout)
+
+    @property
+    def num_read(self) -> int:  # type: ignore[override]
+        """The last layer, and the one before it."""
+        return min(2, len(self.layers))
+
+    def steps(self) -> Sequence[Step]:
+        """A layer each, with what stands before and behind it."""
+        return [Step(partial(self._step, place)) for place in range(len(self.layers))]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes before the last layer (after it, where it is the only one), and its output."""
+        return found[0], found[-1]
+
+    def _step(self, place: int, nodes: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        nodes = self.dropout(nodes)
+        if place == 0 and self.input is not None:
+            nodes = self.input(nodes)
+        nodes = self._layer(place, nodes, batch, trace)
+        return nodes if place == len(self.layers) - 1 else self.activation(nodes)
+
+    def _layer(self, place: int, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        """The nodes after one layer."""
+        layer = partial(self._along, self.layers[place], trace)
+        return by_receivers(layer, nodes, batch, trace) if self.reads_edges else layer(nodes, batch)
+
+    def _along(self, layer: nn.Module, trace: Trace | None, nodes: Tensor | SparseFeatures, batch: NodeBatch) -> Tensor:
+        given: dict[str, Any] = {"trace": trace} if self.attends else {}
+        if self.reads_edges:
+            given["edge"] = batch.edge_features
+        if self.reads_weights:
+            given["edge_weight"] = batch.edge_features[:, 0]
+        if self.reads_degrees and batch.degrees is not None:
+            given["degrees"] = batch.degrees
+        found: Tensor = layer(nodes, batch.edges, **given)
+        return found
+
+
+class AttentionLayers(GraphLayers):
+    """Residual blocks of multi-head attention, as in a transformer, over the neighbors and the node itself.
+
+    Edge features go into keys, values and scores; see `MultiHeadAttention`. Where the graph is extended, which kind an
+    edge is of is one of them, virtual nodes start as learned vectors, and positions are added to the nodes.
+
+    Source: Shirzad et al. 2023 (Exphormer) for the extended graph. Theirs multiplies keys by a vector of the edge,
+    where ours adds one to keys and values and a number to scores, layer by layer; the message-passing layer that may
+    run beside each attention there is left out.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        model_dim = settings.model_dim
+        self.dropout, self.input = FeatureDropout(settings.dropout), FeatureLinear(sizes.num_features, model_dim)
+        self.blocks = nn.ModuleList(
+            ResidualBlock(
+                MultiHeadAttention(
+                    model_dim,
+                    settings.num_heads,
+                    edge_dim=sizes.num_edge_features or None,
+                    score=settings.score,
+                    normalize=normalizer_of(settings.normalize or "softmax"),
+                    dropout=settings.attention_dropout,
+                ),
+                model_dim,
+                2 * model_dim,
+                dropout=settings.dropout,
+            )
+            for _ in range(settings.num_layers)
+        )
+        self.norm, self.output = nn.LayerNorm(model_dim), Linear(model_dim, sizes.num_outputs)
+        counts = settings.laplacian_positions, settings.random_walk_positions
+        self.position = GraphPosition(model_dim, *counts) if sum(counts) else None
+        num_virtual = settings.num_virtual_nodes
+        self.virtual = nn.Parameter(torch.randn(num_virtual, model_dim)) if num_virtual else None
+
+    def steps(self) -> Sequence[Step]:
+        """The input of each node, then a block each."""
+        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, block)) for block in self.blocks)]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes after the last block, and the outputs."""
+        nodes = found[-1] if self.virtual is None else found[-1][: -len(self.virtual)]
+        nodes = self.norm(nodes)
+        return nodes, self.output(nodes)
+
+    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        nodes: Tensor = self.input(self.dropout(features))
+        if self.position is not None:
+            assert batch.positions is not None
+            nodes = self.position(nodes, batch.positions)
+        return nodes if self.virtual is None else torch.cat([nodes, self.virtual.to(nodes.dtype)])
+
+    def _step(self, block: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        layer = partial(_block, block, trace)
+        return by_receivers(layer, nodes, batch, trace) if batch.edge_features.shape[1] else layer(nodes, batch)
+
+
+class HopLayers(GraphLayers):
+    """A network on each node's own features, spread over the graph; each node attends to its distances.
+
+    Source: Liu, Gao & Ji 2020 (DAGNN).
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        self.dropout, self.input = (
+            FeatureDropout(settings.dropout),
+            FeatureLinear(sizes.num_features, settings.model_dim),
+        )
+        self.output = Linear(settings.model_dim, sizes.num_outputs)
+        normalize = normalizer_of(settings.normalize or "sigmoid")
+        self.hops = HopAttention(sizes.num_outputs, settings.num_hops, normalize=normalize)
+
+    num_read = 0
+
+    def steps(self) -> Sequence[Step]:
+        """The nodes before the spreading, their outputs, then a distance each."""
+        own = [Step(self._hidden, reads_edges=False), Step(self._begin, reads_edges=False)]
+        return [*own, *(Step(_spread) for _ in range(self.hops.num_hops))]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes before the spreading, and the outputs after it."""
+        return found[0], self.hops.over_distances(found[1:], trace)
+
+    def _hidden(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        return torch.relu(self.input(self.dropout(features)))
+
+    def _begin(self, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        found: Tensor = self.output(self.dropout(nodes))
+        return found
+
+
+def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
+    """The layers that the settings name: from a batch to its nodes before the output layer, and the output."""
+    own: dict[str, Callable[[NodeSizes, NodeSettings], nn.Module]] = {
+        "hop_attention": HopLayers,
+        "attention": AttentionLayers,
+        "rgcn": RelationalConvolutionLayers,
+        "hgt": RelationalAttentionLayers,
+    }
+    return own.get(settings.model, PaperLayers)(sizes, settings)
+
+
+class RelationalConvolutionLayers(GraphLayers):
+    """A linear layer by kind of node, then relational convolutions: x ← layer(dropout(x)), each with its ReLU.
+
+    Source: Schlichtkrull et al. 2018 (R-GCN), whose last layer gives the classes; ours is followed by a linear one.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        model_dim = settings.model_dim
+        self.dropout, self.input = FeatureDropout(settings.dropout), TypedLinear(sizes.type_features, model_dim)
+        self.layers = nn.ModuleList(
+            RelationalConvolution(model_dim, model_dim, sizes.num_relations, num_bases=settings.num_bases)
+            for _ in range(settings.num_layers)
+        )
+        self.output = Linear(model_dim, sizes.num_outputs)
+
+    def steps(self) -> Sequence[Step]:
+        """The input of each node, then a layer each."""
+        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, layer)) for layer in self.layers)]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes after the last layer, and the outputs."""
+        return found[-1], self.output(self.dropout(found[-1]))
+
+    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        return torch.relu(self.input(self.dropout(features), types_of(batch)[0]))
+
+    def _step(self, layer: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        return by_receivers(partial(_convolved, layer), self.dropout(nodes), batch)
+
+
+class RelationalAttentionLayers(GraphLayers):
+    """A linear layer by kind of node, then relational attention: x ← x + dropout(layer(norm(x))).
+
+    Source: Hu et al. 2020 (HGT), whose residual is plain; the normalization before each layer, shared by all kinds, is
+    that of our other transformers. Their encoding of time is left out.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        model_dim = settings.model_dim
+        self.dropout, self.input = FeatureDropout(settings.dropout), TypedLinear(sizes.type_features, model_dim)
+        self.layers = nn.ModuleList(
+            RelationalAttention(
+                model_dim,
+                settings.num_heads,
+                len(sizes.type_features),
+                sizes.num_relations,
+                dropout=settings.attention_dropout,
+            )
+            for _ in range(settings.num_layers)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(model_dim) for _ in range(settings.num_layers))
+        self.norm, self.output = nn.LayerNorm(model_dim), Linear(model_dim, sizes.num_outputs)
+        self.part = settings.dropout
+
+    def steps(self) -> Sequence[Step]:
+        """The input of each node, then a layer each."""
+        layers = zip(self.layers, self.norms, strict=True)
+        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, *each)) for each in layers)]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes after the last layer, and the outputs."""
+        nodes = self.norm(found[-1])
+        return nodes, self.output(nodes)
+
+    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        found: Tensor = self.input(self.dropout(features), types_of(batch)[0])
+        return found
+
+    def _step(self, layer: nn.Module, norm: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        attended = by_receivers(partial(_attended, layer, trace), norm(nodes), batch, trace)
+        return nodes + dropout(attended, self.part, self.training)
+
+
+def _block(block: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
+    edge = batch.edge_features if batch.edge_features.shape[1] else None
+    found: Tensor = block(nodes, batch.edges, edge=edge, trace=trace)
+    return found
+
+
+def _spread(nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    return spread_evenly(nodes, batch.edges, degrees=batch.degrees)
+
+
+def _convolved(layer: nn.Module, nodes: Any, batch: NodeBatch) -> Tensor:
+    found: Tensor = layer(nodes, batch.relations)
+    return found
+
+
+def _attended(layer: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
+    found: Tensor = layer(nodes, batch.types, batch.relations, trace)
+    return found
+
+
+def types_of(batch: NodeBatch) -> tuple[Types, Relations]:
+    """The types of nodes and the relations of a batch; raises a ShapeError where it has none."""
+    if batch.types is None or batch.relations is None:
+        raise ShapeError("the model needs types of nodes and edges, but the batch has none: give types and relations.")
+    return batch.types, batch.relations

@@ -1,0 +1,1 @@
+"""Checkpoints of Hugging Face as our models, and back."""

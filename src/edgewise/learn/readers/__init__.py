@@ -1,0 +1,1 @@
+"""From tables and files to molecules, graphs, texts, series and motion."""

@@ -1,0 +1,217 @@
+"""The edges of one graph as a table: a row each, with its features and targets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64
+
+from edgewise.errors import DataError
+from edgewise.learn.readers.graphs.edges import EdgeList, read_edges, share_of_nodes
+from edgewise.learn.readers.graphs.ends import ends_of
+from edgewise.learn.readers.graphs.file import check_edges
+from edgewise.learn.readers.graphs.names import NodeNames
+from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, features_of_nodes
+from edgewise.learn.readers.graphs.nodes import NUMBERS, named, with_features
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.tables.cell import Problems, Rejection, stripped
+from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tables.read import Cells, Values, read_cells
+from edgewise.learn.tables.rows import Table, cells_of_roles, judged, read_files
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTable(Table):
+    """The edges of one graph; an edge without a target carries messages, and is not learned from."""
+
+    names: tuple[str, ...]
+    """The names of the nodes."""
+    nodes: NodeFeatures
+    """The features of each node."""
+    edges: EdgeList
+    """The edges that can be read, in the order of their rows."""
+    place: Int64[np.ndarray, " row"]
+    """Which of `edges` each row is; −1 where it cannot be read."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of nodes."""
+    has_degrees: bool = False
+    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "edges"
+
+    @property
+    def lost_edges(self) -> Sequence[Rejection]:
+        """Rows that are no edge; of those that are learned from, also those without a target that can be read."""
+        return self.rejected
+
+    @property
+    def trainable(self) -> Bool[np.ndarray, " row"]:
+        """True for edges that can be learned from, or judged by."""
+        return self.usable & ~np.isnan(self.targets).all(axis=1)
+
+    def ends(self, rows: np.ndarray) -> list[tuple[int, int]]:
+        """The two nodes of some edges, by number."""
+        places = self.place[rows]
+        return list(zip(self.edges.senders[places].tolist(), self.edges.receivers[places].tolist(), strict=True))
+
+    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+        """The names of the two nodes of some edges."""
+        return [(self.names[sender], self.names[receiver]) for sender, receiver in self.ends(rows)]
+
+    def features(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
+        """The features of some edges and of their two nodes, side by side."""
+        places = self.place[rows]
+        ends = (self.nodes.of_rows(side[places]) for side in (self.edges.senders, self.edges.receivers))
+        return np.concatenate([self.edges.features[places], *ends], axis=1)
+
+
+def read_edge_table(
+    paths: Sequence[str],
+    columns: Columns,
+    source: GraphSource,
+    nodes: str | None,
+    *,
+    strict: bool = False,
+    need_targets: bool = True,
+    categories: Categories | None = None,
+    edge_categories: Categories | None = None,
+) -> EdgeTable:
+    """Reads the edges of a graph with their targets, and its nodes.
+
+    Args:
+        paths: tables of edges.
+        columns: the role of each column; targets, weights, splits and groups are those of edges, `node_column`,
+            `descriptors_columns` and `category_columns` those of nodes.
+        source: the columns of the ends and of the features of edges.
+        nodes: the table of nodes; None takes their names from the edges, and their degrees as features.
+        strict: stop at the first row that cannot be used.
+        need_targets: False reads edges to predict.
+        categories, edge_categories: the words that a trained model knows; by default those that occur.
+
+    Raises:
+        DataError: a file cannot be used as a whole, or `strict` and a row cannot be used.
+    """
+    of_nodes = (
+        None if nodes is None else _table_of_nodes(nodes, columns, source, categories, may_be_empty=not need_targets)
+    )
+    ends = source.edge_columns or _guessed_ends(read_cells(paths[0]), columns, source, of_nodes)
+    others = (*columns.ignore_columns, *ends[1:], *source.edge_feature_columns, *source.edge_category_columns)
+    own = replace(columns, node_column=ends[0], descriptors_columns=(), category_columns=(), ignore_columns=others)
+    cells, own = read_files(paths, own, need_targets)
+    names, features, columns, categories = of_nodes or _nodes_of_edges(cells, ends, columns)
+    numbered = replace(cells, lines=np.arange(len(cells.frame)))  # lines of several files are not unique
+    edges = read_edges(
+        numbered,
+        NodeNames(names),
+        nodes or cells.source,
+        edge_columns=ends,
+        feature_columns=source.edge_feature_columns,
+        category_columns=source.edge_category_columns,
+        categories=edge_categories,
+        imputes=columns.imputes,
+    )
+    problems = Problems()
+    for each in edges.rejected:
+        problems.add(each.line, each.column, each.value, each.reason)
+    found = judged(cells, own, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
+    found["columns"] = replace(columns, target_columns=own.target_columns, task_type=found["columns"].task_type)
+    is_edge = ~np.isin(numbered.lines, [each.line for each in edges.rejected])
+    place = np.where(is_edge, np.cumsum(is_edge) - 1, -1)
+    return _table(found, names, features, edges, place, categories)
+
+
+def edges_from_arrays(
+    features: NodeFeatures,
+    edges: EdgeList,
+    targets: Values | None = None,
+    weights: Values | None = None,
+    groups: Values | None = None,
+    *,
+    task_type: str = "regression",
+    missing: str = "impute",
+    names: Sequence[str] | None = None,
+) -> EdgeTable:
+    """The edges of a graph from arrays, with the checks of a file.
+
+    Args:
+        features: of each node; of size 0 takes their degrees.
+        edges: between the nodes, counted from 0.
+        targets: `(edge,)` or `(edge, target)`; NaN or None is missing; None altogether for edges to predict.
+        weights: `(edge,)` numbers, zero or more.
+        groups: `(edge,)` labels.
+        task_type, missing: as in `Columns`.
+        names: what the nodes are called; their numbers where None.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
+    """
+    check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
+    arrays = {NUMBERS: list(range(len(edges))), "target": targets, "weight": weights, "group": groups}
+    cells, columns_of, others = cells_of_roles(arrays)
+    columns = Columns(
+        node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, missing=missing, **others
+    )
+    has_targets = targets is not None
+    found = judged(cells, columns, Problems(), None, strict=True, need_targets=has_targets, may_lack_targets=True)
+    called = tuple(map(str, range(features.shape[0]) if names is None else names))
+    return _table(found, called, features, edges, np.arange(len(edges)), {})
+
+
+def _table(
+    found: dict[str, Any],
+    names: tuple[str, ...],
+    features: NodeFeatures,
+    edges: EdgeList,
+    place: np.ndarray,
+    categories: Categories,
+) -> EdgeTable:
+    """The table; nodes without features have their degrees."""
+    if has_degrees := not features.shape[1]:
+        features = NodeFeatures.of(edges.degrees(len(names)))
+    found |= {"categories": categories, "has_degrees": has_degrees}
+    return EdgeTable(**found, names=names, nodes=features, edges=edges, place=place)
+
+
+Nodes = tuple[tuple[str, ...], NodeFeatures, Columns, Categories]
+"""The names and features of the nodes, the columns with those of nodes named, and the words of nodes."""
+
+
+def _guessed_ends(cells: Cells, columns: Columns, source: GraphSource, nodes: Nodes | None) -> tuple[str, ...]:
+    """The columns of both ends, where none are named; a column with a role of its own is none of them."""
+    of_nodes = ("node_column", "descriptors_columns", "category_columns")
+    used = [name for role, names in columns.roles().items() if role not in of_nodes for name in names]
+    used += [*source.edge_feature_columns, *source.edge_category_columns]
+    share = None if nodes is None else share_of_nodes(cells, NodeNames(nodes[0]))
+    return ends_of(cells.source, list(cells.frame.columns), used, share)
+
+
+def _nodes_of_edges(cells: Cells, ends: Sequence[str], columns: Columns) -> Nodes:
+    """The nodes that edges name, of which nothing else is known."""
+    both = [name for end in ends for name in stripped(cells.frame[end]).to_pylist()]
+    names = tuple(dict.fromkeys(name for name in both if name))
+    return names, NodeFeatures.of(np.zeros((len(names), 0))), columns, {}
+
+
+def _table_of_nodes(
+    path: str, columns: Columns, source: GraphSource, categories: Categories | None, *, may_be_empty: bool
+) -> Nodes:
+    """The nodes of a table."""
+    own = Columns(
+        node_column=columns.node_column or AUTO,
+        descriptors_columns=columns.descriptors_columns,
+        category_columns=columns.category_columns,
+        missing=columns.missing,
+    )
+    found, own, names = named(read_cells(path), own)
+    own = own if source.features is not None else with_features(found, own)
+    features, bad, categories = features_of_nodes(found, own, source.features, categories, may_be_empty=may_be_empty)
+    if bad.first:
+        row = min(bad.first)
+        column, _, reason = bad.first[row]
+        raise DataError(f"{path}, line {found.lines[row]}, column {column!r}: {reason}; mend the cell.")
+    columns = replace(columns, node_column=own.node_column, descriptors_columns=own.descriptors_columns)
+    return names, features, columns, categories

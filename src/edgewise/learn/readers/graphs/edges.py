@@ -1,0 +1,291 @@
+"""Who is connected with whom: a table of edges, each row the names of two nodes and what is known of the edge."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.readers.graphs.ends import Share, ends_of
+from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
+from edgewise.learn.readers.graphs.node_features import Categories, one_hot
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.tables.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
+from edgewise.learn.tables.read import Cells, cells_from_arrays, check_columns_exist, read_cells
+from edgewise.neighborhood.index import one_way
+
+NONE = "none"
+"""Stands for a table of edges where there are none to predict by."""
+AS_FEATURES = "numbers of an edge are named with --edge-feature-columns, words with --edge-category-columns"
+"""How a column of a table of edges is used."""
+FIRST = 1000
+"""Cells of a column that are looked at to see whether it names nodes."""
+_MAX_HINTS = 100
+"""Unknown names that are compared with the known ones."""
+
+
+def note_of_unused(names: Sequence[str], remedy: str) -> list[str]:
+    """A line that names the columns of a table of edges that nothing is read from; none where there are none."""
+    if not names:
+        return []
+    shown = ", ".join(map(repr, names))
+    return [f"the table of edges has {plural(len(names), 'more column')}, not used: {shown}; {remedy}"]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeList:
+    """Edges between nodes that are counted from 0; information flows from sender to receiver."""
+
+    senders: Int64[np.ndarray, " edge"]
+    """Where each edge begins."""
+    receivers: Int64[np.ndarray, " edge"]
+    """Where it ends."""
+    features: Float32[np.ndarray, " edge edge_feature"]
+    """What is known of each edge; of size 0 where nothing is."""
+    num_mirrored: int = 0
+    """How many were added, because the other way was missing."""
+    rejected: tuple[Rejection, ...] = ()
+    """Rows of the table that are no edge, in file order."""
+    types: RowLabels | None = None
+    """What each edge is called, where they have names; not of edges that were added."""
+    unused_columns: tuple[str, ...] = ()
+    """Columns of the table that nothing was read from."""
+    splits: RowLabels | None = None
+    """The word of each edge in the column of its split, where one was read; not of edges that were added."""
+    lines: Int64[np.ndarray, " edge"] | None = None
+    """The line of each edge in its table, as it was read."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories."""
+    columns: tuple[str, ...] = ()
+    """The columns of the table that hold the ends."""
+    lost: Int64[np.ndarray, " lost two"] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    """The two nodes of each row in `rejected`, −1 for one that it does not name."""
+
+    def __len__(self) -> int:
+        return len(self.senders)
+
+    @property
+    def num_loops(self) -> int:
+        """Edges from a node to itself."""
+        return int((self.senders == self.receivers).sum())
+
+    def degrees(self, num_nodes: int) -> Int64[np.ndarray, " node two"]:
+        """Incoming and outgoing edges of each node: the features of nodes that have no others."""
+        return np.stack([np.bincount(ends, minlength=num_nodes) for ends in (self.receivers, self.senders)], axis=1)
+
+    def num_repeated(self, num_nodes: int) -> int:
+        """Edges that another one before them already is."""
+        return len(self) - num_distinct(self.senders * num_nodes + self.receivers)
+
+    def num_isolated(self, num_nodes: int) -> int:
+        """Nodes that no edge but their own loop touches."""
+        apart = self.senders != self.receivers
+        ends = self.senders[apart], self.receivers[apart]
+        # Nodes of rejected graphs are not among the `num_nodes`, and have no edges; they keep their numbers.
+        is_joined = np.zeros(max(end.max(initial=-1) for end in ends) + 1, dtype=bool)
+        for end in ends:
+            is_joined[end] = True
+        return int(num_nodes - is_joined.sum())
+
+    def ways(self, is_directed: bool) -> str:
+        """How many there are, and whether they go one way, in words."""
+        ways = "one way each" if is_directed else f"both ways, {self.num_mirrored:,} of them added for it"
+        return f"{plural(len(self), 'edge')}, {ways}"
+
+    def notes(self, num_nodes: int, num_repeated: int | None = None) -> list[str]:
+        """Lines about loops, repeated edges and nodes without any.
+
+        Args:
+            num_nodes: how many nodes there are.
+            num_repeated: where edges have types, how many repeat another one of their type.
+        """
+        repeated = self.num_repeated(num_nodes) if num_repeated is None else num_repeated
+        counts = [
+            (self.num_loops, "edge is a loop, counted as a neighbor", "edges are loops, each counted as a neighbor"),
+            (repeated, "edge repeats another one, and counts again", "edges repeat another one, and count again"),
+            (self.num_isolated(num_nodes), "node has no neighbor", "nodes have no neighbor"),
+        ]
+        return [plural(*each) for each in counts if each[0]]
+
+    def unused(self, remedy: str, used: Sequence[str | None] = ()) -> list[str]:
+        """A line that names the columns of the table that nothing is read from; none where there are none.
+
+        Args:
+            remedy: how they could be used.
+            used: columns that something else is read from.
+        """
+        return note_of_unused([name for name in self.unused_columns if name not in used], remedy)
+
+    def taken(self, order: np.ndarray) -> "EdgeList":
+        """Some of the edges, in an order."""
+        sides = {"senders": self.senders[order], "receivers": self.receivers[order]}
+        return replace(self, **sides, features=self.features[order], lines=None)
+
+    def both_ways(self, num_nodes: int) -> "EdgeList":
+        """The same edges and, behind them, the other way of each that has none, with the same features.
+
+        Which those are is the rule of `Edges.undirected`: multi-edges are mirrored one by one.
+        """
+        return self.with_mirrored(
+            one_way(torch.from_numpy(self.senders), torch.from_numpy(self.receivers), num_nodes).numpy()
+        )
+
+    def with_mirrored(self, added: Int64[np.ndarray, " added"]) -> "EdgeList":
+        """The same edges and, behind them, the other way of some, with the same features."""
+        return EdgeList(
+            np.concatenate([self.senders, self.receivers[added]]),
+            np.concatenate([self.receivers, self.senders[added]]),
+            np.concatenate([self.features, self.features[added]]),
+            len(added),
+            self.rejected,
+            unused_columns=self.unused_columns,
+            splits=self.splits,
+            categories=self.categories,
+            columns=self.columns,
+            lost=self.lost,
+        )
+
+
+def read_edges(
+    table: str | Path | Cells,
+    names: NodeNames,
+    nodes: str,
+    *,
+    edge_columns: Sequence[str] = (),
+    feature_columns: Sequence[str] = (),
+    category_columns: Sequence[str] = (),
+    categories: Categories | None = None,
+    type_column: str | None = None,
+    splits_column: str | None = None,
+    graph_column: str | None = None,
+    imputes: bool = False,
+    strict: bool = False,
+    may_be_empty: bool = False,
+) -> EdgeList:
+    """Read a table of edges, as they stand there: none is mirrored or joined.
+
+    A row that names no node, or has a feature that is no finite number (empty, NaN), is skipped and listed in
+    `rejected`.
+
+    Args:
+        table: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; or its cells.
+        names: the nodes by their names.
+        nodes: the table of nodes, for messages.
+        edge_columns: sender and receiver; by default as `ends_of` guesses.
+        feature_columns: numbers of the edge.
+        category_columns: words of the edge; each becomes a feature.
+        categories: the words that a trained model knows; by default those that occur.
+        type_column: the type of the edge; None where edges have none.
+        splits_column: the split of the edge, in words; None where it is not needed.
+        graph_column: the graph of the edge, where names of nodes are unique only within a graph.
+        imputes: leave NaN where a number is missing, for the scale to fill it.
+        strict: stop at the first row that is no edge.
+        may_be_empty: whether a table without rows is one.
+
+    Raises:
+        DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
+    """
+    cells = table if isinstance(table, Cells) else read_cells(table, may_be_empty=may_be_empty)
+    frame = cells.frame
+    used = (*feature_columns, *category_columns, type_column, splits_column, graph_column)
+    share = share_of_nodes(cells, names, graph_column)
+    ends = tuple(edge_columns) or ends_of(cells.source, list(frame.columns), used, share)
+    if len(ends) != 2:
+        raise DataError(
+            f"{cells.source}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
+            "receiver."
+        )
+    typed = () if type_column is None else (type_column,)
+    split = () if splits_column is None else (splits_column,)
+    check_columns_exist(cells, (*ends, *feature_columns, *typed, *split))
+    graphs = None if graph_column is None else frame[graph_column]
+    places = in_threads(lambda column: names.places(frame[column], graphs), ends)
+    problems = Problems()
+    for column, side in zip(ends, places, strict=True):
+        _add_unknown(problems, cells, column, np.flatnonzero(side < 0), names, nodes, graph_column)
+    features, bad_cells = parse_columns([frame[column] for column in feature_columns], np.float32)
+    features = features.reshape(len(frame), len(feature_columns))
+    for column, bad in zip(feature_columns, bad_cells, strict=True):
+        problems.add_bad(column, bad, imputes=imputes)
+    words, categories = one_hot(cells, category_columns, categories, problems)
+    features = np.concatenate([features, words], axis=1)
+    for column in typed:
+        for row in np.flatnonzero(missing(frame[column])).tolist():
+            problems.add(row, column, frame[column].iloc[row], "the edge has no type")
+    listed = tuple(
+        Rejection(cells.source, int(cells.lines[row]), *problems.first[row]) for row in sorted(problems.first)
+    )
+    if listed and (strict or len(listed) == len(frame)):
+        first = listed[0]
+        advice = "mend the row, or do without strict to pass over it" if strict else "none of the rows is an edge"
+        raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")
+    lost_rows = np.array(sorted(problems.first), dtype=np.int64)
+    lines, lost = cells.lines, np.stack([side[lost_rows] for side in places], axis=1)
+    if listed:
+        good = np.ones(len(frame), dtype=bool)
+        good[list(problems.first)] = False
+        frame, lines, features = frame[good], lines[good], features[good]
+        places = [side[good] for side in places]
+    types = None
+    for column in typed:
+        called = tuple(stripped(frame[column]).to_pylist())
+        types = RowLabels(called, f"{cells.source}, line ", lines, f", column {column!r}")
+    splits = None
+    for column in split:
+        splits = RowLabels(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
+    unused = tuple(name for name in frame.columns if name not in (*ends, *used))
+    senders, receivers = places
+    known: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories, "lost": lost}
+    return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, columns=ends, **known)
+
+
+def no_edges(source: GraphSource, *more: str) -> Cells:
+    """A table of edges without rows.
+
+    Args:
+        source: the columns that it must have.
+        more: further ones.
+    """
+    ends = source.edge_columns or ("sender", "receiver")
+    typed = () if source.edge_type_column is None else (source.edge_type_column,)
+    names = (*ends, *source.edge_feature_columns, *source.edge_category_columns, *typed, *more)
+    return cells_from_arrays({name: [""] for name in names})[0].part(0, 0)
+
+
+def share_of_nodes(cells: Cells, names: NodeNames, graph_column: str | None = None) -> Share:
+    """Which part of the first cells of a column name nodes."""
+    first = cells.frame.iloc[:FIRST]
+    graphs = None if graph_column is None else first[graph_column]
+    return lambda column: (names.places(first[column], graphs) >= 0).sum() / max(1, len(first))
+
+
+def _add_unknown(
+    problems: Problems,
+    cells: Cells,
+    column: str,
+    rows: np.ndarray,
+    names: NodeNames,
+    nodes: str,
+    graph_column: str | None,
+) -> None:
+    """Remember the rows of a column that name a node which is not there."""
+    if not len(rows):
+        return
+    written = cells.frame[column].iloc[rows].tolist()
+    graphs = [None] * len(rows) if graph_column is None else cells.frame[graph_column].iloc[rows].tolist()
+    for row, cell, graph in zip(rows.tolist(), written, graphs, strict=True):
+        name, home = cell.strip(), nodes if graph is None else f"the graph {graph.strip()!r} in {nodes}"
+        # Only the first names are compared with all others, which takes its time.
+        hint = names.hint(name) if graph is None and len(problems.first) < _MAX_HINTS else ""
+        problems.add(row, column, cell, f"{name!r} is not a node of {home}{hint}" if name else "the cell names no node")
+
+
+def num_distinct(codes: Int64[np.ndarray, " edge"]) -> int:
+    """How many different numbers there are, by one sort: numpy's hash of millions takes minutes."""
+    ordered = torch.from_numpy(codes).sort().values
+    return int((ordered[1:] != ordered[:-1]).sum()) + int(len(codes) > 0)

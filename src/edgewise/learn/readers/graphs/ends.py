@@ -1,0 +1,97 @@
+"""Which columns of a table of edges name the two nodes, where nobody says: by the names of columns, then by cells."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from edgewise.learn.progress import remark
+
+DIRECTED = (
+    ("source", "target"),
+    ("source", "destination"),
+    ("source", "dest"),
+    ("src", "dst"),
+    ("src", "dest"),
+    ("src", "tgt"),
+    ("sender", "receiver"),
+    ("from", "to"),
+    ("start", "end"),
+    ("origin", "destination"),
+)
+"""Words of two columns of which the first is the sender, wherever it stands."""
+PAIRS = (("1", "2"), ("0", "1"), ("a", "b"), ("u", "v"), ("i", "j"), ("first", "second"))
+"""Words of two columns that name nodes, in the order of the columns."""
+OF_NODES = frozenset(("node", "id", "name", "vertex", "index", "idx", "no", "number"))
+"""Words beside those of a pair that say nothing else."""
+OF_ROWS = frozenset(("edge", "edges", "link", "links", "row", "line", "unnamed"))
+"""A column that has one of these words and none that is not in `OF_NODES` numbers the edges."""
+SHARE = 0.5
+"""The part of the cells of a column that must be names of nodes."""
+
+Share = Callable[[str], float]
+"""The part of the cells of a column that are names of nodes."""
+
+
+def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], share: Share | None) -> tuple[str, ...]:
+    """The columns of sender and receiver; a line says them where others could be meant.
+
+    Args:
+        table: the file, for the line.
+        columns: all of the table, in order.
+        used: those that have another role.
+        share: looks at the cells; None where the nodes are not known yet.
+    """
+    free = [name for name in columns if name not in used]
+    likely = at_least_two([name for name in free if not _numbers_rows(name)], free)
+    naming = likely
+    if share is not None and len(free) > 2:
+        naming = [name for name in likely if share(name) >= SHARE]
+        naming = at_least_two([name for name in naming if not OF_NODES.issuperset(_words(name))], naming)
+
+    found, how = _by_names(likely, naming, knows_cells=share is not None), "names"
+    if found is None:
+        found, how = tuple(at_least_two(naming, likely)[:2]), "names" if share is None else "cells"
+    if found != tuple(free[:2]) or (share is not None and len(naming) > 2):
+        shown = " to ".join(map(repr, found))
+        remark(f"{table}: edges go from column {shown}, as their {how} say; --edge-columns names others")
+    return found
+
+
+def at_least_two(some: Sequence[str], otherwise: Sequence[str]) -> Sequence[str]:
+    """Columns where they are two or more, else others."""
+    return some if len(some) > 1 else otherwise
+
+
+def _by_names(likely: Sequence[str], naming: Sequence[str], *, knows_cells: bool) -> tuple[str, ...] | None:
+    """Two columns whose names say that they are the ends of an edge; None where none do.
+
+    Args:
+        likely: columns that may be the ends.
+        naming: those of them whose cells name nodes, or all.
+        knows_cells: whether cells were looked at; names with any other words, such as `from_account`, count then.
+    """
+    for pairs, among, is_free in ((DIRECTED, likely, False), (DIRECTED, naming, knows_cells), (PAIRS, naming, False)):
+        for first in among:
+            for second in among:
+                if _is_pair(_words(first), _words(second), pairs, is_free):
+                    ends = first, second
+                    return ends if pairs is DIRECTED else tuple(sorted(ends, key=likely.index))
+    return None
+
+
+def _is_pair(first: Sequence[str], second: Sequence[str], pairs: Sequence[tuple[str, str]], is_free: bool) -> bool:
+    """Whether two names differ in the words of a pair alone; the others say nothing else, unless they are free."""
+    both = list(zip(first, second, strict=False))
+    differing = [words for words in both if words[0] != words[1]]
+    others = {one for one, other in both if one == other}
+    is_one = len(first) == len(second) and len(differing) == 1 and differing[0] in pairs
+    return is_one and (is_free or others <= OF_NODES)
+
+
+def _numbers_rows(name: str) -> bool:
+    words = set(_words(name)) - {"0"}
+    return bool(words & OF_ROWS) and words <= OF_ROWS | OF_NODES
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name in small letters: `sourceId`, `source_id` and `Source ID` have the same."""
+    return re.findall(r"[^\W\d_]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold())

@@ -1,0 +1,173 @@
+"""A graph in one .npz file, by the names that PyTorch Geometric and the Planetoid collections give its arrays."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.names import RowLabels
+from edgewise.learn.readers.graphs.node_features import NodeFeatures, features_of_arrays, require_finite, without_blanks
+from edgewise.learn.tables.arrays import read_arrays, require_kind
+from edgewise.learn.tables.read import Cells, cells_from_arrays
+
+MASKS = {"train_mask": "train", "val_mask": "val", "test_mask": "test"}
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFile:
+    """The content of an .npz file of a graph."""
+
+    cells: Cells
+    """A row a node: its target `y`, and its split, `split`, where the file has them."""
+    features: NodeFeatures
+    """What is known of each node."""
+    edges: EdgeList
+    """The edges as they stand in the file."""
+    target_column: str | None
+    """`y`, where there is one."""
+    splits_column: str | None
+    """`split`, where there are masks."""
+    node_types: RowLabels | None = None
+    """`node_type`, where it is there."""
+    blank: Bool[np.ndarray, " node feature"] | None = None
+    """True where x is NaN: not a feature of the node's type."""
+
+
+def is_graph_file(path: str) -> bool:
+    """Whether a name is that of such a file."""
+    return str(path).lower().endswith(".npz")
+
+
+def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = False) -> GraphFile:
+    """Read a graph.
+
+    Arrays: `edge_index` (2, edge), from and to, nodes counted from 0; `x` (node, feature), or its parts `x_indices`,
+    `x_indptr`, `x_shape` and, where the values are not all 1, `x_data`, as SciPy's CSR has them. Where they are there:
+    `y` (node) or (node, target); `has_label` (node), False where y means nothing; `class_names`; `train_mask`,
+    `val_mask`, `test_mask` (node), in none of which a node may be; `edge_attr` (edge, feature); `node_type` (node) and
+    `edge_type` (edge), words or whole numbers.
+
+    Args:
+        path: the file.
+        with_types: whether the types of nodes and edges are read; x may then be NaN where a feature is none of a type.
+        imputes: whether NaN in x is a missing number, for the scale to fill it.
+
+    Raises:
+        DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
+    """
+    name, arrays = str(path), read_arrays(path)
+    if "edge_index" not in arrays:
+        raise DataError(f"{name}: there is no array 'edge_index'; the file has {', '.join(arrays) or 'none'}.")
+    node_types, edge_types, blank = None, None, None
+    if with_types:
+        node_types, edge_types = (_types(name, arrays, key) for key in ("node_type", "edge_type"))
+        if node_types is not None and "x" in arrays:
+            x, blank = without_blanks(arrays["x"])
+            arrays = {**arrays, "x": x}
+    features = features_of_arrays(name, arrays, imputes=imputes)
+    num_nodes = features.shape[0]
+    if node_types is not None:
+        _require_nodes(name, "node_type", arrays["node_type"], num_nodes)
+    columns: dict[str, Any] = {}
+    if "y" in arrays:
+        columns["y"] = _targets(name, arrays, num_nodes)
+    if any(mask in arrays for mask in MASKS):
+        columns["split"] = _splits(name, arrays, num_nodes)
+    columns = columns or {"node": np.arange(num_nodes)}
+    cells, _ = cells_from_arrays(columns)
+    is_label = "y" in arrays and np.issubdtype(arrays["y"].dtype, np.integer)
+    labels = frozenset({"y"} if is_label else ())
+    cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines, label_columns=labels)
+    target, split = (column if column in columns else None for column in ("y", "split"))
+    edges = _edges(name, arrays, num_nodes)
+    if edge_types is not None and len(edge_types.names) != len(edges):
+        raise DataError(
+            f"{name}: edge_type has {plural(len(edge_types.names), 'row')}, but there are {len(edges)} edges."
+        )
+    return GraphFile(cells, features, replace(edges, types=edge_types), target, split, node_types, blank)
+
+
+def _types(name: str, arrays: dict[str, np.ndarray], key: str) -> RowLabels | None:
+    """The types of rows, where the file has them."""
+    if key not in arrays:
+        return None
+    types = arrays[key]
+    if types.ndim != 1 or not (np.issubdtype(types.dtype, np.integer) or np.issubdtype(types.dtype, np.str_)):
+        raise DataError(f"{name}: {key} is {types.dtype} {types.shape}, expected words or whole numbers, one a row.")
+    return RowLabels.of_array(f"{name}: {key}", types)
+
+
+def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList:
+    index = arrays["edge_index"]
+    if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
+        raise DataError(f"{name}: edge_index is {index.dtype} {index.shape}, expected whole numbers (2, edge).")
+    index = index.astype(np.int64)
+    check_edges(name, index, num_nodes)
+    features = arrays.get("edge_attr", np.zeros((index.shape[1], 0)))
+    require_kind(name, "edge_attr", features, "biuf")
+    features = features[:, None] if features.ndim == 1 else features
+    if features.ndim != 2:
+        raise DataError(f"{name}: edge_attr is {features.shape}, expected (edge, feature).")
+    if len(features) != index.shape[1]:
+        raise DataError(f"{name}: edge_attr has {plural(len(features), 'row')}, but there are {index.shape[1]} edges.")
+    require_finite(name, "edge_attr", features)
+    return EdgeList(index[0], index[1], features.astype(np.float32))
+
+
+def check_edges(name: str, index: np.ndarray, num_nodes: int) -> None:
+    """Raise a DataError unless every edge of (2, edge) joins two of the nodes, counted from 0."""
+    if index.size and not 0 <= index.min() <= index.max() < num_nodes:
+        wrong = int(np.flatnonzero(((index < 0) | (index >= num_nodes)).any(0))[0])
+        raise DataError(
+            f"{name}: edge {wrong} joins {index[0, wrong]} and {index[1, wrong]}, but nodes are 0 to {num_nodes - 1}."
+        )
+
+
+def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
+    """Cells of the target: names of classes where the file has them, nothing where a node has none."""
+    y = arrays["y"]
+    require_kind(name, "y", y, "biufUS")
+    _require_nodes(name, "y", y, num_nodes)
+    if y.ndim != 1:
+        raise DataError(f"{name}: y has {y.ndim} axes, expected (node).")
+    labels = arrays.get("class_names")
+    known = arrays.get("has_label", np.ones(num_nodes, dtype=bool))
+    _require_nodes(name, "has_label", known, num_nodes)
+    if known.ndim != 1:
+        raise DataError(f"{name}: has_label has {plural(known.ndim, 'axis', 'axes')}, expected (node).")
+    require_kind(name, "has_label", known, "biuf")
+    if labels is not None and labels.ndim != 1:
+        raise DataError(f"{name}: class_names has {labels.ndim} axes, expected (class).")
+    if labels is not None and np.issubdtype(y.dtype, np.integer):
+        if y.size and not -1 <= y.min() <= y.max() < len(labels):
+            raise DataError(f"{name}: y holds {y.min()} to {y.max()}, but class_names has {len(labels)}.")
+        known, y = known.astype(bool) & (y >= 0), labels[y]
+    cells = y.astype(object)
+    cells[~known.astype(bool)] = ""
+    return cells
+
+
+def _splits(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
+    """The split of each node, nothing for none."""
+    found = np.full(num_nodes, "", dtype=object)
+    for mask, split in MASKS.items():
+        if mask not in arrays:
+            continue
+        require_kind(name, mask, arrays[mask], "biuf")
+        inside = arrays[mask].astype(bool)
+        _require_nodes(name, mask, inside, num_nodes)
+        if inside.ndim != 1:
+            raise DataError(f"{name}: {mask} has {inside.ndim} axes, expected one split: (node).")
+        if (found[inside] != "").any():
+            raise DataError(f"{name}: a node is in {mask} and in another mask; splits must not overlap.")
+        found[inside] = split
+    return found
+
+
+def _require_nodes(name: str, key: str, array: np.ndarray, num_nodes: int) -> None:
+    if array.ndim == 0 or len(array) != num_nodes:
+        raise DataError(f"{name}: {key} is {array.shape}, but x has {plural(num_nodes, 'node')}.")

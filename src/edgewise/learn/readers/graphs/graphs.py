@@ -1,0 +1,450 @@
+"""Many graphs in a table of nodes and one of edges: one row per graph, with its targets."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Float32, Float64, Int64
+
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.learn.readers.graphs.edges import NONE, EdgeList, no_edges, read_edges
+from edgewise.learn.readers.graphs.file import check_edges, is_graph_file
+from edgewise.learn.readers.graphs.names import NodeNames
+from edgewise.learn.readers.graphs.node_features import Categories, features_of_nodes
+from edgewise.learn.readers.graphs.nodes import named, with_features
+from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
+from edgewise.learn.readers.graphs.trees import Trees
+from edgewise.learn.readers.graphs.union import offsets_of
+from edgewise.learn.tables.cell import Problems, Rejection, is_missing, read_number, read_numbers, stripped
+from edgewise.learn.tables.read import Cells, Values, check_columns_exist, pd, read_cells
+from edgewise.learn.tables.rows import Table, cells_of_roles, judged
+
+
+def graph_of_rows(cells: Cells, column: str) -> list[str]:
+    """The name of the graph in each row.
+
+    Raises:
+        DataError: there is no such column, or a cell of it is empty.
+    """
+    check_columns_exist(cells, (column,))
+    names = stripped(cells.frame[column]).to_pylist()
+    if "" in names:
+        row = names.index("")
+        raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: the cell names no graph.")
+    return names
+
+
+def read_graph_cells(path: str, columns: GraphColumns, need_targets: bool) -> Cells:
+    """A table of graphs, each of which it names once.
+
+    Raises:
+        DataError: the file cannot be used, or a graph stands in it twice.
+    """
+    cells = read_cells(path)
+    names = graph_of_rows(cells, columns.graph_column)
+    check_columns_exist(cells, columns.of_graphs if need_targets else columns.graph_feature_columns)
+    first: dict[str, int] = {}
+    for row, name in enumerate(names):
+        if first.setdefault(name, row) != row:
+            raise DataError(
+                f"{cells.source}, line {cells.lines[row]}, column {columns.graph_column!r}: the graph {name!r} stands "
+                f"in line {cells.lines[first[name]]} too; give each one row."
+            )
+    return replace(cells, frame=cells.frame.assign(**{columns.graph_column: names}))
+
+
+def cells_of_graphs(
+    cells: Cells, names: Sequence[str], columns: GraphColumns, need_targets: bool
+) -> tuple[Cells, Problems]:
+    """The cells of graphs in a table of nodes: each stands at one node of a graph, at several, or at all of them.
+
+    Args:
+        cells: the table of nodes.
+        names: the graph of each node.
+        columns: the role of each column.
+        need_targets: False for graphs to predict: targets may be missing there, or disagree.
+
+    Returns:
+        A row for each graph in the order in which they occur, its line that of its first node; and the graphs of
+        which two nodes disagree, or no node has a target.
+    """
+    check_columns_exist(cells, columns.of_graphs if need_targets else columns.graph_feature_columns)
+    place: dict[str, int] = {}
+    graph_of_row = [place.setdefault(name, len(place)) for name in names]
+    firsts = np.unique(np.array(graph_of_row), return_index=True)[1]
+    problems, frame = Problems(), {columns.graph_column: list(place)}
+    for column in (name for name in columns.of_graphs if name in cells.frame):
+        value = [""] * len(place)
+        row_of = [-1] * len(place)
+        for row, (graph, cell) in enumerate(zip(graph_of_row, cells.frame[column], strict=True)):
+            if is_missing(cell):
+                continue
+            if row_of[graph] < 0:
+                value[graph], row_of[graph] = cell.strip(), row
+            elif not _same(cell.strip(), value[graph]) and (need_targets or column in columns.graph_feature_columns):
+                lines = cells.lines[[row_of[graph], row]]
+                reason = f"the graph has {value[graph]!r} in line {lines[0]} and {cell.strip()!r} in line {lines[1]}"
+                problems.add(graph, column, cell, reason)
+        frame[column] = value
+    if need_targets:
+        for graph in range(len(place)):
+            if all(frame[name][graph] == "" for name in columns.target_columns):
+                problems.add(graph, columns.target_columns[0], "", "no node of the graph has a target")
+    found = Cells(cells.files, cells.file_of_row[firsts], pd.DataFrame(frame, dtype=str), cells.lines[firsts])
+    return found, problems
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two cells are equal: as words, or as numbers."""
+    return one == other or read_number(one)[0] == read_number(other)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphRow:
+    """One graph."""
+
+    features: Float32[np.ndarray, " node feature"]
+    """What is known of each node."""
+    edges: EdgeList
+    """Who is connected with whom, nodes counted from 0; any features of the edges."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphTable(Table):
+    """Many graphs, one behind the other, each a row; one that cannot be used keeps its place."""
+
+    columns: GraphColumns
+    """The role of each column."""
+    features: Float32[np.ndarray, " node feature"]
+    """What is known of each node, graph after graph; 0 where a cell cannot be read."""
+    node_names: Sequence[str]
+    """What each node is called, graph after graph; its number in its graph where it has no name."""
+    offsets: Int64[np.ndarray, " boundary"]
+    """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+    edges: EdgeList
+    """Edges within the graphs, graph after graph, nodes counted over all of them."""
+    conditions: Float64[np.ndarray, " row condition"]
+    """Numbers of each graph as a whole; NaN where unreadable."""
+    categories: Categories
+    """The words of each column of categories, in the order of their features."""
+    trees: Trees | None
+    """The root of each graph; None where none is needed."""
+    num_strays: int
+    """Nodes that are passed over: the table of graphs does not name their graph."""
+    mirrored_of: Int64[np.ndarray, " mirrored"]
+    """The graph of each edge that was added, because the other way was missing."""
+    lacks_edges: Bool[np.ndarray, " row"]
+    """True for graphs that have rows in the table of edges which cannot be read."""
+    has_degrees: bool = False
+    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "graphs"
+
+    @property
+    def lost_edges(self) -> Sequence[Rejection]:
+        """Rows of the table of edges that are no edge."""
+        return self.edges.rejected
+
+    @property
+    def counted_unit(self) -> str:
+        """Graphs are counted: the rows of the file are their nodes."""
+        return "graph"
+
+    @property
+    def num_nodes(self) -> Int64[np.ndarray, " row"]:
+        """Nodes of each graph."""
+        return np.diff(self.offsets)
+
+    @property
+    def graph_of_edge(self) -> Int64[np.ndarray, " edge"]:
+        """The graph that each edge lies in, ascending."""
+        return np.repeat(np.arange(self.num_rows), self.num_nodes)[self.edges.senders]
+
+    @property
+    def usable_edges(self) -> EdgeList:
+        """The edges of graphs that can be used, nodes counted as in `edges`."""
+        is_usable = self.usable[self.graph_of_edge]
+        num_mirrored = int(self.usable[self.mirrored_of].sum())
+        return replace(self.edges.taken(np.flatnonzero(is_usable)), num_mirrored=num_mirrored)
+
+    @property
+    def edge_offsets(self) -> Int64[np.ndarray, " boundary"]:
+        """Edges of graph g are `edge_offsets[g]:edge_offsets[g + 1]`."""
+        return offsets_of(np.bincount(self.graph_of_edge, minlength=self.num_rows))
+
+    def nodes_of(self, row: int) -> tuple[str, ...]:
+        """What the nodes of one graph are called."""
+        return tuple(self.node_names[self.offsets[row] : self.offsets[row + 1]])
+
+    def contents(self, rows: np.ndarray) -> list[tuple[bytes]]:
+        """A fingerprint of some graphs: the same for those that are equal, nodes and edges in the same order."""
+        edges, starts, edge_starts = self.edges, self.offsets, self.edge_offsets
+        found = []
+        for row in rows.tolist():
+            own, between = slice(starts[row], starts[row + 1]), slice(edge_starts[row], edge_starts[row + 1])
+            ends = (edges.senders[between] - starts[row], edges.receivers[between] - starts[row])
+            parts = (self.features[own], *ends, edges.features[between], self.conditions[row])
+            found.append((hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest(),))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Graphs:
+    """The content of files or arrays, before the targets are read."""
+
+    cells: Cells
+    columns: GraphColumns
+    problems: Problems
+    features: np.ndarray
+    names: Sequence[str]
+    offsets: np.ndarray
+    edges: EdgeList
+    categories: Categories
+    num_strays: int = 0
+    lacks_edges: np.ndarray | None = None
+
+
+def read_graphs(
+    paths: Sequence[str],
+    columns: GraphColumns,
+    source: GraphsSource,
+    *,
+    need_roots: bool = False,
+    strict: bool = False,
+    need_targets: bool = True,
+    may_lack_edges: bool = False,
+    categories: Categories | None = None,
+    edge_categories: Categories | None = None,
+) -> GraphTable:
+    """Read graphs: a table of their nodes, one of their edges, and perhaps one of the graphs themselves.
+
+    Names are unique within a graph where the table of edges has the column of graphs too, else all nodes. Where
+    nothing is known of the nodes, their features are the numbers of edges that come and go. A graph is rejected where
+    a feature of a node cannot be read, where two of its nodes disagree, or where it has no target; an edge
+    that names no node is passed over and listed.
+
+    Args:
+        paths: one table of nodes.
+        columns: the role of each column.
+        source: where the edges are, and how they are read.
+        need_roots: reject graphs that are no trees, see `Trees`.
+        strict: stop at the first row that cannot be used.
+        need_targets: False reads graphs to predict.
+        may_lack_edges: whether the table of edges may have no rows, or be `none`.
+        categories, edge_categories: the words of nodes and edges that a trained model knows; by default those that
+            occur.
+
+    Raises:
+        DataError: a file cannot be used as a whole, names of nodes are not unique, an edge joins two graphs, or
+            `strict` and a row cannot be used.
+        SettingError: there is not one table of nodes, or none of edges.
+    """
+    if len(paths) != 1:
+        raise SettingError(f"{len(paths)} tables of nodes were given, expected one; name the splits: --splits-column.")
+    if is_graph_file(paths[0]) or source.edges is None:
+        raise SettingError(f"{paths[0]}: many graphs are a table of nodes and one of edges: --edges edges.csv.")
+    if need_targets and not columns.target_columns:
+        raise SettingError("no --target-columns were given; name what is to be predicted for the graphs.")
+    cells = read_cells(paths[0])
+    if may_lack_edges and source.edges == NONE:
+        edge_cells = no_edges(source, columns.graph_column)
+    else:
+        edge_cells = read_cells(source.edges, may_be_empty=may_lack_edges)
+    graphs = graph_of_rows(cells, columns.graph_column)
+    is_local = columns.graph_column in edge_cells.frame
+    remedy = f"names must differ, or the table of edges must have the column {columns.graph_column!r} too"
+    cells, columns, names = named(cells, columns, graphs if is_local else None, remedy)
+    if source.graphs is None:
+        rows, problems = cells_of_graphs(cells, graphs, columns, need_targets)
+    else:
+        rows, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
+    columns = with_features(cells, columns) if need_targets else columns
+    features, unreadable, categories = features_of_nodes(
+        cells, columns, source.features, categories, may_be_empty=not need_targets
+    )
+    # Graph after graph; nodes of graphs that no row names come last, and are cut off.
+    place = {name: row for row, name in enumerate(rows.frame[columns.graph_column])}
+    graph_of_node = NodeNames(list(place)).places(graphs)
+    graph_of_node[graph_of_node < 0] = len(place)
+    order = np.argsort(graph_of_node, kind="stable")
+    counts = np.bincount(graph_of_node, minlength=len(place) + 1)
+    own, of_graph = np.array(names, dtype=object)[order], np.array(graphs, dtype=object)[order]
+    edges = read_edges(
+        edge_cells,
+        NodeNames(own, of_graph if is_local else None),
+        paths[0],
+        edge_columns=source.edge_columns,
+        feature_columns=source.edge_feature_columns,
+        category_columns=source.edge_category_columns,
+        categories=edge_categories,
+        graph_column=columns.graph_column if is_local else None,
+        imputes=columns.imputes,
+        strict=strict,
+    )
+    _check_within(edge_cells, edges, of_graph)
+    edges = edges.taken(np.flatnonzero(edges.senders < len(cells.frame) - counts[-1]))
+    for row, (column, cell, reason) in sorted(unreadable.first.items()):
+        if graph_of_node[row] < len(place):
+            reason = f"the node {names[row]!r} in line {cells.lines[row]}: {reason}"
+            problems.add(int(graph_of_node[row]), column, cell, reason)
+    for row in np.flatnonzero(counts[:-1] == 0).tolist():
+        problems.add(row, columns.graph_column, list(place)[row], f"no node of {paths[0]} belongs to it")
+    nodes = order[: len(order) - counts[-1]]
+    found = _Graphs(
+        rows,
+        columns,
+        problems,
+        features.to_dense()[nodes],
+        [names[row] for row in nodes.tolist()],
+        offsets_of(counts[:-1]),
+        edges,
+        categories,
+        int(counts[-1]),
+        _lacks_edges(edge_cells, edges, columns.graph_column if is_local else None, place, offsets_of(counts)),
+    )
+    return _interpret(found, source.directed, need_roots, strict, need_targets)
+
+
+def graphs_from_arrays(
+    graphs: Sequence[GraphRow],
+    targets: Values | None = None,
+    weights: Values | None = None,
+    groups: Values | None = None,
+    conditions: Values | None = None,
+    *,
+    task_type: str = "regression",
+    need_roots: bool = False,
+    missing: str = "impute",
+) -> GraphTable:
+    """Graphs from arrays, with the checks of a file; their edges are taken as they are.
+
+    Args:
+        graphs: the graphs.
+        targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for graphs to predict.
+        weights: `(row,)` numbers, zero or more.
+        groups: `(row,)` labels.
+        conditions: `(row, condition)` numbers of each graph as a whole.
+        task_type, missing: as in `Columns`.
+        need_roots: as in `read_graphs`.
+
+    Raises:
+        DataError: lengths differ, an edge names no node, or a graph cannot be used.
+    """
+    arrays = {
+        "graph": list(range(len(graphs))),
+        "target": targets,
+        "weight": weights,
+        "group": groups,
+        "number": conditions,
+    }
+    cells, columns_of, others = cells_of_roles(arrays)
+    columns = GraphColumns(
+        node_column="node",
+        graph_column="graph",
+        target_columns=columns_of.get("target", ()),
+        **others,
+        graph_feature_columns=columns_of.get("number", ()),
+        task_type=task_type,
+        missing=missing,
+    )
+    sizes = [(graph.features.shape[1], graph.edges.features.shape[1]) for graph in graphs]
+    for number, graph in enumerate(graphs):
+        ends = np.stack([graph.edges.senders, graph.edges.receivers])
+        check_edges(f"graph {number}", ends, len(graph.features))
+        for what, own, usual in zip(("a node", "an edge"), sizes[number], sizes[0], strict=True):
+            if own != usual:
+                raise DataError(f"graph {number} has {plural(own, 'feature')} of {what}, but graph 0 has {usual}.")
+    problems = Problems()
+    for number, graph in enumerate(graphs):
+        if not len(graph.features):
+            problems.add(number, "graph", str(number), "it has no node")
+    offsets = offsets_of([len(graph.features) for graph in graphs])
+    senders, receivers = (
+        np.concatenate([getattr(graph.edges, side) + start for graph, start in zip(graphs, offsets, strict=False)])
+        for side in ("senders", "receivers")
+    )
+    edges = EdgeList(senders, receivers, np.concatenate([graph.edges.features for graph in graphs]))
+    features = np.concatenate([graph.features for graph in graphs])
+    names = [str(node) for graph in graphs for node in range(len(graph.features))]
+    found = _Graphs(cells, columns, problems, features, names, offsets, edges, {})
+    return _interpret(found, True, need_roots, targets is not None, targets is not None)
+
+
+def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool) -> GraphTable:
+    """A graph is usable when every cell it needs can be read, and it is a tree where it must be."""
+    cells, columns, problems, edges = graphs.cells, graphs.columns, graphs.problems, graphs.edges
+    columns = columns if need_targets else replace(columns, target_columns=())
+    graph_of_node = np.repeat(np.arange(len(cells.frame)), np.diff(graphs.offsets))
+    edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
+    trees = Trees.of(edges, graphs.offsets, graphs.names) if need_roots else None
+    if trees is not None:
+        for row, reason in trees.reasons.items():
+            problems.add(row, columns.graph_column, cells.frame[columns.graph_column].iloc[row], reason)
+    mirrored_of = np.zeros(0, dtype=np.int64)
+    if not is_directed:
+        edges = edges.both_ways(len(graph_of_node))
+        mirrored_of = graph_of_node[edges.senders[len(edges) - edges.num_mirrored :]]
+        edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
+    conditions = np.zeros((len(cells.frame), len(columns.graph_feature_columns)))
+    for number, column in enumerate(columns.graph_feature_columns):
+        conditions[:, number] = read_numbers(cells.frame[column], column, problems, may_be_missing=columns.imputes)
+    features = graphs.features
+    if has_degrees := not features.shape[1]:
+        features = edges.degrees(len(graph_of_node)).astype(np.float32)
+    found = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets)
+    found["rejected"] = [*found["rejected"], *edges.rejected]
+    return GraphTable(
+        **found,
+        features=features,
+        node_names=graphs.names,
+        offsets=graphs.offsets,
+        edges=edges,
+        conditions=conditions,
+        categories=graphs.categories,
+        trees=trees,
+        num_strays=graphs.num_strays,
+        mirrored_of=mirrored_of,
+        has_degrees=has_degrees,
+        lacks_edges=np.zeros(len(cells.frame), bool) if graphs.lacks_edges is None else graphs.lacks_edges,
+    )
+
+
+def _lacks_edges(
+    cells: Cells, edges: EdgeList, graph_column: str | None, place: dict[str, int], offsets: np.ndarray
+) -> Bool[np.ndarray, " graph"]:
+    """Which graphs have edges that cannot be read.
+
+    Args:
+        cells: the table of edges.
+        edges: those of it that can be read, and the nodes that the others name.
+        graph_column: names the graph of an edge; None where its nodes do.
+        place: the number of each graph.
+        offsets: the nodes of graph g are `offsets[g]:offsets[g + 1]`; behind them come those of no graph.
+    """
+    if graph_column is None:
+        numbers = np.searchsorted(offsets, edges.lost.ravel(), side="right") - 1
+    else:
+        rows = np.searchsorted(cells.lines, [each.line for each in edges.rejected])
+        named = stripped(cells.frame[graph_column].iloc[rows]).to_pylist()
+        numbers = np.array([place.get(name, -1) for name in named], dtype=np.int64)
+    return np.isin(np.arange(len(place)), numbers)
+
+
+def _check_within(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> None:
+    """Raise a DataError unless both ends of every edge lie in one graph."""
+    one, other = graph_of_node[edges.senders], graph_of_node[edges.receivers]
+    crossing = np.flatnonzero(one != other)
+    if len(crossing):
+        assert edges.lines is not None
+        listed = ", ".join(str(edges.lines[edge]) for edge in crossing[:5]) + (", ..." if len(crossing) > 5 else "")
+        first = crossing[0]
+        raise DataError(
+            f"{cells.source}: {plural(len(crossing), 'edge joins', 'edges join')} two graphs, in "
+            f"the lines {listed}; the first joins "
+            f"{str(one[first])!r} and {str(other[first])!r}. An edge lies within one graph."
+        )

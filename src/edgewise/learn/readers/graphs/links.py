@@ -1,0 +1,306 @@
+"""Links: pairs of connected nodes, their splits, pairs without a link, and tables of pairs to predict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.learn.readers.graphs.edges import EdgeList, share_of_nodes
+from edgewise.learn.readers.graphs.ends import ends_of
+from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
+from edgewise.learn.tables.cell import OK
+from edgewise.learn.tables.read import check_columns_exist, pd, read_cells
+from edgewise.learn.tables.split import CARVED_SHARE, SPLITS, WORDS, divide_rows
+
+
+@dataclass(frozen=True)
+class PairNumbers:
+    """All pairs of different nodes, numbered from 0.
+
+        both ways, i < j    j (j − 1) / 2 + i
+        one way, i → j      i (n − 1) + j − [j > i]
+
+    >>> PairNumbers(4, False).of(np.array([3, 0]), np.array([1, 1])).tolist()
+    [4, 0]
+    """
+
+    num_nodes: int
+    """n."""
+    is_directed: bool
+    """Whether i → j and j → i are two pairs."""
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.num_nodes * (self.num_nodes - 1) // (1 if self.is_directed else 2)
+
+    def of(
+        self, senders: Int64[np.ndarray, " pair"], receivers: Int64[np.ndarray, " pair"]
+    ) -> Int64[np.ndarray, " pair"]:
+        """The number of each pair; no node may be paired with itself."""
+        if self.is_directed:
+            return senders * (self.num_nodes - 1) + receivers - (receivers > senders)
+        smaller, larger = np.minimum(senders, receivers), np.maximum(senders, receivers)
+        return larger * (larger - 1) // 2 + smaller
+
+    def ends(
+        self, numbers: Int64[np.ndarray, " pair"]
+    ) -> tuple[Int64[np.ndarray, " pair"], Int64[np.ndarray, " pair"]]:
+        """Sender and receiver of each pair; the smaller of both first, where it goes both ways."""
+        if self.is_directed:
+            senders, rest = np.divmod(numbers, self.num_nodes - 1)
+            return senders, rest + (rest >= senders)
+        larger = ((1 + np.sqrt(8.0 * numbers + 1)) / 2).astype(np.int64)
+        # The root is rounded: of very large numbers it may lie one off.
+        larger -= larger * (larger - 1) // 2 > numbers
+        larger += larger * (larger + 1) // 2 <= numbers
+        return numbers - larger * (larger - 1) // 2, larger
+
+    def outside(
+        self, known: Int64[np.ndarray, " known"], places: Int64[np.ndarray, " pair"]
+    ) -> Int64[np.ndarray, " pair"]:
+        """The numbers that stand at some places in the ascending row of those that are not known.
+
+        The r-th number that is missing from k_0 < k_1 < … is r + |{i : k_i − i ≤ r}|: as many known ones stand before
+        it. So a draw of places is a draw of pairs, exactly uniform, however many are known.
+
+        Args:
+            known: ascending, each once.
+            places: from 0 to below total − known.
+
+        Cost: O(pair · log known).
+
+        >>> PairNumbers(4, False).outside(np.array([0, 2, 3]), np.array([0, 1, 2])).tolist()
+        [1, 4, 5]
+        """
+        return places + np.searchsorted(known - np.arange(len(known)), places, side="right")
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Every pair of different nodes that at least one edge joins, once; both ways are one link, unless edges are one
+    way."""
+
+    numbers: Int64[np.ndarray, " link"]
+    """Each pair by its number, ascending."""
+    of_edge: Int64[np.ndarray, " edge"]
+    """The link that each edge is; −1 for a loop, which is none."""
+    pairs: PairNumbers
+    """How pairs are numbered."""
+
+    @classmethod
+    def of(cls, edges: EdgeList, num_nodes: int, is_directed: bool, *, may_be_none: bool = False) -> "Links":
+        """Those of some edges.
+
+        Raises:
+            DataError: there are none, and there must be.
+        """
+        pairs = PairNumbers(num_nodes, is_directed)
+        apart = edges.senders != edges.receivers
+        if not apart.any() and not may_be_none:
+            raise DataError(
+                f"there are no links: {plural(len(edges), 'edge')}, all of them loops; expected edges between nodes."
+            )
+        numbers, places = np.unique(pairs.of(edges.senders[apart], edges.receivers[apart]), return_inverse=True)
+        of_edge = np.full(len(edges), -1)
+        of_edge[apart] = places
+        return cls(numbers, of_edge, pairs)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def edges_of(self, are_seen: Bool[np.ndarray, " link"]) -> Bool[np.ndarray, " edge"]:
+        """Which edges a graph of some links has: theirs, whichever way and however often, and every loop."""
+        return np.append(are_seen, True)[self.of_edge]
+
+    def know(self, numbers: Int64[np.ndarray, " pair"]) -> Bool[np.ndarray, " pair"]:
+        """Which pairs are links."""
+        if not len(self):
+            return np.zeros(len(numbers), dtype=bool)
+        place = np.searchsorted(self.numbers, numbers).clip(max=len(self) - 1)
+        return self.numbers[place] == numbers
+
+
+@dataclass(frozen=True, eq=False)
+class LinkSplits:
+    """The links of training, validation and test, and pairs without a link as negatives."""
+
+    train: Int64[np.ndarray, " train_link"]
+    """Links that are learned, ascending."""
+    val: Int64[np.ndarray, " val_link"]
+    """Links that choose the epoch; no message goes along them."""
+    test: Int64[np.ndarray, " test_link"]
+    """Links that judge; no message goes along them."""
+    val_others: Int64[np.ndarray, " val_other"]
+    """Pairs that are no link, by their numbers, all different, none of them in the test."""
+    test_others: Int64[np.ndarray, " test_other"]
+    """The same for the test."""
+    seen: Bool[np.ndarray, " link"]
+    """Links along which messages go: those of the training, and those of no split."""
+
+    @classmethod
+    def of(
+        cls, links: Links, split_of_link: Int64[np.ndarray, " link"], others_a_link: int = 1, seed: int = 0
+    ) -> "LinkSplits":
+        """The splits, and `others_a_link` pairs that are no link for each validation and test link, drawn from all
+        pairs that are no link of the whole graph with the same probability.
+
+        Args:
+            links: all of the graph.
+            split_of_link: 0 training, 1 validation, 2 test, −1 none.
+            others_a_link: pairs that are no link for each link.
+            seed: of the draw.
+
+        Raises:
+            DataError: too few pairs of the graph are no link.
+        """
+        train, val, test = (np.flatnonzero(split_of_link == part) for part in range(3))
+        wanted, missing = others_a_link * (len(val) + len(test)), links.pairs.total - len(links)
+        if missing < max(wanted, 1):
+            raise DataError(
+                f"{missing:,} of {plural(links.pairs.total, 'pair')} of nodes are no link, but "
+                f"{max(wanted, 1):,} are needed "
+                f"beside {len(val):,} validation and {plural(len(test), 'test link')}; nearly "
+                "everything is connected: make "
+                "these splits smaller, or leave edges out."
+            )
+        random = np.random.default_rng([seed, 1])
+        others = links.pairs.outside(links.numbers, random.choice(missing, wanted, replace=False))
+        val_others, test_others = np.split(others, [others_a_link * len(val)])
+        return cls(train, val, test, val_others, test_others, split_of_link < 1)
+
+
+def random_splits(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.ndarray, " link"]:
+    """A random split of the links; all edges between two nodes are one link, and so in one split.
+
+    Args:
+        links: the links.
+        sizes: shares of training, validation and test links, that sum to 1.
+        seed: of the draw.
+
+    Raises:
+        DataError: there are too few for every split.
+    """
+    found = np.zeros(len(links), dtype=np.int64)
+    groups = divide_rows(np.arange(len(links)), tuple(sizes), np.random.default_rng(seed), "links")
+    for part, group in enumerate(groups):
+        found[group] = part
+    return found
+
+
+def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, " link"]:
+    """The split of each link by the word at each of its edges; −1 where they are empty.
+
+    Where no link is in val, a tenth of the training links becomes it.
+
+    Args:
+        links: those of the edges, and of edges that were added behind them.
+        words: train, val, test or nothing, for each edge.
+        seed: of the draw of validation links.
+
+    Raises:
+        DataError: a word is none of these, two edges of one link lie in different splits, or no link is left for the
+            training.
+    """
+    found, first = np.full(len(links), -1), np.full(len(links), -1)
+    for edge, word in enumerate(words.names):
+        link, part = links.of_edge[edge], WORDS.get(word.strip().lower(), -1)
+        if word.strip() and part < 0:
+            raise DataError(
+                f"{words.place(edge)}: {word!r} is no split, expected {', '.join(SPLITS)}, or nothing for none."
+            )
+        if link >= 0 and first[link] < 0:
+            found[link], first[link] = part, edge
+        elif link >= 0 and found[link] != part:
+            other = int(first[link])
+            raise DataError(
+                f"{words.place(edge)}: {word!r}, but {words.names[other]!r} at {words.place(other)}, which "
+                "joins the same nodes; all edges of one link must lie in one split."
+            )
+    if not (train := np.flatnonzero(found == 0)).size:
+        raise DataError(f"{words.place(0)}: neither this edge nor any other between two nodes is in train.")
+    if not (found == 1).any():
+        shares = (1 - CARVED_SHARE, CARVED_SHARE, 0.0)
+        found[divide_rows(train, shares, np.random.default_rng(seed), "training links")[1]] = 1
+    return found
+
+
+def split_labels(edges: EdgeList, column: str) -> RowLabels:
+    """The words in the column of the splits, which was read with the edges.
+
+    Raises:
+        SettingError: the edges stand in no table.
+    """
+    if edges.splits is None:
+        raise SettingError(
+            f"--splits-column {column} names a column of the table of edges, and there is none: the edges stand in the "
+            "file of the graph; leave it out to draw the splits."
+        )
+    return edges.splits
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """Rows of names; those that name no two nodes keep their place."""
+
+    source: str
+    """The file."""
+    frame: pd.DataFrame
+    """All cells as the strings they are in the file."""
+    senders: Int64[np.ndarray, " row"]
+    """The first node of each row, −1 where there is none."""
+    receivers: Int64[np.ndarray, " row"]
+    """The second."""
+    status: list[str]
+    """`ok`, or the column and the reason why there is no prediction."""
+
+    @property
+    def usable(self) -> Bool[np.ndarray, " row"]:
+        """True for rows that can be predicted."""
+        return np.array([status == OK for status in self.status], dtype=bool)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the file has."""
+        return len(self.status)
+
+
+def read_pairs_of_nodes(
+    path: str, nodes: NodeNames, pair_columns: Sequence[str] = (), *, strict: bool = False
+) -> PairTable:
+    """Read pairs of nodes.
+
+    Args:
+        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
+        nodes: those of the graph by their names.
+        pair_columns: sender and receiver; by default as `ends_of` guesses.
+        strict: stop at the first row that names no two nodes.
+
+    Raises:
+        DataError: the file cannot be used as a whole; or a row, or none of them, names two nodes.
+    """
+    cells = read_cells(path)
+    names = tuple(pair_columns) or ends_of(path, list(cells.frame.columns), (), share_of_nodes(cells, nodes))
+    if len(names) != 2:
+        raise DataError(
+            f"{path}: {plural(len(names), 'column names', 'columns name')} nodes, expected two: the nodes of each pair."
+        )
+    check_columns_exist(cells, names)
+    ends = np.stack([nodes.places(cells.frame[column]) for column in names])
+    status = [OK] * len(cells.frame)
+    for row in np.flatnonzero((ends < 0).any(0) | (ends[0] == ends[1])).tolist():
+        column = names[0] if ends[0, row] < 0 else names[1]
+        name = cells.frame[column].iloc[row].strip()
+        what = f"{name!r} is not a node of the graph{nodes.hint(name)}" if name else "the cell names no node"
+        if (ends[:, row] >= 0).all():
+            what = f"{name!r} and itself are no link"
+        status[row] = f"{column}: {what}"
+        if strict:
+            line = cells.lines[row]
+            raise DataError(f"{path}, line {line}, {status[row]}; mend the row, or do without strict to pass over it.")
+    if all(each != OK for each in status):
+        raise DataError(f"{path}, line {cells.lines[0]}, {status[0]}; none of the rows names two nodes.")
+    return PairTable(path, cells.as_written, ends[0], ends[1], status)

@@ -1,0 +1,136 @@
+"""The nodes of a graph by their names: where each of a column of names stands, and what a wrong one may mean."""
+
+import string
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow.compute
+from jaxtyping import Int64
+
+from edgewise.learn.tables.cell import Texts, pa, stripped, whole_numbers
+
+_COMPARED = 10_000
+"""More names than that are not compared letter by letter with one that is wrong."""
+_SPREAD = 8
+"""Numbers lie close together where so many times as many would fill the gaps between them."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """A word for each row, such as the type of a node or edge, and where it stands."""
+
+    names: tuple[str, ...]
+    """The words."""
+    before: str
+    """What a message writes before the number of a row, such as `nodes.csv, line `."""
+    numbers: Int64[np.ndarray, " row"]
+    """The numbers of the rows: lines of a file, or places in an array."""
+    after: str
+    """What a message writes behind it, such as `, column 'type'`."""
+
+    @classmethod
+    def of_array(cls, array: str, names: Any) -> "RowLabels":
+        """Those in an array of words or whole numbers."""
+        words = tuple(str(name).strip() for name in np.asarray(names).tolist())
+        return cls(words, f"{array}[", np.arange(len(words)), "]")
+
+    def place(self, row: int) -> str:
+        """Where the word of a row stands."""
+        return f"{self.before}{self.numbers[row]}{self.after}"
+
+
+class NodeNames:
+    """Nodes by their names, or by the names of their graph and their own.
+
+    >>> names = NodeNames(["a", "b", "98"])
+    >>> names.places(["b", " a", "00098"]).tolist(), names.hint("00098")
+    ([1, 0, -1], " (did you mean '98'?)")
+    """
+
+    def __init__(self, names: Texts, graphs: Texts | None = None):
+        """The nodes in their order.
+
+        Args:
+            names: of each node; names of one graph differ.
+            graphs: of each node, the name of its graph; None where names of all nodes differ.
+        """
+        self._names = stripped(names)
+        self._lookup = _Lookup(self._names if graphs is None else pa.compute.unique(self._names))
+        self._graphs: _Lookup | None = None
+        if graphs is not None:
+            graphs = stripped(graphs)
+            self._graphs = _Lookup(pa.compute.unique(graphs))
+            codes = self._codes(self._names, graphs)
+            self._order = codes.argsort()
+            self._sorted = codes[self._order]
+
+    def places(self, names: Texts, graphs: Texts | None = None) -> Int64[np.ndarray, " row"]:
+        """The node that each name names, −1 where there is none.
+
+        Args:
+            names: a column of names, blanks around them or not.
+            graphs: likewise of their graphs, where names belong to graphs.
+        """
+        if self._graphs is None:
+            return self._lookup.places(stripped(names))
+        codes = self._codes(stripped(names), stripped(graphs))
+        found = np.searchsorted(self._sorted, codes).clip(max=max(len(self._sorted) - 1, 0))
+        is_there = (self._sorted[found] == codes) & (codes >= 0) if len(self._sorted) else np.zeros(len(codes), bool)
+        return np.where(is_there, self._order[found], -1) if len(self._sorted) else np.full(len(codes), -1)
+
+    def hint(self, name: str) -> str:
+        """` (did you mean ...?)` where a node has nearly this name; nothing where none has."""
+        near = self._by_meaning.get(_meaning(name))
+        if near is None and len(self._names) <= _COMPARED:
+            near = next(iter(get_close_matches(name, self._names.to_pylist(), n=1)), None)
+        return "" if near is None else f" (did you mean {near!r}?)"
+
+    @cached_property
+    def _by_meaning(self) -> dict[str, str]:
+        return {_meaning(name): name for name in reversed(self._names.to_pylist())}
+
+    def _codes(self, names: "pa.ChunkedArray", graphs: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
+        """One number for each graph and name, −1 where one of both is not known."""
+        assert self._graphs is not None
+        name, graph = self._lookup.places(names), self._graphs.places(graphs)
+        return np.where((name < 0) | (graph < 0), -1, graph * len(self._lookup.among) + name)
+
+
+class _Lookup:
+    """Where texts stand among others.
+
+    Where the others are whole numbers that lie close together, or such numbers behind a beginning that all share
+    (`node17`), they are looked up in a table, which is faster than by their letters.
+    """
+
+    def __init__(self, among: "pa.Array | pa.ChunkedArray"):
+        self.among = among
+        self._beginning = among[0].as_py().rstrip(string.digits) if len(among) else ""
+        self._table: Int64[np.ndarray, " number"] | None = None
+        known = whole_numbers(among, self._beginning)
+        if known is not None and len(known) and known.max() - known.min() < _SPREAD * len(known):
+            self._first = int(known.min())
+            # Its last place is that of no text.
+            self._table = np.full(int(known.max()) - self._first + 2, -1)
+            self._table[known[::-1] - self._first] = np.arange(len(known))[::-1]
+
+    def places(self, texts: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
+        """Where each text stands, −1 where it does not."""
+        wanted = None if self._table is None else whole_numbers(texts, self._beginning)
+        if self._table is None or wanted is None:
+            return pyarrow.compute.index_in(texts, self.among).fill_null(-1).to_numpy().astype(np.int64)
+        # As numbers without a sign, those before the first are the largest of all.
+        place = np.minimum((wanted - self._first).view(np.uint64), np.uint64(len(self._table) - 1))
+        return self._table[place.view(np.int64)]
+
+
+def _meaning(name: str) -> str:
+    """A name in the writing that names which mean the same share: letters small, numbers without zeros around them."""
+    text = name.casefold()
+    if text.replace(".", "", 1).isdecimal():
+        whole, _, rest = text.partition(".")
+        return ".".join(part for part in (whole.lstrip("0") or "0", rest.rstrip("0")) if part)
+    return text

@@ -1,0 +1,344 @@
+"""Features of nodes: numbers in columns or arrays, sparse or dense, and one-hot categories."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.readers.graphs.names import NodeNames
+from edgewise.learn.tables.arrays import read_arrays, require_kind
+from edgewise.learn.tables.cell import Problems, is_missing, missing, parse_columns, stripped
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.magnitude import require_scalable
+from edgewise.learn.tables.read import Cells, check_columns_exist
+
+CSR = ("x_indices", "x_indptr", "x_shape")
+"""The parts of a sparse table, as SciPy names them; values that are not all 1 stand in x_data."""
+Categories: TypeAlias = dict[str, list[str]]
+"""The words of each column of categories, in the order of their features."""
+Entries: TypeAlias = tuple[Int64[np.ndarray, " entry"], Int64[np.ndarray, " entry"], Float32[np.ndarray, " entry"]]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFeatures:
+    """What is known of each node: as a table, or, where most numbers are zero, as those that are not."""
+
+    shape: tuple[int, int]
+    """(node, feature)."""
+    table: Float32[np.ndarray, " node feature"] | None = None
+    """All numbers; None where most are zero."""
+    entries: Entries | None = None
+    """The node (ascending) and the feature of each number that is not zero, and the number; None beside a table."""
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "NodeFeatures":
+        """Those of a table (node, feature)."""
+        table = np.array(values, dtype=np.float32, order="C")
+        is_sparse = 2 * np.count_nonzero(table) < table.size
+        return cls.of_entries(*_entries(table), table.shape) if is_sparse else cls(table.shape, table)
+
+    @classmethod
+    def of_entries(
+        cls,
+        rows: Int64[np.ndarray, " entry"],
+        columns: Int64[np.ndarray, " entry"],
+        values: Float32[np.ndarray, " entry"],
+        shape: tuple[int, int],
+    ) -> "NodeFeatures":
+        """Those of a sparse table: nodes (ascending), features, and numbers that are not zero."""
+        return cls(shape, entries=(rows, columns, values))
+
+    @property
+    def rows(self) -> Int64[np.ndarray, " entry"]:
+        """The node of each number that is not zero, ascending."""
+        return self._found[0]
+
+    @property
+    def columns(self) -> Int64[np.ndarray, " entry"]:
+        """Its feature."""
+        return self._found[1]
+
+    @property
+    def values(self) -> Float32[np.ndarray, " entry"]:
+        """The number; never zero."""
+        return self._found[2]
+
+    @cached_property
+    def _found(self) -> Entries:
+        if self.entries is not None:
+            return self.entries
+        assert self.table is not None
+        return _entries(self.table)
+
+    def to_dense(self) -> Float32[np.ndarray, " node feature"]:
+        """As a table, a new one at each call."""
+        if self.table is not None:
+            return self.table.copy()
+        found = np.zeros(self.shape, dtype=np.float32)
+        found[self.rows, self.columns] = self.values
+        return found
+
+    def beside(self, more: np.ndarray) -> "NodeFeatures":
+        """The same with further columns behind them.
+
+        Args:
+            more: (node, feature).
+        """
+        num_nodes, num_columns = self.shape
+        if self.table is not None:
+            return NodeFeatures.of(np.concatenate([self.table, more], axis=1))
+        behind = NodeFeatures.of(more)
+        rows = np.concatenate([self.rows, behind.rows])
+        order = rows.argsort(kind="stable")
+        columns = np.concatenate([self.columns, behind.columns + num_columns])[order]
+        values = np.concatenate([self.values, behind.values])[order]
+        return NodeFeatures.of_entries(rows[order], columns, values, (num_nodes, num_columns + more.shape[1]))
+
+    def parts(self) -> "list[Float32[np.ndarray, ' node feature']]":
+        """As a table, in one part."""
+        return [self.to_dense()]
+
+    def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
+        """Those of some nodes as a table."""
+        if self.table is not None:
+            return self.table[rows]
+        place = np.full(self.shape[0], -1)
+        place[rows] = np.arange(len(rows))
+        used = place[self.rows] >= 0
+        found = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
+        found[place[self.rows[used]], self.columns[used]] = self.values[used]
+        return found
+
+    @property
+    def num_missing(self) -> int:
+        """Numbers that are NaN."""
+        return int(np.isnan(self.values if self.table is None else self.table).sum())
+
+    def missing_of(self, rows: np.ndarray) -> dict[int, list[int]]:
+        """The features without a number of each of some nodes that has such, by its place among them."""
+        found: dict[int, list[int]] = {}
+        if self.num_missing:
+            for place, column in np.argwhere(np.isnan(self.of_rows(rows))).tolist():
+                found.setdefault(place, []).append(column)
+        return found
+
+    def varying(self, group_of_node: np.ndarray, num_groups: int) -> Bool[np.ndarray, " group feature"]:
+        """Which features have different values within which group of nodes."""
+        if self.table is not None:
+            members = [self.table[group_of_node == group] for group in range(num_groups)]
+            return np.stack([(rows != rows[:1]).any(axis=0) for rows in members])
+        width = self.shape[1]
+        codes = group_of_node[self.rows] * width + self.columns
+        counts = np.bincount(codes, minlength=num_groups * width).reshape(num_groups, width)
+        is_filled = counts == np.bincount(group_of_node, minlength=num_groups)[:, None]
+        varies = (counts > 0) & ~is_filled
+        for group, column in np.argwhere(is_filled & (counts > 0)).tolist():
+            values = self.values[codes == group * width + column]
+            varies[group, column] = (values != values[0]).any()
+        return varies
+
+    @property
+    def are_sparse(self) -> bool:
+        """Whether there are many, and nearly all of them zero."""
+        is_wide = self.table is None and self.shape[1] >= 64
+        return is_wide and len(self.values) < 0.2 * self.shape[0] * self.shape[1]
+
+    @property
+    def are_words(self) -> bool:
+        """Whether they say how much a node has of a few out of many features, as a bag of words does."""
+        return self.are_sparse and len(self.values) > 0 and bool(self.values.min() > 0)
+
+
+def _entries(table: Float32[np.ndarray, " node feature"]) -> Entries:
+    rows, columns = table.nonzero()
+    return rows, columns, table[rows, columns]
+
+
+def features_of_columns(
+    cells: Cells,
+    columns: tuple[str, ...],
+    foreign: Bool[np.ndarray, " node feature"] | None = None,
+    *,
+    imputes: bool = False,
+    may_be_empty: bool = False,
+) -> tuple[NodeFeatures, Problems]:
+    """Those that stand in columns of a table: 0 where a cell cannot be read, and which cells those are.
+
+    Args:
+        cells: the table.
+        columns: those with features.
+        foreign: where a column is no feature of the node's type: the cell must be empty, and is 0.
+        imputes: leave NaN where a cell is missing, for the scale to fill it.
+        may_be_empty: whether a whole column may be missing then; one that is learned from may not.
+
+    Raises:
+        DataError: a column is missing, or no node has features that can be read.
+    """
+    check_columns_exist(cells, columns)
+    problems = Problems()
+    values, bad_cells = parse_columns([cells.frame[column] for column in columns], np.float32)
+    for place, (column, bad) in enumerate(zip(columns, bad_cells, strict=True)):
+        if foreign is not None:
+            strange, is_blank = foreign[:, place], missing(cells.frame[column])
+            bad = {row: found for row, found in bad.items() if not strange[row]}
+            for row in np.flatnonzero(strange & ~is_blank).tolist():
+                bad[row] = (cells.frame[column].iloc[row], "no node of this type had a value here in training")
+            values[strange, place] = 0.0
+        problems.add_bad(column, bad, imputes=imputes and (may_be_empty or len(bad) < len(cells.frame)))
+        unread = [row for row, (cell, _) in bad.items() if not imputes or not is_missing(cell)]
+        values[unread, place] = 0.0
+    if problems.first and len(problems.first) == len(cells.frame):
+        column, _, reason = problems.first[0]
+        raise DataError(
+            f"{cells.source}: no node has features that can be read; line {cells.lines[0]}, column {column!r}: "
+            f"{reason}.{problems.unreadable(len(cells.frame))} Name the columns with numbers: --feature-columns."
+        )
+    return NodeFeatures.of(values.reshape(len(cells.frame), -1)), problems
+
+
+def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray], *, imputes: bool = False) -> NodeFeatures:
+    """Those in the arrays of an .npz file: `x` (node, feature), or the parts of a sparse table.
+
+    Args:
+        name: the file, for messages.
+        arrays: in it.
+        imputes: whether NaN in `x` is a missing number, for the scale to fill it.
+
+    Raises:
+        DataError: there are none, they do not fit together, or a number is not finite.
+    """
+    if "x" in arrays:
+        x = arrays["x"]
+        if x.ndim != 2 or x.dtype.kind not in "biuf":
+            raise DataError(f"{name}: x is {x.dtype} {x.shape}, expected numbers (node, feature).")
+        require_finite(name, "x", np.nan_to_num(x, posinf=np.inf, neginf=-np.inf) if imputes else x)
+        return NodeFeatures.of(x)
+    if missing := [part for part in CSR if part not in arrays]:
+        raise DataError(
+            f"{name}: there are no features: expected x, or {', '.join(CSR)}; {', '.join(missing)} is missing."
+        )
+    for part in (*CSR, "x_data"):
+        if part in arrays:
+            require_kind(name, part, arrays[part], "iuf" if part == "x_data" else "iu")
+            if arrays[part].ndim != 1:
+                raise DataError(f"{name}: {part} has {arrays[part].ndim} axes, expected one.")
+    places, starts, size = (arrays[part].astype(np.int64) for part in CSR)
+    values = arrays.get("x_data", np.ones(len(places))).astype(np.float32)
+    fits = size.shape == (2,) and size.min() >= 0 and starts.size and starts[0] == 0
+    fits = fits and starts.shape == (size[0] + 1,) and len(values) == len(places) == starts[-1]
+    if not fits or (len(places) and not 0 <= places.min() <= places.max() < size[1]) or (np.diff(starts) < 0).any():
+        raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
+    require_finite(name, "x_data", values)
+    rows, used = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
+    return NodeFeatures.of_entries(rows[used], places[used], values[used], (int(size[0]), int(size[1])))
+
+
+def require_rows(path: str, features: NodeFeatures, cells: Cells) -> None:
+    """Raise a DataError unless a file has a row of features for each row of a table."""
+    if features.shape[0] != len(cells.frame):
+        raise DataError(
+            f"{path} has {plural(features.shape[0], 'row')}, but {cells.source} has {plural(len(cells.frame), 'node')}."
+        )
+
+
+def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node feature"] | None]:
+    """A table with 0 for NaN, and where NaN stood; None where it nowhere did, or where it is no table of numbers."""
+    if x.ndim != 2 or not np.issubdtype(x.dtype, np.floating) or not (blank := np.isnan(x)).any():
+        return x, None
+    return np.where(blank, 0, x), blank
+
+
+def require_finite(name: str, key: str, array: np.ndarray) -> None:
+    """Raise a DataError that names the first number that is not finite, or cannot be scaled in single precision."""
+    if not np.isfinite(array).all():
+        first = tuple(int(place) for place in np.argwhere(~np.isfinite(array))[0])
+        raise DataError(f"{name}: {key}{list(first)} is not a finite number.")
+    require_scalable(name, key, array)
+
+
+def features_of_nodes(
+    cells: Cells,
+    columns: Columns,
+    path: str | None,
+    categories: Categories | None,
+    foreign: Bool[np.ndarray, " node feature"] | None = None,
+    *,
+    without_words: Bool[np.ndarray, " node column"] | None = None,
+    may_be_empty: bool = False,
+) -> tuple[NodeFeatures, Problems, Categories]:
+    """The features of nodes, 0 where a cell cannot be read; which cells those are; and the words that were found.
+
+    Args:
+        cells: the table of nodes.
+        columns: which of its columns are numbers, and which are words.
+        path: an .npz file that holds numbers instead, a row a node.
+        categories: the words of each column, where they are known; another one cannot be read then.
+        foreign, may_be_empty: as in `features_of_columns`.
+        without_words: the same of columns of words.
+
+    Raises:
+        DataError: a column is missing, no node can be read, or the file has other nodes.
+    """
+    if path is None:
+        how = {"imputes": columns.imputes, "may_be_empty": may_be_empty}
+        numbers, problems = features_of_columns(cells, columns.descriptors_columns, foreign, **how)
+    else:
+        numbers, problems = features_of_arrays(path, read_arrays(path), imputes=columns.imputes), Problems()
+        require_rows(path, numbers, cells)
+    words, found = one_hot(cells, columns.category_columns, categories, problems, without_words)
+    if not columns.category_columns:
+        return numbers, problems, found
+    return NodeFeatures.of(np.concatenate([numbers.to_dense(), words], axis=1)), problems, found
+
+
+def check_categories(name: str, categories: Categories, columns: Sequence[str]) -> None:
+    """Raise DataError where a column of words has none: the model could not read it."""
+    if missing := [column for column in columns if column not in categories]:
+        raise DataError(f"{name} has no words of the column {missing[0]!r:.60}.")
+    for column, words in categories.items():
+        if len(set(words)) < len(words):
+            raise DataError(f"{name} has a word of the column {column!r:.60} twice.")
+
+
+def one_hot(
+    cells: Cells,
+    columns: Sequence[str],
+    categories: Categories | None,
+    problems: Problems,
+    foreign: Bool[np.ndarray, " row column"] | None = None,
+) -> tuple[Float32[np.ndarray, " row word"], Categories]:
+    """Columns of words as numbers, one feature a word, 1 where it stands; and the words of each column.
+
+    Args:
+        cells: a table of nodes or edges.
+        columns: the columns of words.
+        categories: the words of each column, where they are known.
+        problems: where cells that are empty, or hold another word, are added.
+        foreign: where a column is none of the node's type: the cell must be empty.
+    """
+    check_columns_exist(cells, tuple(columns))
+    found, parts = {}, [np.zeros((len(cells.frame), 0), dtype=np.float32)]
+    for number, column in enumerate(columns):
+        words = stripped(cells.frame[column])
+        distinct = set(words.unique().to_pylist()) - {""}
+        known = sorted(distinct) if categories is None else list(categories.values())[number]
+        places = NodeNames(known).places(words)
+        rows = np.flatnonzero(places >= 0)
+        parts.append(np.zeros((len(words), len(known)), dtype=np.float32))
+        parts[-1][rows, places[rows]] = 1
+        is_foreign = np.zeros(len(words), dtype=bool) if foreign is None else foreign[:, number]
+        parts[-1][is_foreign] = 0
+        for row in np.flatnonzero((places < 0) | is_foreign).tolist():
+            word = words[row].as_py()
+            reason = f"{word!r} is none of the {plural(len(known), 'word')} that are known"
+            if is_foreign[row]:
+                reason = "no node of this type had a word here in training"
+            if word or not is_foreign[row]:
+                problems.add(row, column, word, reason if word else "the cell is empty")
+        found[column] = known
+    return np.concatenate(parts, axis=1), found

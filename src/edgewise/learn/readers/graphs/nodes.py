@@ -1,0 +1,359 @@
+"""A graph as a table: one row a node, its features, its targets, and the edges between the nodes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool
+
+from edgewise.errors import DataError, SettingError
+from edgewise.learn.readers.graphs.edges import NONE, EdgeList, no_edges, read_edges
+from edgewise.learn.readers.graphs.file import check_edges, is_graph_file, read_graph_file
+from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
+from edgewise.learn.readers.graphs.node_features import (
+    Categories,
+    NodeFeatures,
+    features_of_arrays,
+    features_of_nodes,
+    require_rows,
+    without_blanks,
+)
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.readers.graphs.types import GraphTypes, NodeTypes, TypeNames, labels_of_column
+from edgewise.learn.tables.arrays import read_arrays
+from edgewise.learn.tables.cell import Problems, Rejection, stripped
+from edgewise.learn.tables.columns import AUTO, AnyColumns, Columns
+from edgewise.learn.tables.read import Cells, Values, check_columns_exist, read_cells
+from edgewise.learn.tables.rows import Table, cells_of_roles, judged
+
+NAMES = ("id", "node", "node_id")
+"""Default names of the column of names."""
+NUMBERS = "node"
+"""The column that numbers the rows from 0 where there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable(Table):
+    """The nodes of one graph; a node without a target is part of the graph, and is not learned from."""
+
+    has_distinct_rows: ClassVar[bool] = True  # by their names
+
+    features: NodeFeatures
+    """What is known of each node; 0 where a cell cannot be read."""
+    edges: EdgeList
+    """Who is connected with whom."""
+    names: tuple[str, ...]
+    """What the nodes are called."""
+    types: GraphTypes | None = None
+    """The types of nodes and edges; None where there are none, or they were not read."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories, in the order of their features."""
+    has_degrees: bool = False
+    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "nodes"
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different ones there are: each node is unique by its place in the graph."""
+        return self.num_rows
+
+    @property
+    def lost_edges(self) -> Sequence[Rejection]:
+        """Rows of the table of edges that are no edge."""
+        return self.edges.rejected
+
+    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+        """The names of some nodes."""
+        return [(self.names[row],) for row in rows.tolist()]
+
+    @property
+    def trainable(self) -> Bool[np.ndarray, " row"]:
+        """True for nodes that can be learned from, or judged by."""
+        return self.usable & ~np.isnan(self.targets).all(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """The content of the files of a graph, before its targets are read."""
+
+    cells: Cells
+    columns: Columns
+    names: tuple[str, ...]
+    features: NodeFeatures
+    edges: EdgeList
+    problems: Problems
+    types: NodeTypes | None = None
+    categories: Categories = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a graph is read."""
+
+    strict: bool = False
+    """Stop at the first row that cannot be used."""
+    need_targets: bool = True
+    """False reads nodes to predict, or a graph without targets."""
+    find_features: bool | None = None
+    """Whether columns that have no other role are features, where none is named; by default where targets are read."""
+    with_degrees: bool = True
+    """Whether nodes without features get the numbers of edges that come and go."""
+    with_types: bool = True
+    """Whether the types of nodes and edges are read from a file that has them."""
+    known: TypeNames | None = None
+    """The types that a trained model knows; None takes those that occur."""
+    categories: Categories | None = None
+    """The words of columns of nodes that a trained model knows; None takes those that occur."""
+    edge_categories: Categories | None = None
+    """The same of edges."""
+    fills_edges: bool | None = None
+    """Whether numbers of edges may be missing, as NaN; by default as numbers of nodes may."""
+    may_lack_edges: bool = False
+    """Whether a table of edges may have no rows, or be `none`."""
+    edge_splits_column: str | None = None
+    """The column of the table of edges that `EdgeList.splits` is read from."""
+
+
+def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **how: Any) -> NodeTable:
+    """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
+
+    A node whose features cannot be read stays in the graph with zeros there, and is neither learned from nor
+    predicted; an edge that names no node is passed over. Both are listed in `rejected`.
+
+    Args:
+        paths: one table of nodes, or one .npz file.
+        columns: the role of each column.
+        source: where the edges are, and how they are read.
+        how: the fields of `Reading`.
+
+    Raises:
+        DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
+        SettingError: there is not one file, or no table of edges beside a table of nodes.
+    """
+    if len(paths) != 1:
+        raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not divided by files.")
+    reading = Reading(**how)
+    is_file = is_graph_file(paths[0])
+    if is_file and columns.category_columns:
+        raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
+    graph = (_from_file if is_file else _from_tables)(paths[0], columns, source, reading)
+    return _interpret(graph, source.directed, reading)
+
+
+def nodes_from_arrays(
+    features: NodeFeatures,
+    edges: EdgeList,
+    targets: Values | None = None,
+    weights: Values | None = None,
+    splits: Values | None = None,
+    *,
+    task_type: str = "regression",
+    missing: str = "impute",
+    types: RowLabels | None = None,
+    blank: Bool[np.ndarray, " node feature"] | None = None,
+    known: TypeNames | None = None,
+    names: Sequence[str] | None = None,
+) -> NodeTable:
+    """A graph from arrays, with the checks of a file; its edges are taken as they are.
+
+    Args:
+        features: of each node.
+        edges: between the nodes, counted from 0.
+        targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
+        weights: `(node,)` numbers, zero or more.
+        splits: `(node,)`: train, val, test or nothing.
+        task_type, missing, known: as in `Columns` and `Reading`.
+        types: of the nodes; those of edges stand in `edges`.
+        blank: where the node's type does not have a feature.
+        names: what the nodes are called; their numbers where None.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
+    """
+    check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
+    numbers = list(range(features.shape[0]))
+    cells, columns_of, others = cells_of_roles(
+        {NUMBERS: numbers, "target": targets, "weight": weights, "split": splits}
+    )
+    columns = Columns(
+        node_column=NUMBERS,
+        target_columns=columns_of.get("target", ()),
+        splits_column=columns_of["split"][0] if "split" in columns_of else None,
+        task_type=task_type,
+        missing=missing,
+        **others,
+    )
+    found = None
+    if types is not None or edges.types is not None or known is not None:
+        found = NodeTypes.of(types, len(numbers), "the graph", known)
+        found = found.of_array("X", blank, features.shape[1], imputes=columns.imputes)
+        features = found.with_missing(features, blank)
+    called = tuple(map(str, numbers if names is None else names))
+    graph = _Graph(cells, columns, called, features, edges, Problems(), found)
+    return _interpret(graph, True, Reading(strict=True, need_targets=targets is not None))
+
+
+def _interpret(graph: _Graph, is_directed: bool, reading: Reading) -> NodeTable:
+    """A node is usable when its features can be read; where it has no target it is not trained on."""
+    columns, features, edges = graph.columns, graph.features, graph.edges
+    how: dict[str, bool] = {"strict": reading.strict, "need_targets": reading.need_targets}
+    found = judged(graph.cells, columns, graph.problems, None, **how, may_lack_targets=True)
+    found["rejected"] = [*found["rejected"], *edges.rejected]
+    if graph.types is not None:
+        features, edges, types = graph.types.resolve(features, edges, graph.names, is_directed, found["source"])
+        found["status"] = graph.types.checked_status(found["status"])
+        found |= {"categories": graph.categories}
+        return NodeTable(**found, features=features, edges=edges, names=graph.names, types=types)
+    edges = edges if is_directed else edges.both_ways(len(graph.names))
+    if has_degrees := reading.with_degrees and not features.shape[1]:
+        features = NodeFeatures.of(edges.degrees(len(graph.names)))
+    found |= {"categories": graph.categories, "has_degrees": has_degrees}
+    return NodeTable(**found, features=features, edges=edges, names=graph.names)
+
+
+def _check_roles(cells: Cells, columns: Columns) -> None:
+    """Raise an error unless there are targets, and every column that has a role is there."""
+    if not columns.target_columns:
+        raise SettingError("no --target-columns were given; name what is to be predicted for the nodes.")
+    others = (columns.weight_column, columns.splits_column, columns.group_column)
+    check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
+
+
+def _from_file(path: str, columns: Columns, source: GraphSource, reading: Reading) -> _Graph:
+    """A graph in one file."""
+    known = reading.known
+    if columns.node_type_column is not None or source.edge_type_column is not None:
+        raise SettingError(
+            f"{path} has the types of nodes and edges in node_type and edge_type; leave out --node-type-column "
+            "and --edge-type-column."
+        )
+    if source.edges is not None or source.features is not None:
+        raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
+    graph = read_graph_file(path, with_types=reading.with_types, imputes=columns.imputes)
+    cells, columns, names = named(graph.cells, columns)
+    types = None
+    if known is not None or graph.node_types is not None or graph.edges.types is not None:
+        types = NodeTypes.of(graph.node_types, len(names), path, known)
+        types = types.of_array(f"{path}: x", graph.blank, graph.features.shape[1], imputes=columns.imputes)
+        graph = replace(graph, features=types.with_missing(graph.features, graph.blank))
+    if reading.need_targets:
+        columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
+        if not columns.target_columns and graph.target_column is not None:
+            columns = replace(columns, target_columns=(graph.target_column,))
+        _check_roles(cells, columns)
+    return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), types)
+
+
+def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Reading) -> _Graph:
+    """A graph in a table of nodes, one of edges, and perhaps a file of features."""
+    if source.edges is None:
+        or_none = f", or --edges {NONE} where they have none" if reading.may_lack_edges else ""
+        raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv{or_none}.")
+    cells, columns, names = named(read_cells(path), columns)
+    if reading.need_targets:
+        _check_roles(cells, columns)
+    types, foreign, known, categories = None, None, reading.known, reading.categories
+    if known is not None or columns.node_type_column is not None or source.edge_type_column is not None:
+        types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, known)
+    finds = reading.need_targets if reading.find_features is None else reading.find_features
+    if source.features is None and finds:
+        columns = with_features(cells, columns)
+    if types is not None and source.features is not None:
+        if columns.category_columns:
+            raise SettingError("--category-columns does nothing beside --features of several types; leave it out.")
+        features, types = _typed_features(source.features, cells, types, imputes=columns.imputes)
+        problems = Problems()
+    else:
+        how: dict[str, Any] = {"may_be_empty": not finds}
+        if types is not None:
+            numbers, words = columns.descriptors_columns, columns.category_columns
+            check_columns_exist(cells, numbers)
+            types = types.of_cells(cells, numbers)
+            foreign, owning = types.foreign, types.owning_words(cells, words, categories, len(numbers))
+            how["without_words"] = ~owning[types.of_node]
+        features, problems, categories = features_of_nodes(cells, columns, source.features, categories, foreign, **how)
+        types = None if types is None else types.with_words(owning, categories)
+    edges = read_edges(
+        no_edges(source) if reading.may_lack_edges and source.edges == NONE else source.edges,
+        NodeNames(names),
+        path,
+        edge_columns=source.edge_columns,
+        feature_columns=source.edge_feature_columns,
+        category_columns=source.edge_category_columns,
+        categories=reading.edge_categories,
+        type_column=source.edge_type_column,
+        splits_column=reading.edge_splits_column,
+        imputes=columns.imputes if reading.fills_edges is None else reading.fills_edges,
+        strict=reading.strict,
+        may_be_empty=reading.may_lack_edges,
+    )
+    return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
+
+
+def _typed_features(path: str, cells: Cells, types: NodeTypes, *, imputes: bool) -> tuple[NodeFeatures, NodeTypes]:
+    """The features of nodes in a file, NaN where a column is none of the node's type."""
+    arrays, blank = read_arrays(path), None
+    if "x" in arrays:
+        arrays["x"], blank = without_blanks(arrays["x"])
+    features = features_of_arrays(path, arrays)
+    require_rows(path, features, cells)
+    types = types.of_array(f"{path}: x", blank, features.shape[1], imputes=imputes)
+    return types.with_missing(features, blank), types
+
+
+def named(
+    cells: Cells,
+    columns: AnyColumns,
+    graph_of_row: Sequence[str] | None = None,
+    remedy: str = "names must differ",
+) -> tuple[Cells, AnyColumns, tuple[str, ...]]:
+    """The cells with a column of names, the columns with it named, and the names.
+
+    Args:
+        cells, columns: of the nodes.
+        graph_of_row: the graph of each node, where names are unique only within a graph.
+        remedy: what messages advise.
+
+    Raises:
+        DataError: a node has no name, or that of another one.
+    """
+    column = columns.node_column
+    graphs = [""] * len(cells.frame) if graph_of_row is None else graph_of_row
+    if column == AUTO:
+        column = next((name for name in NAMES if name in cells.frame.columns), None)
+    # A run that is continued, and a model that predicts, ask for the numbers by name.
+    if column is None or (column == NUMBERS and column not in cells.frame):
+        column = NUMBERS
+        counts = Counter[str]()
+        numbers = []
+        for graph in graphs:
+            numbers.append(str(counts[graph]))
+            counts[graph] += 1
+        cells = replace(cells, frame=cells.frame.assign(**{column: numbers}))
+    check_columns_exist(cells, (column,))
+    names = tuple(stripped(cells.frame[column]).to_pylist())
+    num_distinct = len(set(names)) if graph_of_row is None else len(set(zip(graphs, names, strict=True)))
+    if num_distinct < len(names) or "" in names:
+        first: dict[tuple[str, str], int] = {}
+        nodes = enumerate(zip(graphs, names, strict=True))
+        row, node = next((row, node) for row, node in nodes if not node[1] or first.setdefault(node, row) != row)
+        what = (
+            f"the node {node[1]!r} stands in line {cells.lines[first[node]]} too" if node[1] else "the node has no name"
+        )
+        raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
+    return cells, replace(columns, node_column=column), names
+
+
+def with_features(cells: Cells, columns: AnyColumns) -> AnyColumns:
+    """The columns with features named: those that have no other role where the caller named none."""
+    if columns.descriptors_columns:
+        return columns
+    taken = {name for names in columns.roles().values() for name in names}
+    features = tuple(name for name in cells.frame.columns if name not in taken)
+    return replace(columns, descriptors_columns=features)

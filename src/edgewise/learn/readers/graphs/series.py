@@ -1,0 +1,167 @@
+"""Series on a graph: a table whose columns are nodes and whose rows are times, and windows of it to learn from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64, Int64
+
+from edgewise.choices import Gaps
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.graph.records import SeriesBatch
+from edgewise.learn.readers.graphs.clock import Clock, Timed, in_time, is_counter, is_time
+from edgewise.learn.readers.graphs.edges import EdgeList, read_edges
+from edgewise.learn.readers.graphs.names import NodeNames
+from edgewise.learn.tables.cell import is_missing, parse_columns
+from edgewise.learn.tables.read import check_columns_exist, read_cells
+from edgewise.neighborhood import Edges
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """What nodes were, step by step."""
+
+    source: str
+    """The file."""
+    names: tuple[str, ...]
+    """The columns that are nodes."""
+    values: Float64[np.ndarray, " time node"]
+    """NaN where a cell is empty."""
+    times: tuple[str, ...]
+    """What the steps are called: the cells of the time column, or their numbers."""
+    edges: EdgeList
+    """The edges between the nodes."""
+    clock: Clock | None = None
+    """Of a time column: what further steps are called."""
+    notes: tuple[str, ...] = ()
+    """What was done to have a row for each time, a line each."""
+
+    def where(self, time: int, node: int) -> str:
+        """What messages call a number."""
+        return f"{self.source}, time {self.times[time]}, column {self.names[node]!r}"
+
+    @property
+    def num_missing(self) -> int:
+        """Cells without a number."""
+        return int(np.isnan(self.values).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows of a series: `context` steps of input, and `horizon` steps to predict."""
+
+    series: Float32[np.ndarray, " time node"]
+    """In the units of a model; NaN where nothing is known."""
+    starts: Int64[np.ndarray, " row"]
+    """The first step of each stretch."""
+    context: int
+    """Steps that are read."""
+    horizon: int
+    """Steps that are predicted."""
+    are_known: bool
+    """Whether the series contains the predicted steps, so that a model can learn from them."""
+    period: int | None
+    """Steps after which everything comes again."""
+    edges: Edges
+    """From which nodes each node receives messages."""
+
+    def batch(self, rows: np.ndarray) -> SeriesBatch:
+        """Some stretches; what is not known is read as the last that was, or as the mean where nothing was."""
+        starts = self.starts[rows]
+        read = known_before(self.series[starts[:, None] + np.arange(self.context)])
+        steps = starts[:, None] + np.arange(self.context + self.horizon)
+        phases = np.zeros(steps.shape) if self.period is None else (steps % self.period) / self.period
+        targets = None
+        if self.are_known:
+            places = starts[:, None] + self.context + np.arange(self.horizon)
+            targets = torch.from_numpy(self.series[places].reshape(len(rows), -1))
+        return SeriesBatch(
+            torch.from_numpy(read), torch.from_numpy(phases.astype(np.float32)), self.edges, targets=targets
+        )
+
+
+def known_before(values: Float32[np.ndarray, " row time node"]) -> Float32[np.ndarray, " row time node"]:
+    """The values with each gap filled by what stood last before it; 0, the mean, where nothing did."""
+    found = values.copy()
+    found[:, 0] = np.where(np.isnan(found[:, 0]), 0, found[:, 0])
+    for step in range(1, found.shape[1]):
+        found[:, step] = np.where(np.isnan(found[:, step]), found[:, step - 1], found[:, step])
+    return found
+
+
+def read_series(
+    path: str,
+    edges: str | None,
+    *,
+    time_column: str | None,
+    edge_columns: tuple[str, ...],
+    is_directed: bool,
+    gaps: Gaps = "error",
+    strict: bool = False,
+) -> Series:
+    """Read a series, and the edges between its columns.
+
+    Args:
+        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet: a row a step, a column a node.
+        edges: the table of edges, which names columns; None where nodes are alone.
+        time_column: numbers or dates, by which rows are sorted; no node.
+        edge_columns: sender and receiver; by default as `ends_of` guesses.
+        is_directed: whether edges are one way.
+        gaps: what happens to missing and repeated times, as `in_time` has it.
+        strict: stop at the first edge that cannot be read.
+
+    Raises:
+        DataError: a file cannot be used, a cell is no number, times lie at no equal distances, or no edge joins two
+            columns.
+    """
+    cells = read_cells(path)
+    check_columns_exist(cells, () if time_column is None else (time_column,))
+    names = tuple(name for name in cells.frame.columns if name != time_column)
+    values, bad_cells = parse_columns([cells.frame[name] for name in names], np.float64)
+    for name, bad in zip(names, bad_cells, strict=True):
+        for row, (cell, reason) in bad.items():
+            if not is_missing(cell):
+                where = f"{path}, line {cells.lines[row]}, column {name!r}"
+                remedy = "leave the cell empty if nothing is known"
+                if time_column is None and is_time(cell):
+                    remedy = f"if these are the times: --time-column {name}"
+                raise DataError(f"{where}: {reason}; {remedy}.")
+    listed = EdgeList(*(np.zeros(0, dtype=np.int64),) * 2, np.zeros((0, 0), dtype=np.float32))
+    if edges is not None:
+        known = NodeNames(names)
+        listed = read_edges(edges, known, f"the columns of {path}", edge_columns=edge_columns, strict=strict)
+        listed = listed if is_directed else listed.both_ways(len(names))
+    counting = [name for name, column in zip(names, values.T, strict=True) if is_counter(column)]
+    notes = [
+        f"{name!r} grows by equal steps and is a node; if these are the times: --time-column {name}"
+        for name in counting[:1]
+        if time_column is None and len(names) > 1
+    ]
+    timed = Timed(values, tuple(map(str, range(len(values)))), None, tuple(notes))
+    if time_column is not None:
+        stamps = [str(cell) for cell in cells.frame[time_column]]
+        timed = in_time(stamps, values, [*map(int, cells.lines)], gaps, f"{path}, column {time_column!r}")
+    return Series(path, names, timed.values, timed.times, listed, timed.clock, timed.notes)
+
+
+def split_series(
+    series: Series, context: int, horizon: int, sizes: tuple[float, ...]
+) -> dict[str, Int64[np.ndarray, " _"]]:
+    """Where the windows of each split start: the series cut by time, and no window over a cut.
+
+    Raises:
+        SettingError: a split that must have windows is shorter than one.
+    """
+    length, num_times = context + horizon, len(series.values)
+    bounds = np.rint(np.concatenate([[0], np.cumsum(sizes)[:2], [1]]) * num_times).astype(int)
+    found = {}
+    for split, size, first, stop in zip(("train", "val", "test"), sizes, bounds[:-1], bounds[1:], strict=True):
+        if size > 0 and stop - first < length:
+            raise SettingError(
+                f"{series.source} has {plural(num_times, 'step')}, {stop - first} of them for {split}, "
+                "fewer than --context + "
+                f"--horizon = {length}; give a longer series, or a smaller --context."
+            )
+        found[split] = np.arange(first, max(first, stop - length + 1))
+    return found

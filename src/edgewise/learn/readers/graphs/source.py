@@ -1,0 +1,81 @@
+"""Where the parts of a graph are: which file holds them, and the role of each column; free of numpy."""
+
+from dataclasses import dataclass
+
+from edgewise.errors import SettingError
+from edgewise.learn.settings import Settings, setting
+from edgewise.learn.tables.columns import Columns
+
+
+@dataclass(frozen=True)
+class GraphSource(Settings):
+    """Where the edges are, and how they are read."""
+
+    edges: str | None = setting(None, metavar="FILE")
+    """The table of edges, each row the names of two nodes; None where the nodes stand in an .npz file, which holds its
+    edges. To predict, `none` stands for a table without rows."""
+    features: str | None = setting(None, metavar="FILE")
+    """Features of the nodes in an .npz file, a row a node in the order of the table: x, or arrays of SciPy's CSR."""
+    edge_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """Sender and receiver; by default the columns whose names say so, such as source and target, else the first two
+    whose cells name nodes."""
+    edge_feature_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """Numbers of an edge."""
+    edge_category_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """Words of an edge, such as the type of a bond: each becomes as many features as there are words, one of them
+    1."""
+    edge_type_column: str | None = setting(None, metavar="COLUMN")
+    """The type of each edge, where there are several."""
+    directed: bool = setting(False)
+    """Whether an edge is one way; else the reverse of each is added where it is missing."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.edge_columns) not in (0, 2):
+            raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are named."""
+        return tuple(file for file in (self.edges, self.features) if file is not None)
+
+
+@dataclass(frozen=True)
+class GraphColumns(Columns):
+    """The role of each column; targets, weights and splits belong to graphs, and stand at one of their nodes or more.
+
+    `descriptors_columns` are numbers of a node.
+    """
+
+    graph_column: str = setting("graph", metavar="COLUMN")
+    """Which graph each node belongs to."""
+    graph_feature_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """Numbers of a graph as a whole: a temperature, a cosmology."""
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each role."""
+        return {
+            "graph_column": (self.graph_column,),
+            **super().roles(),
+            "graph_feature_columns": self.graph_feature_columns,
+        }
+
+    @property
+    def of_graphs(self) -> tuple[str, ...]:
+        """The columns of graphs as a whole."""
+        others = (self.weight_column, self.splits_column, self.group_column)
+        return (*self.target_columns, *(name for name in others if name), *self.graph_feature_columns)
+
+
+@dataclass(frozen=True)
+class GraphsSource(GraphSource):
+    """Where the edges of many graphs are, how they are read, and where more stands of the graphs."""
+
+    graphs: str | None = setting(None, metavar="FILE")
+    """A table of graphs, a row each: its name, targets, weights, splits and numbers; None where the table of nodes
+    holds them."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are named."""
+        return (*super().files, *(() if self.graphs is None else (self.graphs,)))

@@ -1,0 +1,121 @@
+"""The features of molecules that were read before, on disk: RDKit's descriptors take milliseconds for each molecule.
+
+One SQLite file, `edgewise-molecules.sqlite`, in the cache folder of the user or in `EDGEWISE_CACHE`; an empty
+`EDGEWISE_CACHE` switches it off. Nothing depends on it: where it cannot be read or written, features are computed.
+"""
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+from jaxtyping import Float64
+from safetensors import SafetensorError
+
+from edgewise.learn.readers.molecules import descriptor, feature, molecule
+from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.feature import MoleculeArrays
+
+VARIABLE = "EDGEWISE_CACHE"
+MAX_BYTES = 1 << 30
+"""Of the file; it begins anew when it has grown so large, with some 700,000 molecules."""
+APPLICATION = 0x45644765
+"""Marks a database as ours; one of something else is left alone."""
+UNUSABLE = (OSError, sqlite3.Error, RuntimeError, UnicodeError)
+"""What a damaged file raises; sqlite3 decodes the names of a damaged schema for its message, and fails."""
+Stored = tuple[str, MoleculeArrays, Float64[np.ndarray, " feature"]]
+"""The canonical SMILES, atoms and bonds, and the descriptors of a molecule."""
+
+
+class FeatureCache:
+    """Features by the SMILES that they were computed from.
+
+    Args:
+        path: the file; made where it is missing.
+    """
+
+    def __init__(self, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Molecules may be confidential: others than the user read nothing.
+        path.touch(mode=0o600)
+        self.connection = sqlite3.connect(path, timeout=1.0)
+        application, version, pages, page_size = (
+            int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("application_id", "user_version", "page_count", "page_size")
+        )
+        if pages and application != APPLICATION:
+            raise sqlite3.DatabaseError(f"{path} is a database of something else")
+        with self.connection:
+            self.connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            if version != _version() or pages * page_size > MAX_BYTES:
+                self.connection.execute("DROP TABLE IF EXISTS molecules")
+                self.connection.execute(f"PRAGMA user_version = {_version()}")
+            self.connection.execute("CREATE TABLE IF NOT EXISTS molecules (name BLOB PRIMARY KEY, content BLOB)")
+
+    def read(self, smiles: Sequence[str]) -> dict[str, Stored]:
+        """What is known of some molecules."""
+        names = {_name(text): text for text in smiles}
+        marks = ", ".join("?" * len(names))
+        query = f"SELECT name, content FROM molecules WHERE name IN ({marks})"
+        # A damaged index gives names that were not looked for.
+        rows = [(name, content) for name, content in self.connection.execute(query, list(names)) if name in names]
+        found = {names[name]: _unpacked(content) for name, content in rows}
+        return {text: stored for text, stored in found.items() if stored is not None}
+
+    def write(self, molecules: dict[str, Stored]) -> None:
+        """Adds some molecules."""
+        rows = [(_name(text), _packed(*stored)) for text, stored in molecules.items()]
+        with self.connection:
+            self.connection.executemany("INSERT OR REPLACE INTO molecules VALUES (?, ?)", rows)
+
+
+@contextlib.contextmanager
+def feature_cache() -> Iterator[FeatureCache | None]:
+    """The cache of the user, or None where there is none."""
+    folder = os.environ.get(VARIABLE)
+    if folder == "":
+        yield None
+        return
+    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "edgewise"
+    try:
+        cache = FeatureCache((Path(folder) if folder else home) / "edgewise-molecules.sqlite")
+    except UNUSABLE:
+        yield None
+        return
+    try:
+        yield cache
+    finally:
+        cache.connection.close()
+
+
+def _version() -> int:
+    """A number of 31 bits that changes with RDKit, its descriptors, and the code that makes features."""
+    code = [Path(module.__file__ or "").read_bytes() for module in (feature, molecule, descriptor)]
+    what = [molecule.rdBase.rdkitVersion, *GLOBAL_FEATURE_NAMES]
+    digest = hashlib.blake2b("\n".join(what).encode() + b"".join(code), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _name(smiles: str) -> bytes:
+    return hashlib.blake2b(smiles.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+def _packed(canonical: str, arrays: MoleculeArrays, descriptors: Float64[np.ndarray, " feature"]) -> bytes:
+    letters = np.frombuffer(canonical.encode(), dtype=np.uint8)
+    content = safetensors.numpy.save({"canonical": letters, "descriptors": descriptors, **vars(arrays)})
+    return zlib.compress(content, 1)  # nearly all of it is zeros
+
+
+def _unpacked(content: bytes) -> Stored | None:
+    """None where the content is damaged."""
+    try:
+        found = safetensors.numpy.load(zlib.decompress(content))
+        canonical, descriptors = found.pop("canonical").tobytes().decode(), found.pop("descriptors")
+        return canonical, MoleculeArrays(**found), descriptors
+    except (zlib.error, SafetensorError, KeyError, TypeError, ValueError):
+        return None

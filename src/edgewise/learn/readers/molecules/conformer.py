@@ -1,0 +1,175 @@
+"""Where the atoms of a molecule are: one conformer, computed from its canonical SMILES and from nothing else."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from jaxtyping import Float32, Float64
+
+from edgewise.errors import MissingExtraError
+from edgewise.learn.tables.cell import OK
+
+try:
+    from rdkit import Chem, rdBase
+    from rdkit.Chem import rdDepictor, rdDistGeom, rdForceFieldHelpers
+except ImportError as error:
+    raise MissingExtraError("rdkit", "molecules") from error
+
+How = Literal["relaxed", "retried", "unrelaxed", "flat", "late", "layered"]
+HOWS: tuple[str, ...] = get_args(How)
+"""How well the places are known, best first: embedded and relaxed in a force field; embedded at the second try, from
+random places, and relaxed; embedded, with an atom that the force field does not know; drawn in the plane; drawn there
+because embedding took longer than the time limit; placed by counting bonds, because drawing took longer, too."""
+WORDS: dict[How, str] = {
+    "retried": "embedded at the second try",
+    "unrelaxed": "embedded but not relaxed, with atoms that the force field lacks",
+    "flat": "drawn in the plane, since {} could not be embedded",
+    "late": "drawn in the plane, since embedding takes longer than --molecule-timeout",
+    "layered": "placed by counting bonds, since drawing takes longer than --molecule-timeout",
+}
+"""What is said of molecules that were not found at once."""
+BOND_LENGTH = 1.5
+"""Ångström of a bond in molecules that are placed by counting bonds."""
+MAX_ATOMS = 200
+"""A fragment of more heavy atoms is drawn in the plane: embedding it would take minutes."""
+APART = 100.0
+"""Ångström between the fragments of one molecule: how they lie to each other is unknown, so they are not near."""
+FLAT: tuple[How, ...] = ("flat", "late", "layered")
+"""How molecules are placed whose shape in space is unknown."""
+Place = Callable[[Chem.Mol], tuple[Float64[np.ndarray, " node space"], How]]
+"""Where the atoms of a fragment are, and how that was found."""
+_SEED = 0
+# Attempts; RDKit's own number grows with the atoms, and a long chain that fails would take half a minute.
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Conformer:
+    """One molecule in space."""
+
+    coordinates: Float32[np.ndarray, " node space"]
+    """Where each atom is, in ångström, in the order of the molecule."""
+    how: How
+    """How that was found; of several fragments, the worst."""
+
+
+def drawn(molecule: Chem.Mol) -> Conformer:
+    """A molecule drawn in the plane, because its conformer took too long."""
+    return replace(conformer(molecule, place=_drawing), how="late")
+
+
+def layered(molecule: Chem.Mol) -> Conformer:
+    """A molecule in rows of atoms with as many bonds to the first atom, because even drawing it took too long.
+
+    Cost: proportional to the atoms and bonds, but for writing and reading the molecule once.
+    """
+    return conformer(molecule, place=_layers)
+
+
+def conformer(molecule: Chem.Mol, *, place: Place | None = None) -> Conformer:
+    """One conformer of a molecule that RDKit has read: hydrogens are added, embedded, relaxed, and left out again.
+
+    The same molecule has the same conformer however it was written, and at every call. Each fragment, such as an ion
+    of a salt, is embedded alone, and they lie `APART`. `place` says where the atoms of a fragment are instead.
+
+    Cost: milliseconds for a small molecule, seconds for 150 atoms, a minute for 200 in a chain; `bounded.conformers`
+        bounds it.
+    Source: embedding is Wang et al. 2020 (ETKDG, version 3), the force field Rappé et al. 1992 (UFF), with the 200
+        steps that Maziarka et al. 2020 take.
+    """
+    written, order = _canonical(molecule)
+    coordinates = np.zeros((molecule.GetNumAtoms(), 3))
+    hows: list[How] = []
+    end = -APART
+    with rdBase.BlockLogs():
+        members: list[tuple[int, ...]] = []
+        fragments = Chem.GetMolFrags(written, asMols=True, fragsMolAtomMapping=members)
+        for fragment, atoms in zip(fragments, members, strict=True):
+            places, how = (place or _embedding)(fragment)
+            places = places - places.mean(axis=0)
+            places[:, 0] += end + APART - places[:, 0].min()
+            end = float(places[:, 0].max())
+            coordinates[list(atoms)] = places
+            hows.append(how)
+    # In the canonical order up to here: sums round alike however the molecule is written.
+    found = np.empty_like(coordinates, dtype=np.float32)
+    found[order] = coordinates - coordinates.mean(axis=0)
+    return Conformer(found, max(hows, key=HOWS.index))
+
+
+def conformer_note(hows: Sequence[How], names: Sequence[str]) -> str:
+    """A note about molecules whose conformers were not found at once; empty where all were."""
+    parts = []
+    for how, what in WORDS.items():
+        found = [name for each, name in zip(hows, names, strict=True) if each == how]
+        if found:
+            parts.append(f"{len(found):,} {what.format('they')} (first {found[0]})")
+    return "; ".join(parts)
+
+
+def conformer_status(hows: Sequence[How], names: Sequence[str]) -> str:
+    """The status of a row that is predicted from some molecules: `ok`, and which of them have no places in space."""
+    flat = [f"{name} was {WORDS[how].format('it')}" for how, name in zip(hows, names, strict=True) if how in FLAT]
+    return "; ".join([OK, *flat])
+
+
+def _canonical(molecule: Chem.Mol) -> tuple[Chem.Mol, np.ndarray]:
+    """The molecule as its canonical SMILES writes it, and the atom of `molecule` that each of its atoms is."""
+    copy = Chem.Mol(molecule)
+    text = Chem.MolToSmiles(copy)
+    order = np.array(list(copy.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]), dtype=np.int64)
+    with rdBase.BlockLogs():
+        written = Chem.MolFromSmiles(text)
+    if written is None or written.GetNumAtoms() != len(order):
+        # What RDKit writes and cannot read again keeps the order it has.
+        return copy, np.arange(copy.GetNumAtoms())
+    return written, order
+
+
+def _embedding(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How]:
+    """Where the atoms of one fragment are in space, by the first way that works."""
+    if fragment.GetNumHeavyAtoms() <= MAX_ATOMS:
+        try:
+            whole = Chem.AddHs(fragment)
+            for random in (False, True):
+                if _embed(whole, random):
+                    how = _relax(whole, random)
+                    return whole.GetConformer().GetPositions()[: fragment.GetNumAtoms()], how
+        except (RuntimeError, ValueError):
+            # What RDKit raises for molecules that its rules do not cover: they are drawn, and counted.
+            pass
+    return _drawing(fragment)
+
+
+def _drawing(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How]:
+    """Where the atoms of one fragment are drawn in the plane."""
+    flat = Chem.Mol(fragment)
+    rdDepictor.Compute2DCoords(flat)
+    return flat.GetConformer().GetPositions(), "flat"
+
+
+def _layers(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How]:
+    """Each atom by how many bonds are between it and the first, and by its number among those of as many."""
+    places = np.full((fragment.GetNumAtoms(), 3), -1.0)
+    layer, depth = [0], 0
+    while layer:
+        places[layer] = [(depth, number, 0) for number in range(len(layer))]
+        neighbors = [each.GetIdx() for atom in layer for each in fragment.GetAtomWithIdx(atom).GetNeighbors()]
+        layer, depth = [atom for atom in dict.fromkeys(neighbors) if places[atom, 0] < 0], depth + 1
+    return BOND_LENGTH * places, "layered"
+
+
+def _embed(molecule: Chem.Mol, random: bool) -> bool:
+    parameters: Any = rdDistGeom.ETKDGv3()
+    parameters.randomSeed = _SEED
+    parameters.maxIterations = _ATTEMPTS
+    parameters.useRandomCoords = random
+    return rdDistGeom.EmbedMolecule(molecule, parameters) == 0
+
+
+def _relax(molecule: Chem.Mol, random: bool) -> How:
+    if not rdForceFieldHelpers.UFFHasAllMoleculeParams(molecule):
+        return "unrelaxed"
+    rdForceFieldHelpers.UFFOptimizeMolecule(molecule)
+    return "retried" if random else "relaxed"

@@ -1,0 +1,160 @@
+"""Molecules as they are written: SMILES and InChI → RDKit's molecule, and the characters each atom came from."""
+
+import re
+import unicodedata
+
+from edgewise.errors import DataError, MissingExtraError
+from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES as GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.descriptor import descriptors as descriptors
+from edgewise.learn.readers.molecules.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
+from edgewise.learn.readers.molecules.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES
+from edgewise.learn.readers.molecules.limits import MAX_ATOMS
+
+try:
+    from rdkit import Chem, rdBase
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+except ImportError as error:
+    raise MissingExtraError("rdkit", "molecules") from error
+
+_ATOM_PATTERN = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOSPFIbcnosp*]")
+INCHI = "InChI="
+"""How an InChI begins."""
+CHARACTERS_PER_ATOM = 50
+"""Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
+_BLANKS = " \t\r\n"
+_NOT_SMILES = re.compile(r"[^ -~\t\r\n]")
+_LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
+
+
+def read_molecule(smiles: str) -> Chem.Mol:
+    """The RDKit molecule that a SMILES string writes, atoms in the order of the string.
+
+    Args:
+        smiles: one SMILES string, `"A.B"` for several fragments; an extended part (`|...|`) may follow.
+
+    Returns:
+        The sanitized molecule, explicit `[H]` atoms merged into their neighbors as RDKit does.
+
+    Raises:
+        DataError: the string is empty, holds a character beyond printable ASCII, has text behind the SMILES, or RDKit
+            cannot read it; the message ends in RDKit's reason.
+    """
+    text = smiles.strip(_BLANKS)
+    # RDKit drops some of these characters and reads the rest as another molecule, and fails in decoding its own log.
+    foreign = _NOT_SMILES.search(text)
+    if foreign is not None:
+        name = unicodedata.name(foreign[0], "a control character" if ord(foreign[0]) < 256 else "no character")
+        place = smiles.index(foreign[0]) + 1
+        raise DataError(
+            f"{smiles!r} is not a SMILES: character {place} is U+{ord(foreign[0]):04X} ({name}), but SMILES are "
+            "written in ASCII; replace it or delete it."
+        )
+    if not text:
+        raise DataError("The SMILES is empty, expected one molecule.")
+    written, rest = [*text.split(maxsplit=1), ""][:2]
+    if rest and not rest.startswith("|"):
+        raise DataError(f"{smiles!r} has text behind the SMILES {written!r}: move {rest!r} to a column of its own.")
+    molecule, reason = _parse(text)
+    if molecule is None:
+        raise DataError(f"{smiles!r} is not a SMILES that RDKit can read: {reason}")
+    if molecule.GetNumAtoms() == 0:
+        raise DataError(f"{smiles!r} holds no atom, expected a molecule.")
+    return molecule
+
+
+def is_inchi(text: str) -> bool:
+    """Whether a text is an InChI by its beginning, which no SMILES has."""
+    return text.lstrip(_BLANKS).startswith(INCHI)
+
+
+def as_smiles(text: str, max_atoms: int = MAX_ATOMS) -> str:
+    """The canonical SMILES of an InChI; any other text as it is.
+
+    Raises:
+        DataError: RDKit cannot read it, it is longer than `max_atoms` atoms may be, or RDKit was built without InChI.
+
+    >>> as_smiles("InChI=1S/C2H6O/c1-2-3/h3H,2H2,1H3")
+    'CCO'
+    """
+    if not is_inchi(text):
+        return text
+    text = text.strip(_BLANKS)
+    shown = repr(text if len(text) <= 60 else text[:60] + "…")
+    if not Chem.inchi.INCHI_AVAILABLE:
+        raise DataError(f"{shown} is an InChI, which this build of RDKit cannot read: write the molecule as SMILES.")
+    if len(text) > CHARACTERS_PER_ATOM * max_atoms:
+        raise DataError(f"{shown} has {len(text):,} characters, too many for {max_atoms:,} atoms; raise --max-atoms.")
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromInchi(text) if text.isascii() else None
+    if molecule is None or molecule.GetNumAtoms() == 0:
+        raise DataError(f"{shown} is not an InChI that RDKit can read.")
+    return Chem.MolToSmiles(molecule)
+
+
+def count_atoms(smiles: str) -> int:
+    """How many atoms a SMILES string writes, read off its characters; `[H]` is none, as it joins its neighbor.
+
+    >>> count_atoms("[Na+].[Cl-]"), count_atoms("[H]OC%10CCCC%10"), count_atoms("C |c:0|")
+    (2, 6, 1)
+    """
+    written = smiles.split(maxsplit=1)[0] if smiles.strip() else ""
+    return sum(match.group() != "[H]" for match in _ATOM_PATTERN.finditer(written))
+
+
+def canonical_smiles(smiles: str) -> str:
+    """The one way RDKit writes this molecule, whichever way it was written.
+
+    Raises:
+        DataError: the string is not a molecule.
+    """
+    return Chem.MolToSmiles(read_molecule(smiles))
+
+
+def murcko_scaffold(smiles: str) -> str:
+    """Canonical SMILES of the ring systems and the linkers between them, without stereo; empty where no ring is.
+
+    Raises:
+        DataError: the string is not a molecule.
+
+    Source: Bemis and Murcko, J. Med. Chem. 39 (1996) 2887.
+    """
+    with rdBase.BlockLogs():
+        return MurckoScaffold.MurckoScaffoldSmiles(mol=read_molecule(smiles), includeChirality=False)
+
+
+def _parse(text: str) -> tuple[Chem.Mol | None, str]:
+    """The molecule, or None and RDKit's reason in one line; RDKit's own printing is silenced."""
+    # Older RDKit releases cannot hand over what they log; they still say which chemistry is wrong.
+    capture = getattr(rdBase, "CaptureErrorLog", None)
+    with rdBase.BlockLogs():
+        if capture is not None:
+            with capture() as log:
+                molecule = Chem.MolFromSmiles(text)
+            lines = [_LOG_STAMP.sub("", line).strip() for line in log.messages.splitlines()]
+        else:
+            molecule, lines = Chem.MolFromSmiles(text), []
+        if molecule is None and not lines:
+            unchecked = Chem.MolFromSmiles(text, sanitize=False)
+            lines = [] if unchecked is None else [p.Message() for p in Chem.DetectChemistryProblems(unchecked)]
+    reasons = [line.removeprefix("SMILES Parse Error: ") for line in lines]
+    return molecule, reasons[0].split(" for input:")[0] + "." if reasons else "the syntax is wrong."
+
+
+def atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
+    """First and one past the last character of each atom of `molecule` in the string it was read from."""
+    start = len(smiles) - len(smiles.lstrip())
+    stop = start + len(smiles[start:].split(maxsplit=1)[0])
+    written = [match.span() for match in _ATOM_PATTERN.finditer(smiles, start, stop)]
+    if len(written) == molecule.GetNumAtoms():
+        return written
+    # RDKit merged explicit hydrogens away: read again with them, number the atoms, and merge by the same rule.
+    parameters = Chem.SmilesParserParams()
+    parameters.removeHs = False  # type: ignore[assignment]
+    with rdBase.BlockLogs():
+        every_atom = Chem.MolFromSmiles(smiles.strip(), parameters)
+        for atom in every_atom.GetAtoms():
+            atom.SetIntProp("_edgewise_order", atom.GetIdx())
+        left = [atom.GetIntProp("_edgewise_order") for atom in Chem.RemoveHs(every_atom).GetAtoms()]
+    if every_atom.GetNumAtoms() != len(written) or len(left) != molecule.GetNumAtoms():
+        raise DataError(f"The atoms of {smiles!r} cannot be matched with its characters: write it without extensions.")
+    return [written[index] for index in left]

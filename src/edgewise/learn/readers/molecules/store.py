@@ -1,0 +1,249 @@
+"""Every distinct molecule once, and batches of rows cut out of it by index arithmetic."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int32, Int64
+from torch import Tensor
+
+from edgewise.errors import DataError
+from edgewise.graph.records import Batch, EdgeTypes, Example
+from edgewise.learn.files import release
+from edgewise.learn.progress import counted, stage
+from edgewise.learn.readers.graphs.union import Union, take
+from edgewise.learn.readers.molecules.bounded import conformers
+from edgewise.learn.readers.molecules.conformer import Conformer, conformer_note
+from edgewise.learn.readers.molecules.distinct import DistinctMolecules
+from edgewise.learn.readers.molecules.example import example_from_smiles
+from edgewise.learn.readers.molecules.limits import MoleculeLimits
+from edgewise.learn.readers.molecules.molecule import murcko_scaffold
+from edgewise.neighborhood import EdgeRows
+
+Numbers = np.ndarray | Tensor | Sequence
+
+
+@dataclass(frozen=True, eq=False)
+class MoleculeStore:
+    """Every distinct molecule of a table once, as tensors that lie molecule after molecule, in memory or mapped.
+
+    Two SMILES strings are the same molecule when RDKit writes them the same canonical way.
+    """
+
+    smiles: Sequence[str]
+    """Each molecule as it was first written."""
+    canonical: Sequence[str]
+    """Each molecule as RDKit writes it."""
+    node_types: Float32[Tensor, " node_type node_feature"]
+    """The different rows that atoms have; columns as in `feature.NODE_FEATURE_NAMES`."""
+    type_of_node: Int32[Tensor, " node"]
+    """Which of them each atom has."""
+    senders: Int32[Tensor, " edge"]
+    """Atom each edge leaves, counted within its molecule."""
+    receivers: Int32[Tensor, " edge"]
+    """Atom each edge reaches, counted within its molecule."""
+    edge_types: Float32[Tensor, " edge_type edge_feature"]
+    """The different rows that bonds have; columns as in `feature.EDGE_FEATURE_NAMES`."""
+    type_of_edge: Int32[Tensor, " edge"]
+    """Which of them each edge has; a bond is two edges."""
+    node_offsets: Int64[Tensor, " boundary"]
+    """Atoms of molecule g are `node_offsets[g]:node_offsets[g + 1]`."""
+    edge_offsets: Int64[Tensor, " boundary"]
+    """Edges of molecule g are `edge_offsets[g]:edge_offsets[g + 1]`."""
+    global_features: Float[Tensor, " graph global_feature"]
+    """Raw RDKit descriptors in float64 (NaN where there is none), or what `with_global_features` put there."""
+    coordinates: Float32[Tensor, " node space"] | None = None
+    """Where each atom is, in ångström, once `with_coordinates` has put it there."""
+    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
+    """How long RDKit may take for the conformer of one molecule."""
+    scale: Callable[[np.ndarray], np.ndarray] | None = None
+    """From global features to those of batches; None where they are the same."""
+    mapped: tuple[np.ndarray, ...] = ()
+    """The mapped files that hold the molecules; none where they are in memory."""
+
+    @classmethod
+    def from_smiles(
+        cls,
+        smiles: Iterable[str],
+        *,
+        with_descriptors: bool | Sequence[str] = True,
+        limits: MoleculeLimits = MoleculeLimits(),
+    ) -> "MoleculeStore":
+        """Read SMILES strings; molecules that occur again are stored once.
+
+        Args:
+            smiles: any writing of each molecule.
+            with_descriptors: compute RDKit's whole-molecule descriptors (a millisecond a molecule), or those of the
+                names; without them `global_features` has no column.
+            limits: the largest molecule, and the longest time for one.
+
+        Raises:
+            DataError: a string is not a molecule, or exceeds a limit; the message counts its place from 1.
+        """
+        texts = list(smiles)
+        store, _, reasons = cls.collect(texts, with_descriptors=with_descriptors, limits=limits)
+        for place, text in enumerate(texts, start=1):
+            if text in reasons:
+                raise DataError(f"smiles, entry {place}: {reasons[text]}")
+        return store
+
+    @classmethod
+    def collect(
+        cls,
+        smiles: Iterable[str],
+        *,
+        with_descriptors: bool | Sequence[str] = True,
+        limits: MoleculeLimits = MoleculeLimits(),
+    ) -> tuple["MoleculeStore", Int64[np.ndarray, " molecule"], dict[str, str]]:
+        """Read SMILES strings and go on over those that cannot be read.
+
+        Returns:
+            The store; for each string its molecule in the store, -1 where it cannot be read; and the reason for
+            each string that cannot.
+
+        Cost: one call to RDKit for each distinct string, each bounded by `limits`.
+        """
+        texts = list(smiles)
+        distinct = list(dict.fromkeys(texts))
+        molecules = DistinctMolecules(limits, with_descriptors=with_descriptors)
+        with stage("reading molecules", len(distinct)) as current:
+            graphs, reasons = molecules.add(distinct, current)
+        graph_of_text = dict(zip(distinct, graphs.tolist(), strict=True))
+        return cls.of(molecules), np.array([graph_of_text[text] for text in texts], dtype=np.int64), reasons
+
+    @classmethod
+    def of(cls, molecules: DistinctMolecules) -> "MoleculeStore":
+        """The molecules that were read."""
+        arrays, texts = molecules.arrays(), molecules.texts()
+        mapped = [*arrays.values(), *(array for each in texts.values() for array in getattr(each, "arrays", ()))]
+        fields: dict[str, Any] = {**texts, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
+        return cls(**fields, limits=molecules.limits, mapped=tuple(mapped) if molecules.is_mapped else ())
+
+    @property
+    def node_features(self) -> Float32[Tensor, " node node_feature"]:
+        """The features of every atom; of mapped stores more than fits into memory."""
+        return self.node_types[self.type_of_node]
+
+    @property
+    def edge_features(self) -> Float32[Tensor, " edge edge_feature"]:
+        """The features of every edge; of mapped stores more than fits into memory."""
+        return self.edge_types[self.type_of_edge]
+
+    def __len__(self) -> int:
+        """How many distinct molecules there are."""
+        return len(self.smiles)
+
+    def example(self, graph: int) -> Example:
+        """One molecule with the characters of each atom, in the way it was first written."""
+        return example_from_smiles(self.smiles[graph])
+
+    @cached_property
+    def _scaffolds(self) -> tuple[np.ndarray, dict[str, int]]:
+        """The scaffold of each molecule by its number, -1 where none was computed yet; and those that were."""
+        return np.full(len(self), -1, np.int32), {}
+
+    def scaffolds(self, graphs: Int64[np.ndarray, " graph"]) -> list[str]:
+        """The Murcko scaffolds of some molecules; each is computed once."""
+        numbers, known = self._scaffolds
+        for graph in np.unique(graphs[numbers[graphs] < 0]).tolist():
+            numbers[graph] = known.setdefault(murcko_scaffold(self.canonical[graph]), len(known))
+        names = list(known)
+        return [names[number] for number in numbers[graphs].tolist()]
+
+    @cached_property
+    def conformers(self) -> tuple[Conformer, ...]:
+        """Where the atoms of each molecule are, and how that was found; computed at first use."""
+        found = conformers(self.smiles, self.limits)
+        return tuple(next(found) for _ in counted(self.smiles, "placing atoms"))
+
+    @property
+    def conformer_note(self) -> str:
+        """How many conformers were not found at once, and how instead; empty where all were."""
+        return conformer_note([each.how for each in self.conformers], self.smiles)
+
+    def with_coordinates(self) -> "MoleculeStore":
+        """The same molecules, and where their atoms are."""
+        no_node = np.zeros((0, 3), dtype=np.float32)
+        places = np.concatenate([no_node, *(each.coordinates for each in self.conformers)])
+        return replace(self, coordinates=torch.from_numpy(places))
+
+    def with_global_features(self, values: Numbers) -> "MoleculeStore":
+        """The same molecules with other global features, such as scaled ones, in float32.
+
+        Args:
+            values: `(graph, feature)`, one row a molecule; `(graph, 0)` for none.
+
+        Raises:
+            DataError: the number of rows is not the number of molecules.
+        """
+        tensor = _float32(values)
+        if tensor.ndim != 2 or tensor.shape[0] != len(self):
+            raise DataError(
+                f"with_global_features: values has shape {tuple(tensor.shape)}, expected ({len(self)}, feature): "
+                "one row a molecule of the store."
+            )
+        return replace(self, global_features=tensor)
+
+    def with_scale(self, scale: Callable[[np.ndarray], np.ndarray]) -> "MoleculeStore":
+        """The same molecules with scaled global features; those of a mapped store are scaled batch by batch."""
+        if self.mapped:
+            return replace(self, scale=scale)
+        return self.with_global_features(scale(self.global_features.numpy()))
+
+    def batch(
+        self,
+        graph_of_row: Numbers,
+        conditions: Numbers,
+        targets: Numbers | None = None,
+        weights: Numbers | None = None,
+    ) -> Batch:
+        """The rows as one batch that holds each distinct molecule they use exactly once.
+
+        Args:
+            graph_of_row: int64 `(row, component)`, molecules by their place in this store.
+            conditions: `(row, condition)` in model units; `(row, 0)` for none.
+            targets: `(row, target)` in model units, NaN for missing.
+            weights: `(row,)`.
+
+        Returns:
+            A `Batch` whose `graph_of_row` counts within the batch, graphs in the order of the store.
+
+        Raises:
+            DataError: a molecule is -1 (its row cannot be read) or not in the store.
+
+        Cost: proportional to the atoms and bonds in the batch, without a loop over molecules.
+        """
+        wanted = np.asarray(graph_of_row, dtype=np.int64)
+        graphs, places = np.unique(wanted, return_inverse=True)
+        if graphs.size and (graphs[0] < 0 or graphs[-1] >= len(self)):
+            wrong = graphs[0] if graphs[0] < 0 else graphs[-1]
+            raise DataError(
+                f"batch: graph_of_row holds {wrong}, expected 0 to {len(self) - 1}: batch usable rows only."
+            )
+        union = Union.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
+        release(self.mapped)  # the system maps 64 kB around each molecule, of each file
+        types = self.type_of_edge.numpy()[union.edge_places].astype(np.int64)
+        loops = np.full(len(union.nodes), len(self.edge_types))
+        rows = torch.from_numpy(np.concatenate([types, loops]))
+        features = take(self.global_features, graphs)
+        batch = Batch(
+            node_features=take(self.node_types, self.type_of_node.numpy()[union.nodes]),
+            edges=union.edges,
+            edge_features=take(self.edge_types, types),
+            global_features=features if self.scale is None else _float32(self.scale(features.numpy())),
+            offsets=union.offsets,
+            graph_of_row=torch.from_numpy(places.reshape(wanted.shape)),
+            conditions=_float32(conditions),
+            targets=None if targets is None else _float32(targets),
+            weights=None if weights is None else _float32(weights),
+            coordinates=None if self.coordinates is None else take(self.coordinates, union.nodes),
+        )
+        release(self.mapped)
+        return batch.with_edge_types(EdgeTypes(self.edge_types, EdgeRows(rows, len(self.edge_types) + 1)))
+
+
+def _float32(values: Numbers) -> Tensor:
+    return torch.as_tensor(values, dtype=torch.float32)

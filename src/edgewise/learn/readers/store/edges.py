@@ -1,0 +1,347 @@
+"""The tables of edges, some rows at a time: as records, with their other way, by receiver, and by sender."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.files import FileWriter, Scratch
+from edgewise.learn.progress import stage
+from edgewise.learn.readers.graphs.ends import ends_of
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.readers.store.names import NumberIndex, TextJoin
+from edgewise.learn.readers.store.nodes import MAX_NAMED_WORDS, NodeArrays, Rejections, Words, narrowed
+from edgewise.learn.readers.store.sort import Key, read_pieces, sorted_blocks
+from edgewise.learn.tables.cell import pa, texts_of
+from edgewise.learn.tables.read import check_columns
+from edgewise.learn.tables.stream import Chunk, TableStream
+from edgewise.neighborhood.index import one_way
+from edgewise.neighborhood.plan import INT32_LIMIT
+
+PIECE = 2**20
+"""Records that are read together."""
+
+
+class EdgeColumns:
+    """The columns of the tables of edges."""
+
+    def __init__(self, table: TableStream, source: GraphSource, time: str | None):
+        used = (*source.edge_feature_columns, *source.edge_category_columns, source.edge_type_column, time)
+        ends = source.edge_columns or ends_of(table.name, table.columns, used, None)
+        if len(ends) != 2:
+            raise DataError(
+                f"{table.name}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
+                "receiver."
+            )
+        self.ends = ends
+        self.features = list(source.edge_feature_columns)
+        self.words = [Words(name, MAX_NAMED_WORDS, True) for name in source.edge_category_columns]
+        self.type = source.edge_type_column
+        if self.type is not None:
+            self.words.append(Words(self.type, MAX_NAMED_WORDS, True))
+        self.time = time
+        named = [*ends, *self.features, *(each.name for each in self.words), *([time] if time else [])]
+        self.all = list(dict.fromkeys(named))  # one column may be a word and the time
+        check_columns(table.name, table.columns, self.all)
+
+    def record(self, num_nodes: int) -> np.dtype:
+        """The fields of an edge."""
+        node = "<i4" if num_nodes < INT32_LIMIT else "<i8"
+        fields: list[Any] = [("sender", node), ("receiver", node), ("place", "<i8")]
+        fields += [("features", "<f4", (len(self.features),))] if self.features else []
+        fields += [("words", "<i4", (len(self.words),))] if self.words else []
+        fields += [("time", "<f8")] if self.time else []
+        return np.dtype(fields)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the manifest has them."""
+        return {
+            "edge_columns": list(self.ends),
+            "edge_features": self.features,
+            "edge_words": {each.name: list(each.codes) for each in self.words},
+            "edge_type_column": self.type,
+            "edge_time_column": self.time,
+        }
+
+
+def write_records(
+    table: TableStream, columns: EdgeColumns, nodes: GraphStore | Any, path: Path, scratch: Scratch, limit: int
+) -> dict[str, Any]:
+    """Writes a record for each edge, in the order of their rows, with the numbers of its nodes.
+
+    Raises:
+        DataError: two nodes have one name, or no row is an edge.
+    """
+    rejected, dtype = Rejections(), columns.record(nodes.num_nodes)
+    lookup = index_of(nodes, scratch)
+    starts: list[tuple[int, str, int]] = []
+    total = written = 0
+    with ExitStack() as exits, stage("edges") as current:
+        asks = isinstance(lookup, TextJoin)
+        raw = exits.enter_context(scratch.files(1))[0] if asks else exits.enter_context(FileWriter(path))
+        for chunk in table.chunks(columns.all):
+            starts.append((chunk.first, chunk.file, int(chunk.lines[0])))
+            records, good = _records(chunk, columns, dtype, rejected)
+            if isinstance(lookup, TextJoin):
+                for side, column in enumerate(columns.ends):
+                    names = chunk.texts(column).filter(pa.array(good))
+                    lookup.ask(names, 2 * records["place"] + side)
+            else:
+                good_ends = _known(lookup, chunk, columns.ends, good, nodes, rejected)
+                keeps = (good_ends >= 0).all(axis=0)
+                records["sender"], records["receiver"] = np.where(keeps, good_ends, 0)
+                records = records[keeps]
+            raw.write(records)
+            written += len(records)
+            total = chunk.first + chunk.num_rows
+            current.done = total
+    if isinstance(lookup, TextJoin):
+        answers, unknown = lookup.answers(2 * total, limit, nodes["source"])
+        for place, name in unknown:
+            first, file, line = max((each for each in starts if each[0] <= place // 2), key=lambda each: each[0])
+            reason = f"{name!r} is not a node of {nodes['source']}" if name else "the cell names no node"
+            row = place // 2
+            rejected.add(row, file, line + row - first, (columns.ends[place % 2], name, reason))
+        written = _joined(str(raw.path), dtype, answers, path)
+    rejected.count = total - written
+    if not total:
+        raise DataError(f"{table.name}: the table has no rows.")
+    if not written:
+        _, _, line, column, _, reason = sorted(rejected.first)[0]
+        raise DataError(f"{table.name}, line {line}, column {column!r}: {reason}; none of the rows is an edge.")
+    return {**columns.to_json(), "num_rows": total, "num_records": written, "rejected_edges": rejected.to_json()}
+
+
+def _records(
+    chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections
+) -> tuple[np.ndarray, np.ndarray]:
+    """The records of some rows without their ends, and which rows they are."""
+    good = np.ones(chunk.num_rows, dtype=bool)
+    found = np.zeros(chunk.num_rows, dtype)
+    found["place"] = np.arange(chunk.first, chunk.first + chunk.num_rows)
+    numbers = [(("features", place), name) for place, name in enumerate(columns.features)]
+    for target, name in [*numbers, *([("time", columns.time)] if columns.time else [])]:
+        values, bad = chunk.numbers(str(name))
+        if isinstance(target, tuple):
+            found["features"][:, target[1]] = narrowed(values[:, None], "float32", chunk.file, [str(name)])[:, 0]
+        else:
+            found["time"] = values
+        for row, (cell, reason) in bad.items():
+            if good[row]:
+                rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (str(name), cell, reason))
+            good[row] = False
+    for place, each in enumerate(columns.words):
+        texts = chunk.texts(each.name)
+        codes = each.of(texts, chunk.file)
+        assert codes is not None
+        found["words"][:, place] = codes
+        if "" in each.codes:
+            what = "the edge has no type" if each.name == columns.type else "the cell is empty"
+            for row in np.flatnonzero(codes == each.codes[""]).tolist():
+                if good[row]:
+                    rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (each.name, "", what))
+                good[row] = False
+    return found[good], good
+
+
+def _known(
+    lookup: Any, chunk: Chunk, ends: Sequence[str], good: np.ndarray, nodes: Any, rejected: Rejections
+) -> np.ndarray:
+    """The nodes at both ends of some edges, `(two, edge)`, −1 where a name is unknown."""
+    found = np.empty((2, int(good.sum())), np.int64)
+    is_told = np.zeros(found.shape[1], dtype=bool)
+    for side, column in enumerate(ends):
+        numbers = chunk.whole_numbers(column)
+        if numbers is None:  # some are none, and no nodes
+            values = [
+                int(text) if len(text) < 19 and text.isdecimal() and str(int(text)) == text else -1
+                for text in chunk.texts(column).to_pylist()
+            ]
+            numbers = np.array(values, np.int64)
+        rows = lookup.rows(numbers[good])
+        found[side] = rows
+        wrong = np.flatnonzero((rows < 0) & ~is_told)
+        is_told[wrong] = True
+        places = np.flatnonzero(good)[wrong]
+        texts = chunk.texts(column).take(pa.array(places[:1000])).to_pylist()
+        for row, name in zip(places.tolist(), [*texts, *[""] * max(0, len(places) - 1000)], strict=True):
+            reason = f"{name!r} is not a node of {nodes['source']}" if name else "the cell names no node"
+            rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (column, name, reason))
+    return found
+
+
+def _joined(raw: str, dtype: np.dtype, answers: Iterator[np.ndarray], path: Path) -> int:
+    """Writes the records both ends of which are nodes, which come by their places; how many they are."""
+    written = 0
+    waiting = np.zeros(0, np.int64)
+    with FileWriter(path) as file:
+        for records in read_pieces(raw, dtype, PIECE):
+            while len(waiting) < 2 * len(records):
+                waiting = np.concatenate([waiting, next(answers)["row"]])
+            ends, waiting = waiting[: 2 * len(records)].reshape(-1, 2), waiting[2 * len(records) :]
+            good: np.ndarray = np.all(ends >= 0, axis=1)
+            records["sender"], records["receiver"] = np.where(good[:, None], ends, 0).T
+            file.write(records[good])
+            written += int(good.sum())
+    return written
+
+
+class RowIndex:
+    """Nodes that are called by the numbers of their rows, from 0."""
+
+    def __init__(self, count: int):
+        self.count = count
+
+    def rows(self, names: np.ndarray) -> np.ndarray:
+        """The node of each name, −1 where there is none."""
+        return np.where((names >= 0) & (names < self.count), names, -1)
+
+
+def index_of(nodes: Any, scratch: Scratch) -> RowIndex | NumberIndex | TextJoin:
+    """What finds nodes by their names; raises DataError where two have one name."""
+    count, kind = nodes.num_nodes, nodes["names"]
+    if kind == "rows":
+        return RowIndex(count)
+    smallest, largest = nodes["name_bounds"]
+    if kind == "numbers" and NumberIndex.fits(count, smallest, largest):
+        index, names = NumberIndex(count, largest, scratch.folder), nodes.array("names")
+        for start in range(0, count, PIECE):
+            if (twice := index.add(names[start : start + PIECE])) is not None:
+                name, first, second = twice
+                raise DataError(
+                    f"{nodes['source']}: the node '{name}' stands in rows {first + 1} and {second + 1}; names must "
+                    "differ."
+                )
+        return index
+    join = TextJoin(count, scratch)
+    for start in range(0, count, PIECE // 4):
+        stop = min(start + PIECE // 4, count)
+        if kind == "numbers":
+            texts = pa.array(nodes.array("names")[start:stop]).cast(pa.large_string())
+        else:
+            texts = texts_of(nodes.array("name_offsets"), nodes.array("name_letters"), start, stop)
+        join.add(texts, np.arange(start, stop))
+    return join
+
+
+def write_mirrored(
+    path: Path, out: Path, dtype: np.dtype, num_nodes: int, first: int, scratch: Scratch, limit: int
+) -> int:
+    """Writes the other way of each edge that has none; how many there are. The rule is that of `Edges.undirected`.
+
+    The places of those that are added begin at `first`, behind all rows.
+    """
+    count = 0
+    keys = [
+        Key(lambda records: np.minimum(records["sender"], records["receiver"]).astype(np.int64), num_nodes),
+        Key(lambda records: np.maximum(records["sender"], records["receiver"]).astype(np.int64), num_nodes),
+    ]
+    with FileWriter(out) as file, stage("edges in the other direction") as current:
+        for block in sorted_blocks([str(path)], dtype, keys, scratch, limit):
+            pieces = list(block.pieces)
+            if not pieces:
+                continue
+            records = np.concatenate(pieces)
+            senders, receivers = (torch.from_numpy(records[name].astype(np.int64)) for name in ("sender", "receiver"))
+            added = records[one_way(senders, receivers, num_nodes).numpy()]
+            added["sender"], added["receiver"] = added["receiver"].copy(), added["sender"].copy()
+            added["place"] += first
+            file.write(added)
+            count += len(added)
+            current.done += len(records)
+    return count
+
+
+def write_incoming(
+    paths: Sequence[Path],
+    dtype: np.dtype,
+    columns: EdgeColumns,
+    num_nodes: int,
+    folder: Path,
+    scratch: Scratch,
+    limit: int,
+) -> dict[str, Any]:
+    """Writes the edges by receiver, loops by themselves."""
+    count = sum(path.stat().st_size // dtype.itemsize for path in paths)
+    index = np.dtype(np.int32 if max(num_nodes, count) < INT32_LIMIT else np.int64)
+    num_links = num_loops = 0
+    with ExitStack() as exits, stage("edges by receiver", count) as current:
+        arrays = NodeArrays(folder, "", exits)
+        arrays.write("incoming_offsets", np.zeros(1, index))
+        key = Key(lambda records: records["receiver"].astype(np.int64), num_nodes)
+        for block in sorted_blocks([str(path) for path in paths], dtype, [key], scratch, limit, then="place"):
+            counts = np.zeros(block.high - block.low, np.int64)
+            first = num_links
+            for records in block.pieces:
+                is_loop = records["sender"] == records["receiver"]
+                loops, links = records[is_loop], records[~is_loop]
+                counts += np.bincount(links["receiver"] - block.low, minlength=len(counts))
+                joined = np.stack([links["sender"], np.arange(num_links, num_links + len(links))], axis=1)
+                arrays.write("incoming_links", joined.astype(index))
+                arrays.write("loops", loops["receiver"].astype(np.int64))
+                for name, some in (("edge", links), ("loop", loops)):
+                    _write_known(arrays, name, some)
+                num_links, num_loops = num_links + len(links), num_loops + len(loops)
+                current.done += len(records)
+            arrays.write("incoming_offsets", (first + np.cumsum(counts)).astype(index))
+        files = {
+            "incoming_offsets": arrays.file("incoming_offsets", index, (num_nodes + 1,)),
+            "incoming_links": arrays.file("incoming_links", index, (num_links, 2)),
+            "loops": arrays.file("loops", np.int64, (num_loops,)),
+        }
+        for name, size in (("edge", num_links), ("loop", num_loops)):
+            if columns.features:
+                shape = size, len(columns.features)
+                files[f"{name}_features"] = arrays.file(f"{name}_features", np.float32, shape)
+            if columns.words:
+                files[f"{name}_words"] = arrays.file(f"{name}_words", np.int32, (size, len(columns.words)))
+            if columns.time:
+                files[f"{name}_times"] = arrays.file(f"{name}_times", np.float64, (size,))
+    return {"num_edges": num_links + num_loops, "num_loops": num_loops, "files": files}
+
+
+def _write_known(arrays: NodeArrays, name: str, records: np.ndarray) -> None:
+    """Writes what is known of some edges."""
+    for column, field in (("features", "features"), ("words", "words"), ("times", "time")):
+        if field in (records.dtype.names or ()):
+            arrays.write(f"{name}_{column}", records[field])
+
+
+def write_outgoing(store: Any, folder: Path, scratch: Scratch, limit: int) -> dict[str, Any]:
+    """Writes the edges by sender, each with its place among those by receiver."""
+    offsets, links, num_nodes = store.array("incoming_offsets"), store.array("incoming_links"), store.num_nodes
+    index = links.dtype
+    dtype = np.dtype([("sender", index), ("receiver", index), ("place", index)])
+    num_links = len(links)
+    with ExitStack() as exits, stage("edges by sender", num_links) as current:
+        with scratch.files(1) as (raw,):
+            for start in range(0, num_links, PIECE):
+                stop = min(start + PIECE, num_links)
+                records = np.empty(stop - start, dtype)
+                places = np.arange(start, stop, dtype=index)  # of another type, numpy would copy all offsets
+                records["sender"], records["place"] = links[start:stop, 0], places
+                records["receiver"] = np.searchsorted(offsets, places, side="right") - 1
+                raw.write(records)
+        arrays = NodeArrays(folder, "", exits)
+        arrays.write("outgoing_offsets", np.zeros(1, index))
+        first = 0
+        key = Key(lambda records: records["sender"].astype(np.int64), num_nodes)
+        for block in sorted_blocks([str(raw.path)], dtype, [key], scratch, limit):
+            counts = np.zeros(block.high - block.low, np.int64)
+            for records in block.pieces:
+                counts += np.bincount(records["sender"] - block.low, minlength=len(counts))
+                arrays.write("outgoing_links", np.stack([records["receiver"], records["place"]], axis=1))
+                current.done += len(records)
+            ends = first + np.cumsum(counts)
+            first = int(ends[-1]) if len(ends) else first
+            arrays.write("outgoing_offsets", ends.astype(index))
+        return {
+            "outgoing_offsets": arrays.file("outgoing_offsets", index, (num_nodes + 1,)),
+            "outgoing_links": arrays.file("outgoing_links", index, (num_links, 2)),
+        }

@@ -1,0 +1,254 @@
+"""The files of a store, what each holds, and whether they are what was written."""
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgewise.errors import DataError
+from edgewise.learn.files import write_bytes
+from edgewise.learn.progress import counted
+
+MANIFEST, STATE = "store.json", "prepare.json"
+"""The list of files of a finished store, written last; and how far a store is that is not finished."""
+FORMAT, VERSION = "edgewise graph store", 1
+OWN = re.compile(
+    r"(features|usable|names|name_offsets|name_letters|loops|(words|numbers)_\d+|(incoming|outgoing)_(offsets|links)"
+    r"|(edge|loop)_(features|words|times)|records_(edges|mirrored))\.bin"
+)
+"""Names of the files of a store: no other file is ever removed."""
+_BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class StoreFile:
+    """A file that holds one array, its numbers one behind the other."""
+
+    name: str
+    """What it is called in the folder."""
+    dtype: str
+    """Of its numbers, as numpy calls it."""
+    shape: tuple[int, ...]
+    """Of the array."""
+    sha256: str
+    """The checksum of its bytes."""
+    written: int | None = None
+    """When it was last changed, in nanoseconds, as the file system had it when the store was finished."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+
+class GraphStore:
+    """A graph in a folder, every array of which is mapped into memory when it is first read.
+
+    A file that was changed or copied since the store was finished is compared with its checksum then: what the kernels
+    read of it is not checked again.
+
+    Args:
+        folder: a finished store.
+        manifest: the list of its files; None reads it.
+
+    Raises:
+        DataError: it is none, is not finished, is newer than can be read, or a file is missing or too short.
+    """
+
+    def __init__(self, folder: str | Path, manifest: Mapping[str, Any] | None = None):
+        self.folder = Path(folder)
+        self.manifest = read_manifest(self.folder) if manifest is None else manifest
+        listed = self.manifest["files"].items()
+        self.files = {name: StoreFile(**{**each, "shape": tuple(each["shape"])}) for name, each in listed}
+        self.num_nodes: int = self.manifest["num_nodes"]
+        self.num_edges: int = self.manifest.get("num_edges", 0)
+        self.features: tuple[str, ...] = tuple(self.manifest["features"])
+        self.feature_dtype: str = self.manifest["feature_dtype"]
+        self.words = {name: tuple(words) for name, words in self.manifest["columns"].items()}
+        for each in self.files.values():
+            check_size(self.folder, each)
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """What the manifest says of the store."""
+        return self.manifest[name]
+
+    def array(self, name: str) -> np.ndarray:
+        """An array, mapped.
+
+        Raises:
+            DataError: its file is not what was written.
+        """
+        if name not in self._arrays:
+            file = self.files[name]
+            if (self.folder / file.name).stat().st_mtime_ns != file.written:
+                check_content(self.folder, file)
+            self._arrays[name] = mapped(self.folder / file.name, file)
+        return self._arrays[name]
+
+    def has(self, name: str) -> bool:
+        """Whether there is such an array."""
+        return name in self.files
+
+    def feature_rows(self, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Some features of some nodes, float32, `(row, feature)`; 0 where a cell could not be read."""
+        found = self._feature_rows(rows, places)
+        if self.manifest["rejected_nodes"]["count"]:
+            found[np.isnan(found)] = 0
+        return found
+
+    def unread_features(self, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Which features of some nodes could not be read, bool, `(row, feature)`."""
+        return np.isnan(self._feature_rows(rows, places))
+
+    def _feature_rows(self, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+        found = self.array("features")[rows]
+        if len(places) != found.shape[1] or bool((places != np.arange(found.shape[1])).any()):
+            found = found[:, places]
+        if self.feature_dtype == "bfloat16":
+            return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16).float().numpy()
+        return found.astype(np.float32, copy=False)
+
+
+class _Address:
+    """The place of an array in memory, for numpy."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array  # stays as long as what is made from its place
+        self.__array_interface__: dict[str, Any] = {**array.__array_interface__}
+        self.__array_interface__["data"] = (array.__array_interface__["data"][0], False)
+
+
+def mapped(path: Path, file: StoreFile) -> np.ndarray:
+    """An array in a file, mapped into memory.
+
+    numba compiles functions anew for arrays that are read-only, and torch warns of them: this one does not say so. The
+    pages are read-only all the same, and nothing in the package writes to them.
+    """
+    if not file.size:
+        return np.zeros(file.shape, file.dtype)
+    return np.asarray(_Address(np.memmap(path, file.dtype, "r", shape=file.shape)))
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether a path is a folder that holds a store, finished or not."""
+    return any((Path(path) / name).is_file() for name in (MANIFEST, STATE))
+
+
+def is_ours(path: Path) -> bool:
+    """Whether `edgewise prepare` wrote a file that has the name of a manifest or a state, damaged or not."""
+    return FORMAT.encode() in path.read_bytes()
+
+
+def again(folder: Path, state: Mapping[str, Any]) -> str:
+    """The command that builds a store, or goes on with it."""
+    import shlex
+
+    return shlex.join(["edgewise", "prepare", *state.get("words", ["NODES", "EDGES", "-o", str(folder)])])
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The list of the files of a finished store; raises DataError where there is none that can be read."""
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        if (folder / STATE).is_file():
+            raise DataError(
+                f"{folder} is a store that is not finished; go on with: {again(folder, read_state(folder))}"
+            ) from None
+        raise DataError(f"{folder} is no store: it has no {MANIFEST}; make one with edgewise prepare.") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}); make the store again: edgewise prepare --overwrite.") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{path} is no list of the files of a store.")
+    if type(content.get("version")) is not int or content["version"] > VERSION:
+        raise DataError(
+            f"{path} has version {content.get('version')!r}, this Edgewise reads up to {VERSION}; upgrade it: "
+            "pip install --upgrade edgewise"
+        )
+    if content.pop("sha256", None) != _digest(content):
+        raise DataError(
+            f"{path} is damaged: its checksum is not the one that was written; bring it back, or make the store again: "
+            "edgewise prepare --overwrite."
+        )
+    if content["byteorder"] != sys.byteorder:
+        raise DataError(
+            f"{folder} was made on a machine that writes numbers {content['byteorder']} end first, and this one does "
+            "not; make the store again on this machine: edgewise prepare."
+        )
+    return content
+
+
+def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
+    """Writes the list of the files of a store, with a checksum of its own."""
+    content = {**content, "byteorder": sys.byteorder}
+    text = json.dumps({**content, "sha256": _digest(content)}, indent=1)
+    write_bytes(folder / MANIFEST, (text + "\n").encode())
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """How far a store is; empty where it was not started, or the file is damaged."""
+    try:
+        content = json.loads((folder / STATE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def check_size(folder: Path, file: StoreFile) -> None:
+    """Raise DataError where a file is missing, or has another size than was written."""
+    path = folder / file.name
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise DataError(
+            f"{path} is missing ({error.strerror}); bring it back, or make the store again: edgewise prepare "
+            "--overwrite."
+        ) from error
+    if size != file.size:
+        raise DataError(
+            f"{path} has {size:,} bytes, expected {file.size:,}: it was cut off or changed; bring it back, or make the "
+            "store again: edgewise prepare --overwrite."
+        )
+
+
+def check_content(folder: Path, file: StoreFile) -> None:
+    """Raise DataError where the content of a file is not what was written."""
+    if digest_of(folder / file.name) != file.sha256:
+        raise DataError(
+            f"{folder / file.name} is damaged: its checksum is not the one that was written; bring it back, or make "
+            f"the store again: edgewise prepare --overwrite. edgewise verify {folder} looks at all files."
+        )
+
+
+def verify(folder: str | Path) -> GraphStore:
+    """Reads every file of a store and compares its checksum.
+
+    Raises:
+        DataError: a file is missing, or is not what was written; the message names it.
+    """
+    store = GraphStore(folder)
+    for file in counted(list(store.files.values()), "verifying"):
+        check_content(store.folder, file)
+    return store
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,153 @@
+"""From the names of nodes to their numbers, for more names than fit into memory."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import DataError
+from edgewise.learn.files import Scratch, mapped_array
+from edgewise.learn.readers.store.sort import Key, sorted_blocks
+from edgewise.learn.tables.cell import joined, pa
+from edgewise.learn.tables.read import pd
+
+SPREAD = 8
+"""Whole numbers lie close together where so many times as many would fill the gaps between them."""
+SPARE = 1024
+NAMES_TOGETHER = 2**21
+"""Names that are looked up together, about."""
+FOUND = np.dtype([("place", "<i8"), ("row", "<i8")])
+
+
+class NumberIndex:
+    """Nodes whose names are whole numbers that lie close together: a table of places, mapped into memory.
+
+    Args:
+        count: the names that will come.
+        largest: of them.
+        folder: on whose disk the table is.
+    """
+
+    def __init__(self, count: int, largest: int, folder: Any):
+        self.table = mapped_array((largest + 1,), np.int64, folder)
+        self.count = 0
+
+    @staticmethod
+    def fits(count: int, smallest: int, largest: int) -> bool:
+        """Whether so many names lie close enough together."""
+        return smallest >= 0 and largest < SPREAD * count + SPARE
+
+    def add(self, names: np.ndarray) -> tuple[int, int, int] | None:
+        """Takes the names of the next nodes; where one is known, the name and the two nodes."""
+        distinct, first = np.unique(names, return_index=True)
+        known = self.table[names]
+        if known.any():
+            row = int(np.flatnonzero(known)[0])
+            return int(names[row]), int(known[row]) - 1, self.count + row
+        if len(distinct) < len(names):
+            is_first = np.zeros(len(names), dtype=bool)
+            is_first[first] = True
+            row = int(np.flatnonzero(~is_first)[0])
+            return int(names[row]), self.count + int(np.flatnonzero(names == names[row])[0]), self.count + row
+        self.table[names] = np.arange(self.count, self.count + len(names)) + 1
+        self.count += len(names)
+        return None
+
+    def rows(self, names: np.ndarray) -> np.ndarray:
+        """The node of each name, −1 where there is none."""
+        inside = (names >= 0) & (names < len(self.table))
+        return np.where(inside, self.table[np.where(inside, names, 0)], 0) - 1
+
+
+class TextJoin:
+    """Nodes by any names: names and what asks for them are dealt out by a hash, and met file by file.
+
+    Args:
+        count: how many names there are.
+        scratch: where files are put.
+    """
+
+    schema = pa.schema([("name", pa.large_string()), ("place", pa.int64())])
+
+    def __init__(self, count: int, scratch: Scratch):
+        self.num_files = max(1, -(-count // NAMES_TOGETHER))
+        self.scratch, self.exits = scratch, ExitStack()
+        self.names, self.wanted = (self._open() for _ in range(2))
+
+    def _open(self) -> list[tuple[Any, Any]]:
+        files = self.exits.enter_context(self.scratch.files(self.num_files))
+        writers = [pa.ipc.new_stream(pa.PythonFile(file, "w"), self.schema) for file in files]
+        return list(zip(files, writers, strict=True))
+
+    def add(self, names: Any, places: np.ndarray) -> None:
+        """Takes the names of nodes, and which nodes they are."""
+        self._deal(self.names, names, places)
+
+    def ask(self, names: Any, places: np.ndarray) -> None:
+        """Takes names that are looked for, and a number for each, by which the answers are sorted."""
+        self._deal(self.wanted, names, places)
+
+    def _deal(self, files: list[tuple[Any, Any]], names: Any, places: np.ndarray) -> None:
+        texts = joined(names)
+        encoded = texts.dictionary_encode()
+        words = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)[:-1]
+        hashes = pd.util.hash_array(words, categorize=False) if len(words) else np.zeros(0, np.uint64)
+        of_row = (hashes % np.uint64(self.num_files))[encoded.indices.to_numpy()]
+        for number in range(self.num_files):
+            rows = np.flatnonzero(of_row == number)
+            if len(rows):
+                part = [texts.take(pa.array(rows)), pa.array(places[rows])]
+                files[number][1].write_batch(pa.record_batch(part, schema=self.schema))
+
+    def answers(self, bound: int, limit: int, source: str) -> tuple[Iterator[np.ndarray], list[tuple[int, str]]]:
+        """The node of each name that is looked for, −1 where there is none, by its number; and the first unknown names.
+
+        Args:
+            bound: all numbers are below it.
+            limit: bytes that sorting may hold.
+            source: the table of nodes, for messages.
+
+        Raises:
+            DataError: two nodes have one name.
+        """
+        for _, writer in (*self.names, *self.wanted):
+            writer.close()
+        self.exits.close()
+        unknown: list[tuple[int, str]] = []
+        with self.scratch.files(1) as (found,):
+            for names, wanted in zip(self.names, self.wanted, strict=True):
+                known = self._read(names[0])
+                self._check_distinct(known, source)
+                among = known.column("name").combine_chunks()
+                for batch in self._batches(wanted[0]):
+                    place = pa.compute.index_in(batch.column("name"), among).fill_null(-1).to_numpy()
+                    rows = known.column("place").to_numpy()[place] if len(known) else place.astype(np.int64)
+                    answers = np.empty(len(place), FOUND)
+                    answers["place"], answers["row"] = batch.column("place").to_numpy(), np.where(place < 0, -1, rows)
+                    found.write(answers)
+                    if len(unknown) < SPARE:
+                        for row in np.flatnonzero(place < 0)[:SPARE].tolist():
+                            unknown.append((int(answers["place"][row]), batch.column("name")[row].as_py()))
+                names[0].remove(), wanted[0].remove()
+        key = Key(lambda records: records["place"], bound)
+        blocks = sorted_blocks([str(found.path)], FOUND, [key], self.scratch, limit)
+        return (piece for block in blocks for piece in block.pieces), sorted(unknown)
+
+    def _check_distinct(self, known: Any, source: str) -> None:
+        counts = pa.compute.value_counts(known.column("name").combine_chunks())
+        twice = counts.filter(pa.compute.greater(counts.field("counts"), 1)) if len(counts) else counts
+        if len(twice):
+            name = twice[0]["values"].as_py()
+            rows = known.filter(pa.compute.equal(known.column("name"), name)).column("place").to_pylist()
+            raise DataError(
+                f"{source}: the node {name!r} stands in rows {rows[0] + 1} and {rows[1] + 1}; names must differ."
+            )
+
+    def _read(self, file: Any) -> Any:
+        with pa.OSFile(str(file.path)) as content:
+            return pa.ipc.open_stream(content).read_all()
+
+    def _batches(self, file: Any) -> Iterator[Any]:
+        with pa.OSFile(str(file.path)) as content:
+            yield from pa.ipc.open_stream(content)

@@ -1,0 +1,323 @@
+"""The table of nodes, some rows at a time, into the arrays of a store."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from edgewise.errors import DataError
+from edgewise.learn.files import FileWriter
+from edgewise.learn.progress import stage
+from edgewise.learn.readers.graphs.nodes import NAMES, NUMBERS
+from edgewise.learn.readers.store.layout import GraphStore, StoreFile
+from edgewise.learn.tables.cell import is_missing, joined, text_arrays, texts_of
+from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tables.read import check_columns
+from edgewise.learn.tables.stream import Chunk, TableStream, is_numeric
+
+MAX_WORDS, MAX_NAMED_WORDS = 2**12, 2**20
+"""Different cells of a column that is kept as words: of one without a role, and of one that is named."""
+MAX_LISTED = 10_000
+"""Cells that cannot be read that are listed; their rows are all counted."""
+Cell: TypeAlias = tuple[str, str, str]
+"""A cell that cannot be read: its column, what stands there, and what is wrong with it."""
+
+
+class Rejections:
+    """Rows with cells that cannot be read: how many there are, and the first of the cells."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, list[tuple[int, str, int, str, str, str]]()
+
+    def add(self, row: int, file: str, line: int, *cells: Cell) -> None:
+        """Counts a row, and lists its cells if they are among the first."""
+        self.count += 1
+        if len(self.first) < MAX_LISTED:
+            self.first += [(row, file, line, *cell) for cell in cells]
+
+    def to_json(self) -> dict[str, Any]:
+        """As the manifest has them."""
+        return {"count": self.count, "first": [list(each) for each in sorted(self.first)]}
+
+
+class Words:
+    """A column by its different cells: the code of each row, and what the codes mean."""
+
+    def __init__(self, name: str, limit: int, is_named: bool):
+        self.name, self.limit, self.is_named = name, limit, is_named
+        self.codes: dict[str, int] = {}
+
+    def of(self, texts: Any, source: str) -> np.ndarray | None:
+        """The codes of cells, int32; None where the column has too many different ones."""
+        encoded = joined(texts).dictionary_encode()
+        words = encoded.dictionary.to_pylist()
+        if len(self.codes) + len(words) > self.limit and len({*self.codes, *words}) > self.limit:
+            if self.is_named:
+                raise DataError(
+                    f"{source}, column {self.name!r}: more than {self.limit:,} different cells; name it in "
+                    "--ignore-columns, or bring the values together."
+                )
+            return None
+        places = np.array([self.codes.setdefault(word, len(self.codes)) for word in words], dtype=np.int32)
+        return places[encoded.indices.to_numpy()] if len(words) else np.zeros(0, np.int32)
+
+
+@dataclass
+class Roles:
+    """What becomes of each column of the table of nodes."""
+
+    names: str | None
+    """The names of nodes; None for the numbers of rows."""
+    features: list[str] = field(default_factory=list)
+    """Numbers of the matrix of features."""
+    words: list[Words] = field(default_factory=list)
+    """Columns that are kept by their different cells."""
+    numbers: list[str] = field(default_factory=list)
+    """Named columns that are kept as numbers."""
+
+    @classmethod
+    def of(cls, table: TableStream, columns: Columns) -> "Roles":
+        """The roles of the columns; what the first rows hold decides where nothing else does."""
+        names: str | None = columns.node_column
+        if names == AUTO:
+            names = next((name for name in NAMES if name in table.columns), None)
+        elif names == NUMBERS and names not in table.columns:
+            names = None
+        roles = {role: own for role, own in columns.roles().items() if role not in ("node_column", "ignore_columns")}
+        kept = [name for role, own in roles.items() if role != "descriptors_columns" for name in own]
+        wanted = (*([names] if names else []), *kept, *columns.descriptors_columns)
+        check_columns(table.name, table.columns, wanted)
+        found = cls(names, list(columns.descriptors_columns))
+        left = [name for name in table.columns if name not in (*wanted, *columns.ignore_columns)]
+        head = next(table.chunks([*kept, *left]), None) if kept or left else None
+        for name in (*kept, *left) if head is not None else ():
+            assert head is not None
+            kind = kind_of(head, name)
+            if name in kept:
+                if kind == "fractions" and name not in columns.category_columns:
+                    found.numbers.append(name)
+                else:
+                    found.words.append(Words(name, MAX_NAMED_WORDS, True))
+                continue
+            if kind != "words" and not columns.descriptors_columns:
+                found.features.append(name)
+            if kind != "fractions":
+                found.words.append(Words(name, MAX_WORDS, False))
+        return found
+
+    @property
+    def all(self) -> list[str]:
+        """The columns that are read."""
+        words = [each.name for each in self.words]
+        return list(dict.fromkeys([*([self.names] if self.names else []), *self.features, *words, *self.numbers]))
+
+
+def kind_of(chunk: Chunk, column: str) -> str:
+    """What the cells of a column mostly are: whole numbers, numbers with fractions, or words."""
+    values, bad = chunk.numbers(column)
+    known = values[~np.isnan(values)]
+    num_words = 0 if is_numeric(chunk.columns[column].type) else sum(not is_missing(cell) for cell, _ in bad.values())
+    if num_words > len(known) or not len(known):
+        return "words"
+    return "whole" if bool((known == np.floor(known)).all()) else "fractions"
+
+
+@dataclass(eq=False)
+class NodeArrays:
+    """The arrays of the nodes, while they are written."""
+
+    folder: Path
+    """Where the files go."""
+    dtype: str
+    """Of the features."""
+    exits: ExitStack
+    """Closes the files."""
+    writers: dict[str, FileWriter] = field(default_factory=dict)
+    """A file for each array."""
+
+    def write(self, name: str, values: np.ndarray) -> None:
+        """Appends to an array, whose file is opened when it is first written."""
+        if name not in self.writers:
+            self.writers[name] = self.exits.enter_context(FileWriter(self.folder / f"{name}.bin"))
+        self.writers[name].write(np.ascontiguousarray(values))
+
+    def file(self, name: str, dtype: Any, shape: Sequence[int]) -> dict[str, Any]:
+        """What the manifest says of an array that has been written."""
+        self.write(name, np.zeros(0, dtype))
+        sha256 = self.writers[name].sha256
+        return vars(StoreFile(f"{name}.bin", np.dtype(dtype).name, tuple(shape), sha256))
+
+
+class NotNumbersError(Exception):
+    """A name of a node is no whole number, though those before it are."""
+
+
+def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) -> dict[str, Any]:
+    """Writes the arrays of the nodes; what the manifest says of them.
+
+    Raises:
+        DataError: the table cannot be used: a column is missing, it has no rows, or a node has no name.
+    """
+    try:
+        return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=True)
+    except NotNumbersError:
+        return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=False)
+
+
+def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_numbers: bool) -> dict[str, Any]:
+    rejected, counted_bytes = Rejections(), 0
+    count = num_usable = 0
+    num_features = len(roles.features)
+    nonzero, least = np.zeros(num_features, np.int64), np.full(num_features, np.inf)
+    bounds = [2**62, -(2**62)]
+    with ExitStack() as exits:
+        arrays = NodeArrays(folder, dtype, exits)
+        with stage("nodes") as current:
+            for chunk in table.chunks(roles.all):
+                if roles.names is not None:
+                    numbers = chunk.whole_numbers(roles.names) if are_numbers else None
+                    if are_numbers and numbers is None:
+                        raise NotNumbersError
+                    if numbers is not None:
+                        arrays.write("names", numbers)
+                        bounds = [min(bounds[0], int(numbers.min())), max(bounds[1], int(numbers.max()))]
+                    else:
+                        counted_bytes += _write_texts(arrays, chunk, roles.names, counted_bytes, is_first=count == 0)
+                values, problems = _features(chunk, roles.features)
+                is_known = (values != 0) & ~np.isnan(values)
+                nonzero += np.count_nonzero(is_known, axis=0)
+                least = np.minimum(least, np.where(is_known, values, np.inf).min(axis=0, initial=np.inf))
+                arrays.write("features", narrowed(values, dtype, table.name, roles.features))
+                usable = (~np.isnan(values).any(axis=1)).astype(np.uint8)
+                arrays.write("usable", usable)
+                num_usable += int(usable.sum())
+                _write_columns(arrays, chunk, roles, problems)
+                for row, cells in sorted(problems.items()):
+                    rejected.add(count + row, chunk.file, int(chunk.lines[row]), *cells)
+                count += chunk.num_rows
+                current.done = count
+        if not count:
+            raise DataError(f"{table.name}: the table has no rows.")
+        if not num_usable:
+            _, _, line, column, _, reason = rejected.first[0]
+            raise DataError(
+                f"{table.name}: no node has features that can be read; line {line}, column {column!r}: {reason}. Name "
+                "the columns with numbers: --feature-columns."
+            )
+        files = _files(arrays, roles, count, counted_bytes, dtype, are_numbers)
+    return {
+        "num_nodes": count,
+        "features": roles.features,
+        "feature_dtype": dtype,
+        "nonzero": nonzero.tolist(),
+        "least": [None if np.isinf(each) else float(each) for each in least],
+        "columns": {each.name: list(each.codes) for each in roles.words},
+        "numbers": roles.numbers,
+        "names": "rows" if roles.names is None else "numbers" if are_numbers else "texts",
+        "name_bounds": bounds,
+        "name_column": roles.names,
+        "rejected_nodes": rejected.to_json(),
+        "places": {name: place for place, name in enumerate(table.columns)},
+        "files": files,
+    }
+
+
+def _files(
+    arrays: NodeArrays, roles: Roles, count: int, counted_bytes: int, dtype: str, are_numbers: bool
+) -> dict[str, Any]:
+    """What the manifest says of the files."""
+    of_features = "uint16" if dtype == "bfloat16" else dtype
+    files = {"features": arrays.file("features", of_features, (count, len(roles.features)))}
+    files["usable"] = arrays.file("usable", np.uint8, (count,))
+    if roles.names is not None and are_numbers:
+        files["names"] = arrays.file("names", np.int64, (count,))
+    elif roles.names is not None:
+        files["name_offsets"] = arrays.file("name_offsets", np.int64, (count + 1,))
+        files["name_letters"] = arrays.file("name_letters", np.uint8, (counted_bytes,))
+    for place, each in enumerate(roles.words):
+        files[f"words_{each.name}"] = arrays.file(f"words_{place}", np.int32, (count,))
+    for place, name in enumerate(roles.numbers):
+        files[f"numbers_{name}"] = arrays.file(f"numbers_{place}", np.float64, (count,))
+    return files
+
+
+def _write_texts(arrays: NodeArrays, chunk: Chunk, column: str, before: int, *, is_first: bool) -> int:
+    """Writes the names of some nodes; how many bytes they have."""
+    lengths, letters = text_arrays(chunk.texts(column))
+    if not lengths.all():
+        row = int(np.flatnonzero(lengths == 0)[0])
+        raise DataError(
+            f"{chunk.file}, line {int(chunk.lines[row])}, column {column!r}: the node has no name; names must differ."
+        )
+    arrays.write("name_offsets", np.append(np.zeros(int(is_first), np.int64), before + np.cumsum(lengths)))
+    arrays.write("name_letters", letters)
+    return len(letters)
+
+
+def _features(chunk: Chunk, names: Sequence[str]) -> tuple[np.ndarray, dict[int, list[Cell]]]:
+    """The features of some nodes, NaN where a cell cannot be read, and such cells of each row."""
+    values = np.zeros((chunk.num_rows, len(names)), np.float32)
+    problems: dict[int, list[Cell]] = {}
+    for place, name in enumerate(names):
+        found, bad = chunk.numbers(name)
+        with np.errstate(over="ignore"):  # what is too large for float32 is refused when it is narrowed
+            values[:, place] = found
+        for row, (cell, reason) in bad.items():
+            problems.setdefault(row, []).append((name, cell, reason))
+    return values, problems
+
+
+def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, problems: dict[int, list[Cell]]) -> None:
+    """Writes the columns that are kept; one with too many different cells is dropped. Adds what is no number."""
+    for place, each in enumerate(roles.words):
+        if each.limit:
+            codes = each.of(chunk.texts(each.name), chunk.file)
+            if codes is None:
+                each.limit = 0
+                each.codes.clear()
+        if not each.limit:
+            codes = np.zeros(chunk.num_rows, np.int32)
+        assert codes is not None
+        arrays.write(f"words_{place}", codes)
+    for place, name in enumerate(roles.numbers):
+        values, bad = chunk.numbers(name)
+        for row, (cell, reason) in bad.items():
+            if cell and not is_missing(cell):  # where nothing stands, nothing is wrong
+                problems.setdefault(row, []).append((name, cell, reason))
+        arrays.write(f"numbers_{place}", values)
+
+
+def narrowed(values: np.ndarray, dtype: str, source: str, names: Sequence[str]) -> np.ndarray:
+    """Features in the type in which they are stored, NaN as it is; raises DataError where one is too large for it."""
+    if dtype == "float32":
+        with np.errstate(over="ignore"):
+            narrow = found = values.astype(np.float32, copy=False)
+    elif dtype == "float16":
+        with np.errstate(over="ignore"):
+            narrow = found = values.astype(np.float16)
+    else:
+        tensor = torch.from_numpy(np.ascontiguousarray(values)).bfloat16()
+        narrow, found = tensor.float().numpy(), tensor.view(torch.int16).numpy().view(np.uint16)
+    if (is_too_large := np.isinf(narrow)).any():
+        row, place = np.argwhere(is_too_large)[0].tolist()
+        wider = "bfloat16 or float32" if dtype == "float16" else "another unit"
+        raise DataError(
+            f"{source}, column {names[place]!r}: {values[row, place]:g} is too large for {dtype}; take --dtype {wider}."
+            if dtype != "float32"
+            else f"{source}, column {names[place]!r}: a number is too large for float32; take another unit."
+        )
+    return found
+
+
+def node_names(store: GraphStore, start: int, stop: int) -> list[int] | list[str]:
+    """The names of the nodes `start:stop` of a store."""
+    kind = store["names"]
+    if kind == "rows":
+        return list(range(start, stop))
+    if kind == "numbers":
+        return list(store.array("names")[start:stop].tolist())
+    return list(texts_of(store.array("name_offsets"), store.array("name_letters"), start, stop).to_pylist())

@@ -1,0 +1,20 @@
+"""How a graph is put into a store; free of numpy."""
+
+from dataclasses import dataclass
+
+from edgewise.learn.settings import Settings, setting
+
+DTYPES = ("float32", "float16", "bfloat16")
+"""What features may be stored as; numpy has no bfloat16, whose bits stand in uint16."""
+
+
+@dataclass(frozen=True)
+class StoreSettings(Settings):
+    """How a graph is put into a store."""
+
+    dtype: str = setting("float32", choices=DTYPES)
+    """Of the features of nodes: half the room in float16 or bfloat16."""
+    edge_time_column: str | None = setting(None, metavar="COLUMN")
+    """The time of each edge, a number."""
+    memory: int = setting(256, at_least=16)
+    """Megabytes that sorting may hold, about; how far a table is larger does not matter."""

@@ -1,0 +1,316 @@
+"""A store as a table of nodes: targets, weights and splits in memory, features and edges in their files."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.readers.graphs.node_features import Categories
+from edgewise.learn.readers.graphs.nodes import NUMBERS
+from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.tables.cell import OK, Problems, Rejection, pa
+from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tables.read import Cells, check_columns, pd
+from edgewise.learn.tables.rows import Table, judged
+
+PART = 2**20
+"""Numbers of features that are read together."""
+EXACT = 2**24
+"""Whole numbers below it are exact in float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredFeatures:
+    """What is known of each node of a store, as its files have it; words become a feature each."""
+
+    store: GraphStore
+    """The store."""
+    names: tuple[str, ...]
+    """The columns of numbers, in their order."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of words, in the order of their features."""
+    adds_degrees: bool = False
+    """Whether the numbers of edges that come and go stand behind the others."""
+
+    @property
+    def has_degrees(self) -> bool:
+        """Whether there are no others than the numbers of edges that come and go."""
+        return not self.names and not self.categories
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(node, feature)."""
+        width = len(self.names) + sum(map(len, self.categories.values()))
+        return self.store.num_nodes, 2 if self.has_degrees else width + 2 * self.adds_degrees
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        places = {name: place for place, name in enumerate(self.store.features)}
+        return np.array([places[name] for name in self.names], dtype=np.int64)
+
+    def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
+        """Those of some nodes."""
+        if self.has_degrees:
+            return degrees_of(self.store, rows).astype(np.float32)
+        parts = [self.store.feature_rows(rows, self._places)]
+        parts += [
+            one_hot_of(self.store.words[name], known)[self.codes(name)[rows]] for name, known in self.categories.items()
+        ]
+        if self.adds_degrees:
+            parts.append(degrees_of(self.store, rows).astype(np.float32))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def codes(self, name: str) -> np.ndarray:
+        """The codes of a column of words."""
+        return self.store.array(f"words_{name}")
+
+    def parts(self) -> Iterator[Float32[np.ndarray, " row feature"]]:
+        """Those of all nodes, some at a time."""
+        size = max(1, PART // max(self.shape[1], 1))
+        for start in range(0, self.shape[0], size):
+            yield self.of_rows(np.arange(start, min(start + size, self.shape[0])))
+
+    @property
+    def are_words(self) -> bool:
+        """Whether they say how much a node has of a few out of many features; as `NodeFeatures` has it."""
+        if self.shape[1] < 64 or self.has_degrees:
+            return False
+        count = sum(self.store["nonzero"][place] for place in self._places.tolist())
+        count += len(self.categories) * self.shape[0]
+        least = [self.store["least"][place] for place in self._places.tolist()]
+        return 0 < count < 0.2 * self.shape[0] * self.shape[1] and all(each is None or each > 0 for each in least)
+
+
+def one_hot_of(words: Sequence[str], known: Sequence[str]) -> Float32[np.ndarray, " code word"]:
+    """A row for each code of a column of words: 1 for the word, and nothing where it is not known."""
+    table = np.zeros((len(words), len(known)), np.float32)
+    places = {word: place for place, word in enumerate(known)}
+    for code, word in enumerate(words):
+        if word in places:
+            table[code, places[word]] = 1
+    return table
+
+
+def degrees_of(store: GraphStore, rows: np.ndarray) -> np.ndarray:
+    """Incoming and outgoing edges of some nodes, int64, loops counted."""
+    found = np.zeros((len(rows), 2), np.int64)
+    loops = store.array("loops")
+    own = np.searchsorted(loops, rows, side="right") - np.searchsorted(loops, rows)
+    for side, name in enumerate(("incoming", "outgoing")):
+        offsets = store.array(f"{name}_offsets")
+        found[:, side] = offsets[rows + 1].astype(np.int64) - offsets[rows] + own
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTable(Table):
+    """The nodes of a store."""
+
+    has_distinct_rows: ClassVar[bool] = True
+
+    store: GraphStore
+    """The files."""
+    features: StoredFeatures
+    """What is known of each node."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of words of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The same of edges."""
+
+    @property
+    def has_degrees(self) -> bool:
+        """Whether nothing is known of the nodes but their edges."""
+        return self.features.has_degrees
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "nodes"
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different ones there are."""
+        return self.num_rows
+
+    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+        """The numbers of some nodes: each is unique by its place in the graph."""
+        return [(row,) for row in rows.tolist()]
+
+    @cached_property
+    def usable(self) -> Bool[np.ndarray, " row"]:
+        """True for nodes that can be predicted."""
+        found = np.ones(self.num_rows, dtype=bool)
+        found[[row for row, status in enumerate(self.status) if status is not OK]] = False
+        return found
+
+    @property
+    def trainable(self) -> Bool[np.ndarray, " row"]:
+        """True for nodes that can be learned from, or judged by."""
+        return self.usable & ~np.isnan(self.targets).all(axis=1)
+
+    @property
+    def num_edge_features(self) -> int:
+        """Numbers that are known of an edge, words counted one by one."""
+        return len(self.store["edge_features"]) + sum(map(len, self.edge_categories.values()))
+
+
+def read_store(
+    folder: str,
+    columns: Columns,
+    *,
+    need_targets: bool = True,
+    strict: bool = False,
+    categories: Categories | None = None,
+    edge_categories: Categories | None = None,
+) -> StoredTable:
+    """The nodes of a store, with the targets, weights and splits that columns name.
+
+    Args:
+        folder: a finished store.
+        columns: the role of each column; without `descriptors_columns` all numbers that have no other role are
+            features.
+        need_targets: False reads nodes to predict.
+        strict: stop at the first node that cannot be used.
+        categories, edge_categories: the words that a trained model knows; by default those that occur.
+
+    Raises:
+        DataError: it is no finished store, a column is missing, or no node can be used.
+    """
+    store = GraphStore(folder)
+    own = store["name_column"] or NUMBERS
+    if columns.node_column not in (AUTO, own):
+        raise DataError(
+            f"{folder}: the names of its nodes are those of column {own!r}, not of {columns.node_column!r}; leave out "
+            "--node-column, or prepare the store again with it."
+        )
+    columns = replace(columns, node_column=own)
+    present = [*dict.fromkeys([*store.features, *(name for name, words in store.words.items() if words)])]
+    present += [name for name in store["numbers"] if name not in present]
+    others = (columns.weight_column, columns.splits_column, columns.group_column)
+    needed = (*columns.target_columns, *(name for name in others if name)) if need_targets else ()
+    check_columns(str(folder), present, (*needed, *columns.descriptors_columns, *columns.category_columns))
+    features = columns.descriptors_columns
+    if not features and need_targets:
+        taken = {name for names in columns.roles().values() for name in names}
+        features = tuple(name for name in store.features if name not in taken)
+        columns = replace(columns, descriptors_columns=features)
+    if missing := [name for name in features if name not in store.features]:
+        raise DataError(f"{folder}: {missing[0]!r} is no column of numbers there; it was put into the store as words.")
+    if missing := [name for name in columns.category_columns if not store.words.get(name)]:
+        raise DataError(
+            f"{folder}: {missing[0]!r} is no column of words there; prepare the store again with --category-columns "
+            f"{missing[0]}."
+        )
+    if columns.task_type == AUTO and any(is_fractional(store, name) for name in columns.target_columns):
+        columns = replace(columns, task_type="regression")
+    found, words = Problems(), {}
+    for number, name in enumerate(columns.category_columns):
+        known = sorted({*store.words[name]} - {""})
+        words[name] = known if categories is None else list(categories.values())[number]
+    frame = pd.DataFrame(
+        {name: column_of(store, name, is_name=name == columns.group_column) for name in needed},
+        index=range(store.num_nodes),
+    )
+    listed = store["rejected_nodes"]["first"]
+    cells_of = {(row, column): (cell, reason) for row, _, _, column, cell, reason in listed}
+    for row, column in unread_features(store, features):
+        found.add(row, column, *cells_of.get((row, column), ("", "the cell cannot be read as a number")))
+    _check_words(store, words, found)
+    lines = np.arange(2, store.num_nodes + 2)
+    cells = Cells((str(folder),), np.zeros(store.num_nodes, np.int64), frame, lines)
+    fields = judged(cells, columns, found, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
+    lines_of = {row: (file, line) for row, file, line, *_ in listed}
+    fields["rejected"] = [_placed(each, lines_of) for each in fields["rejected"]]
+    return StoredTable(
+        **fields,
+        store=store,
+        features=StoredFeatures(store, features, words),
+        categories=words,
+        edge_categories=_edge_words(store, edge_categories),
+    )
+
+
+def unread_features(store: GraphStore, features: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The first of some features that could not be read, of each node that has one."""
+    places = np.array([store.features.index(name) for name in features], dtype=np.int64)
+    rows = np.flatnonzero(store.array("usable") == 0)
+    size = max(1, PART // max(len(store.features), 1))
+    for start in range(0, len(rows) if features else 0, size):
+        some = rows[start : start + size]
+        is_unread = store.unread_features(some, places)
+        for place in np.flatnonzero(is_unread.any(axis=1)).tolist():
+            yield int(some[place]), features[int(is_unread[place].argmax())]
+
+
+def _placed(rejection: Rejection, known: Mapping[int, tuple[Any, ...]]) -> Rejection:
+    """A rejected row with the file and the line that it came from."""
+    file, line = known.get(rejection.line - 2, (rejection.file, rejection.line))
+    return replace(rejection, file=file, line=line)
+
+
+def _check_words(store: GraphStore, categories: Categories, problems: Problems) -> None:
+    """Adds the nodes whose words are none of those that are known."""
+    for name, known in categories.items():
+        expected = {*known}
+        unknown = [code for code, word in enumerate(store.words[name]) if word not in expected]
+        if not unknown:
+            continue
+        codes = store.array(f"words_{name}")
+        for row in np.flatnonzero(np.isin(codes, unknown)).tolist():
+            word = store.words[name][codes[row]]
+            reason = f"{word!r} is none of the {plural(len(known), 'word')} that are known"
+            problems.add(row, name, word, reason if word else "the cell is empty")
+
+
+def _edge_words(store: GraphStore, known: Categories | None) -> Categories:
+    """The words of the columns of words of edges, but for their types."""
+    names = [name for name in store["edge_words"] if name != store["edge_type_column"]]
+    if known is not None:
+        if len(names) != len(known):
+            raise DataError(
+                f"{store.folder}: its edges have {plural(len(names), 'column')} of words, the model reads "
+                f"{', '.join(map(repr, known)) or 'none'}; prepare the store with the same --edge-category-columns."
+            )
+        return dict(zip(names, known.values(), strict=True))
+    return {name: sorted({*store["edge_words"][name]} - {""}) for name in names}
+
+
+def is_fractional(store: GraphStore, name: str) -> bool:
+    """Whether a column is kept as numbers, not by its different cells."""
+    return not store.words.get(name)
+
+
+def column_of(store: GraphStore, name: str, *, is_name: bool = False) -> Any:
+    """A column as texts, as a table of nodes has them.
+
+    Args:
+        store: the files.
+        name: of the column.
+        is_name: whether different cells must stay different, as those of groups.
+
+    Raises:
+        DataError: it is kept as a feature, which is too coarse for it.
+    """
+    if words := store.words.get(name):
+        return pd.Categorical.from_codes(store.array(f"words_{name}"), list(words))
+    if name in store["numbers"]:
+        values = np.array(store.array(f"numbers_{name}"))
+    elif store.feature_dtype != "float32":
+        raise DataError(
+            f"{store.folder}: {name!r} is stored as a feature in {store.feature_dtype}, which is too coarse for a "
+            f"target; prepare the store again with --target-columns {name}."
+        )
+    else:
+        place = np.array([store.features.index(name)])
+        values = store.array("features")[:, place[0]].astype(np.float32)
+        if is_name and bool((np.abs(values) >= EXACT).any()):
+            raise DataError(
+                f"{store.folder}: {name!r} is stored as a feature in float32, where numbers from {EXACT:,} on may be "
+                f"taken for each other; prepare the store again with --group-column {name}."
+            )
+    return pd.arrays.ArrowStringArray(pa.chunked_array([pa.array(values).cast(pa.large_string())]))

@@ -1,0 +1,88 @@
+"""The tokens of all rows of a table one behind the other, in memory or in mapped files."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from edgewise.learn.files import release
+from edgewise.learn.readers.graphs.union import runs
+from edgewise.learn.readers.texts.tokenizer import Tokenizer
+from edgewise.learn.tables.mapped import growing
+
+TOGETHER = 2**13
+"""Rows whose tokens are joined at the same time."""
+
+
+class PackedTokens:
+    """The tokens of each row, as one vocabulary reads them.
+
+    Args:
+        rows: the texts of each row.
+        tokenizer: the vocabulary.
+        context: tokens of a row, at most.
+        is_mapped: whether they are put into mapped files.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[str]], tokenizer: Tokenizer, context: int, *, is_mapped: bool):
+        self.tokenizer, self.context, self.num_cut = tokenizer, context, 0
+        """The vocabulary, the tokens of a row at most, and how many rows have more."""
+        offsets, numbers = growing(np.int64, is_mapped=is_mapped), growing(np.int32, is_mapped=is_mapped)
+        columns = growing(np.int16, is_mapped=is_mapped)
+        offsets.append([0])
+        waiting = list[Any]()
+
+        def store() -> None:
+            offsets.append(numbers.num_rows + np.cumsum([len(each) for each in waiting]))
+            numbers.append(np.concatenate([each.numbers for each in waiting]))
+            columns.append(np.concatenate([each.columns for each in waiting]))
+            waiting.clear()
+
+        for texts in rows:
+            found = tokenizer.row_of(texts, context)
+            self.num_cut += found.num_cut > 0
+            waiting.append(found)
+            if len(waiting) == TOGETHER:
+                store()
+        if waiting:
+            store()
+        self.offsets, self.numbers, self.columns = offsets.mapped(), numbers.mapped(), columns.mapped()
+        """Tokens of row r are `offsets[r]:offsets[r + 1]`; the number and the text column of each."""
+        self._mapped = (self.offsets, self.numbers, self.columns) if is_mapped else ()
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.offsets) - 1
+
+    def packed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Tokens, offsets and text columns of some rows, one behind the other."""
+        places, offsets = runs(self.offsets, rows)
+        found = self.numbers[places].astype(np.int64), offsets, self.columns[places].astype(np.int64)
+        release(self._mapped)
+        return found
+
+    def of(self, rows: np.ndarray) -> "RowsOfTokens":
+        """Some of the rows."""
+        return RowsOfTokens(self, rows)
+
+
+class RowsOfTokens(Sequence[np.ndarray]):
+    """The tokens of some rows, read when they are asked for."""
+
+    def __init__(self, tokens: PackedTokens, rows: np.ndarray):
+        self.tokens, self.rows = tokens, rows
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, place: int | slice) -> np.ndarray | list[np.ndarray]:
+        """The tokens of one row, or of some."""
+        if not isinstance(place, slice):
+            return self[place : place + 1][0]
+        numbers, offsets, _ = self.tokens.packed(self.rows[place])
+        return np.split(numbers, offsets[1:-1])

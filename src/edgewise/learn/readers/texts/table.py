@@ -1,0 +1,164 @@
+"""A table of texts: one or several columns of text a row, targets and weights."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.files import release
+from edgewise.learn.readers.texts.packed import PackedTokens
+from edgewise.learn.readers.texts.tokenizer import Tokenizer, read_text
+from edgewise.learn.tables.cell import Problems, as_arrow, pa, stripped
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.decode import lines_of
+from edgewise.learn.tables.labels import Classes
+from edgewise.learn.tables.mapped import ROWS, keys_of
+from edgewise.learn.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells
+from edgewise.learn.tables.rows import Table, cells_of_roles, judged, read_files
+
+LINES = (".txt", ".txt.gz")
+"""Files of which each line is a text."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextTable(Table):
+    """The rows of one or several files of texts."""
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "texts"
+
+    @property
+    def texts(self) -> list[tuple[str, ...]]:
+        """The texts of each row, as they stand in the file; made anew at each call."""
+        return list(self.in_turn())
+
+    def in_turn(self, rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
+        """The texts of some rows, or of all, of which few are in memory at the same time."""
+        rows = np.arange(self.num_rows) if rows is None else rows
+        for start in range(0, len(rows), ROWS):
+            yield from self.contents(rows[start : start + ROWS])
+            release(self.mapped)
+
+    def contents(self, rows: np.ndarray) -> list[tuple[str, ...]]:
+        """The texts of some rows."""
+        columns = [as_arrow(self.frame[name]).take(pa.array(rows)) for name in self.columns.text_columns]
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+    def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
+        """A number for each row of some sets of rows, equal where the texts of two rows are: 64 bits of their hash."""
+        return [keys_of(map("\0".join, self.in_turn(own))) for own in rows]
+
+    def tokens(self, tokenizer: Tokenizer, context: int) -> PackedTokens:
+        """The tokens of each row, at most `context`; a row that cannot be used is read as empty.
+
+        Those of the last vocabulary stay with the table.
+        """
+        known: PackedTokens | None = self.__dict__.get("_tokens")
+        if known is None or known.tokenizer is not tokenizer or known.context != context:
+            known = PackedTokens(self._usable_texts(), tokenizer, context, is_mapped=bool(self.mapped))
+            self.__dict__["_tokens"] = known
+        return known
+
+    def _usable_texts(self) -> Iterator[Sequence[str]]:
+        for texts, is_usable in zip(self.in_turn(), self.usable, strict=True):
+            yield texts if is_usable else [""] * len(texts)
+
+
+def read_texts(
+    paths: Sequence[str | Path],
+    columns: Columns,
+    *,
+    strict: bool = False,
+    need_targets: bool = True,
+) -> TextTable:
+    """Read files of texts as one table; single rows that cannot be used are marked, not dropped.
+
+    Args:
+        paths: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; for rows to predict also .txt and .txt.gz, one text
+            per line.
+        columns: the role of each column.
+        strict: stop at the first row that cannot be used.
+        need_targets: False reads rows to predict.
+
+    Raises:
+        DataError: a file cannot be used as a whole, or `strict` and a row cannot.
+    """
+    lines = [str(path) for path in paths if str(path).lower().endswith(LINES)]
+    if lines and need_targets:
+        raise DataError(f"{lines[0]}: lines of text have no targets; give a table (.csv, .tsv, .parquet).")
+    if lines:
+        return _interpret(from_lines(lines, columns), columns, strict, need_targets)
+    cells, columns = read_files(paths, columns, need_targets, may_map=True)
+    return _interpret(cells, columns, strict, need_targets)
+
+
+def texts_of(cells: Cells, columns: Columns, *, strict: bool = False, need_targets: bool = True) -> TextTable:
+    """The same of cells that were read, such as a chunk of a file; the columns with targets named."""
+    check_columns_exist(cells, columns.inputs)
+    return _interpret(cells, columns, strict, need_targets)
+
+
+def texts_from_arrays(
+    texts: Values,
+    targets: Values | None = None,
+    weights: Values | None = None,
+    groups: Values | None = None,
+    *,
+    task_type: str = "regression",
+    classes: Classes | None = None,
+    strict: bool = False,
+) -> TextTable:
+    """A table from arrays, with the checks of a file.
+
+    Args:
+        texts: `(row,)` or `(row, column)` strings.
+        targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for rows to predict.
+        weights: `(row,)` numbers, zero or more.
+        groups: `(row,)` labels.
+        task_type, classes, strict: as in `Columns` and `read_texts`.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes, or no row can be used.
+    """
+    arrays = {"text": texts, "target": targets, "weight": weights, "group": groups}
+    cells, columns_of, others = cells_of_roles(arrays)
+    columns = Columns(
+        text_columns=columns_of["text"],
+        target_columns=columns_of.get("target", ()),
+        task_type=task_type,
+        **others,
+    )
+    return _interpret(cells, columns, strict, targets is not None, classes)
+
+
+def from_lines(paths: Sequence[str], columns: Columns) -> Cells:
+    """Each line of some files as a row with one column of text."""
+    if len(columns.text_columns) != 1:
+        raise DataError(
+            f"{paths[0]}: a line is one text, but the model reads {plural(len(columns.text_columns), 'column')}: "
+            f"{', '.join(columns.text_columns)}; give a table."
+        )
+    (name,) = columns.text_columns
+    parts = []
+    for path in paths:
+        cells, _ = cells_from_arrays({name: lines_of(read_text(path))})
+        parts.append(replace(cells, files=(path,)))
+    return join_cells(parts)
+
+
+def _interpret(
+    cells: Cells, columns: Columns, strict: bool, need_targets: bool, classes: Classes | None = None
+) -> TextTable:
+    """A row is usable when it has a text and every cell it needs can be read."""
+    problems = Problems()
+    columns_of_text = [cells.as_written[name] for name in columns.text_columns]
+    is_full = np.any([pa.compute.not_equal(stripped(texts), "") for texts in columns_of_text], axis=0)
+    for row in np.flatnonzero(~is_full).tolist():
+        problems.add(row, columns.text_columns[0], columns_of_text[0].iloc[row], "the text is empty")
+    return TextTable(**judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets))

@@ -1,0 +1,374 @@
+"""Sentences with a tag for each word, and their chunks of tokens that a model reads at once."""
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.learn.readers.texts.pairs import FileRows
+from edgewise.learn.readers.texts.tokenizer import Tokenizer
+from edgewise.learn.tables.cell import OK, Rejection, refuse_single_text
+from edgewise.learn.tables.decode import lines_of, read_decoded
+
+COLUMNS = tuple(name + end for name in (".conll", ".iob", ".bio", ".txt") for end in ("", ".gz"))
+"""Files with a word a line, its tag in the last column, and a blank line between sentences."""
+OBJECTS = tuple(name + end for name in (".jsonl", ".json") for end in ("", ".gz"))
+"""Files with a sentence a line: an object with a list of words and a list of tags."""
+LINES = (".txt", ".txt.gz")
+"""Files of which each line is a sentence, where no tags are needed."""
+KEYS = ("tokens", "tags")
+"""Default names of the words and the tags."""
+# Not str.split: a no-break space is a word of some treebanks.
+_CELLS = re.compile(r"[^ \t\r\n]+")
+
+
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """One sentence as it stands in a file."""
+
+    line: int
+    """The line on which it begins; the place in the list, counted from 1, where it comes from Python."""
+    words: list[str]
+    """Its words; none where it cannot be used."""
+    tags: list[str]
+    """The tag of each word; none where they are not needed."""
+    row: dict[str, Any]
+    """The whole JSON object; of columns, the words."""
+    problem: tuple[int, str, str, str] | None
+    """Line, column, value and reason where it cannot be used."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaggedSentences(FileRows):
+    """Sentences, and a tag for each of their words."""
+
+    words: list[list[str]]
+    """The words of each; none where it cannot be used."""
+    tags: list[list[str]]
+    """The tag of each word; none where they were not read."""
+    rows: list[dict[str, Any]]
+    """The whole JSON object of each; of columns, the words."""
+
+
+def read_tagged(
+    paths: Sequence[str],
+    text_columns: Sequence[str] = (),
+    target_columns: Sequence[str] = (),
+    *,
+    usual: tuple[str, str] = KEYS,
+    strict: bool = False,
+    need_tags: bool = True,
+) -> TaggedSentences:
+    """Read one, two (train, test) or three (train, val, test) files of sentences.
+
+    Args:
+        paths: .conll, .iob, .bio, .txt, .jsonl or .json, also with .gz behind it. Without tags a .txt has a sentence a
+            line, its words between spaces.
+        text_columns: the key of the words in a JSON object, if it is given.
+        target_columns: the key of the tags, if it is given.
+        usual: both where they are not.
+        strict: stop at the first sentence that cannot be used.
+        need_tags: False reads sentences to be tagged.
+
+    Raises:
+        DataError: a file cannot be used, has no sentence or none that can be used, or `strict` and one cannot.
+        SettingError: the number of files or columns is another, or columns are named that have no names.
+    """
+    if len(paths) > 3:
+        raise SettingError(f"{len(paths)} files were given; expected one, two (train, test) or three.")
+    if len(text_columns) > 1 or len(target_columns) > 1:
+        raise SettingError("sentences have one key for words and one for tags: --text-columns and --target-columns.")
+    names = names_of(text_columns, target_columns, usual)
+    parts = []
+    for path in paths:
+        lower = path.lower()
+        if lower.endswith(OBJECTS):
+            found = list(_from_objects(path, names, need_tags))
+        elif text_columns or target_columns:
+            raise SettingError(f"{path}: its columns have no names; leave out --text-columns and --target-columns.")
+        elif lower.endswith(LINES) and not need_tags:
+            found = list(_from_lines(path, names))
+        elif lower.endswith(COLUMNS):
+            found = list(_from_columns(path, names, need_tags))
+        else:
+            raise DataError(f"{path}: expected a name that ends in {', '.join((*COLUMNS, *OBJECTS))}.")
+        if not found:
+            raise DataError(f"{path}: the file holds no sentence.")
+        parts.append(found)
+    return _together(paths, parts, strict=strict, need_tags=need_tags)
+
+
+def names_of(
+    text_columns: Sequence[str], target_columns: Sequence[str], usual: tuple[str, str] = KEYS
+) -> tuple[str, str]:
+    """What the words and the tags are called."""
+    return (*text_columns, usual[0])[0], (*target_columns, usual[1])[0]
+
+
+def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | None = None) -> TaggedSentences:
+    """Sentences from Python, with the checks of a file.
+
+    Args:
+        sentences: the words of each, as a list, tuple or array.
+        tags: their tags; None for sentences to be tagged.
+
+    Raises:
+        DataError: a sentence cannot be used; the message names it, counted from 1.
+    """
+    refuse_single_text("sentences", sentences)
+    refuse_single_text("tags", tags)
+    if tags is not None and len(sentences) != len(tags):
+        raise DataError(f"{plural(len(sentences), 'sentence was', 'sentences were')} given, but tags of {len(tags)}.")
+    for name, unit, held in (
+        ("sentence", "words", sentences),
+        ("the tags of sentence", "tags", () if tags is None else tags),
+    ):
+        for number, each in enumerate([] if held is None else held, start=1):
+            if isinstance(each, str | bytes):
+                raise DataError(f"{name} {number} is one text, {_shown(each)}; expected a list of its {unit}.")
+    rows = [{KEYS[0]: _as_list(words)} for words in sentences]
+    if tags is not None:
+        rows = [{**row, KEYS[1]: _as_list(each)} for row, each in zip(rows, tags, strict=True)]
+    found = [_from_row(number, row, KEYS, tags is not None) for number, row in enumerate(rows, start=1)]
+    return _together(["the sentences"], [found], strict=True, need_tags=tags is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenSentence:
+    """A sentence as it was written, and its words."""
+
+    text: str
+    """As it came; the words joined by spaces where they came as a list."""
+    words: list[str]
+    """One or more."""
+    starts: Int64[np.ndarray, " word"]
+    """The first character of each in the text."""
+
+    @classmethod
+    def of(cls, sentence: str | Sequence[str]) -> "WrittenSentence":
+        """A text whose words stand between spaces, as in the lines of a file, or a list of words.
+
+        Raises:
+            DataError: there is no word.
+        """
+        text = sentence if isinstance(sentence, str) else " ".join(sentence)
+        if isinstance(sentence, str):
+            found = list(_CELLS.finditer(text))
+            words, starts = [each[0] for each in found], np.array([each.start() for each in found], dtype=np.int64)
+        else:
+            words = list(sentence)
+            starts = np.cumsum([0, *(len(word) + 1 for word in words[:-1])])
+        if not "".join(words):
+            raise DataError("the sentence has no word.")
+        return cls(text, words, starts)
+
+    def names(self) -> list[str]:
+        """What the words are called: their place and themselves."""
+        return [f"{place} {word}" for place, word in enumerate(self.words, 1)]
+
+    def in_text(self, places: Int64[np.ndarray, " place"]) -> Int64[np.ndarray, " place"]:
+        """Places in the words joined by spaces as places in the text."""
+        joined = np.cumsum([0, *(len(word) + 1 for word in self.words[:-1])])
+        word = np.searchsorted(joined, places, side="right") - 1
+        return self.starts[word] + places - joined[word]
+
+
+def _as_list(words: Any) -> Any:
+    """A list, where it is one of a kind; a text is none, though Python could take it apart."""
+    return words if isinstance(words, str) or not hasattr(words, "__iter__") else list(words)
+
+
+def _from_columns(path: str, names: tuple[str, str], need_tags: bool) -> Iterator[Sentence]:
+    """The sentences of a file of columns: the word in the first, the tag in the last."""
+    width = None
+    for block in _blocks(read_decoded(path, "CoNLL", "a file of words and tags")):
+        problem = None
+        for line, cells in block:
+            if not need_tags or problem is not None:
+                continue
+            if len(cells) == 1:
+                problem = (line, names[1], cells[0], "one column, expected a word and its tag")
+            elif width is not None and len(cells) != width:
+                reason = f"{plural(len(cells), 'column')}, but lines before have {width}"
+                problem = (line, names[1], " ".join(cells), reason)
+            else:
+                width = len(cells)
+        words, tags = [cells[0] for _, cells in block], [cells[-1] for _, cells in block]
+        yield _judged(block[0][0], words, tags if need_tags else [], {names[0]: words}, problem)
+
+
+def _blocks(text: str) -> Iterator[list[tuple[int, list[str]]]]:
+    """The lines between blank lines, each with its number and its cells."""
+    block: list[tuple[int, list[str]]] = []
+    for line, content in enumerate(lines_of(text), start=1):
+        cells = _CELLS.findall(content)
+        if cells and cells[0] != "-DOCSTART-":
+            block.append((line, cells))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _from_lines(path: str, names: tuple[str, str]) -> Iterator[Sentence]:
+    """The lines of a text, divided at spaces; a blank one is a sentence of no word."""
+    for number, content in enumerate(lines_of(read_decoded(path, "text", "a text file")), start=1):
+        words = _CELLS.findall(content)
+        yield _judged(number, words, [], {names[0]: words}, None)
+
+
+def _from_objects(path: str, names: tuple[str, str], need_tags: bool) -> Iterator[Sentence]:
+    """The objects of a file of JSON lines; blank lines are passed over."""
+    for line, content in enumerate(lines_of(read_decoded(path, "JSON", "a file of JSON lines")), start=1):
+        if not content.strip():
+            continue
+        try:
+            row = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            reason = f"{error.msg}, character {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+            raise DataError(f"{path}, line {line}: not JSON ({reason}); expected one object a line.") from error
+        yield _from_row(line, row, names, need_tags)
+
+
+def _from_row(line: int, row: Any, names: tuple[str, str], need_tags: bool) -> Sentence:
+    """One object, checked."""
+    needed = names if need_tags else names[:1]
+    if not isinstance(row, dict):
+        reason = f"expected an object with {' and '.join(map(repr, needed))}"
+        return Sentence(line, [], [], {}, (line, needed[0], _shown(row), reason))
+    for name in needed:
+        if name not in row:
+            reason = f"no key {name!r}; the object has {', '.join(map(repr, row)) or 'none'}"
+            return Sentence(line, [], [], row, (line, name, "", reason))
+        if not isinstance(row[name], list) or not all(isinstance(each, str) for each in row[name]):
+            return Sentence(line, [], [], row, (line, name, _shown(row[name]), "expected a list of strings"))
+    words, tags = row[names[0]], row[names[1]] if need_tags else []
+    problem = None
+    if need_tags and len(words) != len(tags):
+        problem = (line, names[1], _shown(tags), f"{plural(len(words), 'word')}, but {plural(len(tags), 'tag')}")
+    elif need_tags and "" in tags:
+        problem = (line, names[1], _shown(tags), f"the tag of word {tags.index('') + 1} is empty")
+    elif need_tags and not words:
+        problem = (line, names[0], "", "the sentence has no word")
+    elif any("\ud800" <= sign <= "\udfff" for word in (*words, *tags) for sign in word):
+        problem = (line, names[0], _shown(words), "half of a surrogate pair, which is no character")
+    return _judged(line, words, tags, row, problem)
+
+
+def _judged(
+    line: int, words: list[str], tags: list[str], row: dict[str, Any], problem: tuple[int, str, str, str] | None
+) -> Sentence:
+    """A sentence; without its words where it cannot be used."""
+    return Sentence(line, words, tags, row, None) if problem is None else Sentence(line, [], [], row, problem)
+
+
+def _shown(value: Any) -> str:
+    """A value as it stands in a file, cut where it is long."""
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _together(
+    paths: Sequence[str], parts: Sequence[Sequence[Sentence]], *, strict: bool, need_tags: bool
+) -> TaggedSentences:
+    """The sentences of all files, those that cannot be used listed."""
+    rejected = []
+    for path, part in zip(paths, parts, strict=True):
+        listed = [Rejection(path, *each.problem) for each in part if each.problem is not None]
+        if listed and (strict or (need_tags and len(listed) == len(part))):
+            first = listed[0]
+            few = "" if strict else f" none of the {len(part)} sentences can be used;"
+            raise DataError(f"{path}, line {first.line}:{few} {first.column}: {first.reason}.")
+        rejected += listed
+    every = [sentence for part in parts for sentence in part]
+    return TaggedSentences(
+        files=tuple(paths),
+        file_of_row=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        lines=np.array([sentence.line for sentence in every], dtype=np.int64),
+        words=[sentence.words for sentence in every],
+        tags=[sentence.tags for sentence in every],
+        rows=[sentence.row for sentence in every],
+        status=[OK if each.problem is None else f"{each.problem[1]}: {each.problem[3]}" for each in every],
+        rejected=rejected,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some words of a sentence that follow each other, as tokens."""
+
+    numbers: Int64[np.ndarray, " token"]
+    """Places in the vocabulary."""
+    firsts: Int64[np.ndarray, " word"]
+    """The first token of each word, counted in the chunk."""
+    words: Int64[np.ndarray, " word"]
+    """The places of the words in the sentence; one without a token stands in no chunk."""
+    starts: Int64[np.ndarray, " token"]
+    """The first character of each token in the words joined by spaces."""
+    stops: Int64[np.ndarray, " token"]
+    """One past the last."""
+
+
+def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[Chunk]:
+    """A sentence in chunks of at most `context` tokens, cut before words.
+
+    The words are joined by spaces and encoded together; the first token that overlaps a word stands for it. Of a word
+    that is longer than `context` the model reads that many tokens. Tokens that stand around a text, BERT's [CLS] and
+    [SEP], stand around each chunk, and count.
+    """
+    tokens = tokenizer.encode(" ".join(words))
+    lengths = np.array([len(word) for word in words], dtype=np.int64)
+    stops = np.cumsum(lengths + 1) - 1
+    starts = stops - lengths
+    # The first token that ends behind the beginning of a word overlaps it, unless it begins behind its end.
+    firsts = np.searchsorted(tokens.stops, starts, side="right")
+    has_token = firsts < len(tokens.numbers)
+    has_token[has_token] = tokens.starts[firsts[has_token]] < stops[has_token]
+    places = np.flatnonzero(has_token)
+    firsts = firsts[places]
+    found = []
+    before, after = int(tokenizer.begin is not None), tokenizer.num_around - int(tokenizer.begin is not None)
+    for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), max(1, context - tokenizer.num_around)):
+        inside = (firsts >= begin) & (firsts < stop)
+        # What stands for no text begins where it ends.
+        ends = tokens.starts[[begin] * before], tokens.stops[[stop - 1] * after]
+        sides = [np.concatenate([ends[0], side[begin:stop], ends[1]]) for side in (tokens.starts, tokens.stops)]
+        numbers = tokenizer.around(tokens.numbers[begin:stop])
+        found.append(Chunk(numbers, firsts[inside] - begin + before, places[inside], *sides))
+    return found
+
+
+def _cuts(heads: Int64[np.ndarray, " head"], num_tokens: int, context: int) -> Iterator[tuple[int, int]]:
+    """Where chunks begin and stop: of about the same length, so that no word is left alone in the last.
+
+    Args:
+        heads: where words begin, ascending.
+        num_tokens: of the sentence.
+        context: tokens of a chunk, at most.
+    """
+    begin = 0
+    while begin < num_tokens:
+        rest = num_tokens - begin
+        if rest <= context:
+            yield begin, num_tokens
+            return
+        wanted = begin + math.ceil(rest / math.ceil(rest / context))
+        later = heads[heads > begin]
+        able = later[later <= begin + context]
+        if len(able):
+            enough = able[able >= wanted]
+            stop = int(enough[0] if len(enough) else able[-1])
+            yield begin, stop
+            begin = stop
+        else:
+            # One word is longer than the context: what follows of it is passed over.
+            yield begin, begin + context
+            begin = int(later[0]) if len(later) else num_tokens

@@ -1,0 +1,96 @@
+"""Arrays in an .npz file: what they declare is checked before anything of that size is made, and nothing is pickled."""
+
+import math
+import warnings
+import zipfile
+import zlib
+from typing import cast
+
+import numpy as np
+
+from edgewise.errors import DataError
+from edgewise.learn.memory import available_memory
+from edgewise.learn.tables.decode import check_file
+from edgewise.learn.tables.options import current_limits
+
+SHARE_OF_MEMORY = 0.5
+"""Of the memory that is free, so much at most is filled by one file, unless another limit is set."""
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by their names.
+
+    Raises:
+        DataError: it is missing, damaged, holds more than plain arrays, or more than fits into memory.
+    """
+    file = check_file(str(path), "a file that ends in .npz")
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            if len({entry.filename for entry in entries}) < len(entries):
+                raise DataError(f"{path}: it is no .npz file, or damaged: a name stands there twice.")
+            _check_size(str(path), file.stat().st_size, sum(entry.file_size for entry in entries))
+            return {entry.filename.removesuffix(".npy"): _array(path, archive, entry) for entry in entries}
+    except DataError:
+        raise
+    except (
+        zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, LookupError, RuntimeError, OverflowError,
+        NotImplementedError, SyntaxError, TypeError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
+        raise DataError(f"{path}: it is no .npz file of plain arrays, or damaged: {error}") from error
+
+
+def require_kind(path: str, name: str, array: np.ndarray, kinds: str) -> None:
+    """Raise a DataError unless the type of an array is of one of some kinds, as numpy letters them: b i u f U S."""
+    if array.dtype.kind not in kinds:
+        words = {"b": "true and false", "i": "whole numbers", "f": "numbers", "U": "words"}
+        expected = " or ".join(words[letter] for letter in kinds if letter in words)
+        raise DataError(f"{path}: {name} is {array.dtype} {array.shape}, expected {expected}.")
+
+
+def _array(path: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    """One array, of no more bytes than the list of contents declares."""
+    with archive.open(entry) as opened:
+        file = cast(zipfile.ZipExtFile, opened)
+        shape, in_columns, dtype, header = _header(file)
+        if dtype.hasobject:
+            raise DataError(f"{path}: {entry.filename} holds Python objects, expected numbers or words.")
+        # Python's whole numbers: those of numpy would overflow.
+        size = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or not dtype.itemsize or header + size != entry.file_size:
+            raise DataError(
+                f"{path}: {entry.filename} declares {dtype} {shape}, {size:,} bytes, but holds "
+                f"{max(entry.file_size - header, 0):,}."
+            )
+        content = bytearray(size)
+        view, place = memoryview(content), 0
+        while place < size:
+            count = file.readinto(view[place:])
+            if not count:
+                raise DataError(f"{path}: {entry.filename} ends after {place:,} of {size:,} bytes.")
+            place += count
+        file.read(1)  # the end, where the checksum is compared
+    return np.frombuffer(content, dtype).reshape(shape, order="F" if in_columns else "C")
+
+
+def _header(file: zipfile.ZipExtFile) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Shape, order, type and the bytes before the numbers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python, about what damaged headers hold
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, in_columns, dtype = read(file)
+    return shape, in_columns, dtype, file.tell()
+
+
+def _check_size(path: str, packed: int, unpacked: int) -> None:
+    """Raise a DataError where a file would fill the memory, or unpacks to suspiciously much."""
+    limits = current_limits()
+    limits.check_unpacked(path, packed, unpacked)
+    limit, free = limits.max_unpacked_gb, available_memory()
+    max_bytes = limit * 1e9 if limit is not None else math.inf if free is None else SHARE_OF_MEMORY * free
+    if unpacked > max_bytes:
+        raise DataError(
+            f"{path}: it unpacks to {unpacked / 1e9:,.1f} GB, expected at most {max_bytes / 1e9:,.1f}; if the file is "
+            "what it should be, raise --max-unpacked-gb."
+        )

@@ -1,0 +1,337 @@
+"""Single cells as numbers, and the record of those that cannot be read."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int64
+
+from edgewise.errors import DataError, MissingExtraError
+from edgewise.learn.tables.magnitude import (
+    LARGEST,
+    is_too_small,
+    largest_of,
+    reason_too_large,
+    reason_too_small,
+    too_large,
+)
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute
+except ImportError as error:
+    raise MissingExtraError("pyarrow", "molecules") from error
+
+Texts: TypeAlias = Any
+"""A column of texts: of a table, or a list."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+OK = "ok"
+"""The status of a row that can be used."""
+
+# What numpy and pandas write for a missing number.
+_MISSING = ("", "nan")
+# The last blank of ASCII, and the first sign behind its letters; what is between is no blank.
+_BLANK, _NOT_ASCII = 0x20, 0x7F
+# Numbers that pyarrow and Python read alike; all others are judged by `read_number`.
+_NUMBER = r"^-?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][-+]?[0-9]{1,2})?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One row that cannot be used, and why."""
+
+    file: str
+    """The file, as it was named."""
+    line: int
+    """Line of the file on which the row begins; the header is line 1. Of Parquet, which has no lines, the row, counted
+    likewise; of what is in memory, its place."""
+    column: str
+    """The first column that cannot be read."""
+    value: str
+    """The cell as it stands in the file."""
+    reason: str
+    """What is wrong with it."""
+
+
+@dataclass
+class Problems:
+    """The first unreadable cell of each row."""
+
+    first: dict[int, tuple[str, str, str]] = field(default_factory=dict)
+    """Row (from 0) → column, cell, reason."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many cells of each column cannot be read."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """What is wrong with the first of them."""
+
+    def add(self, row: int, column: str, value: str, reason: str) -> None:
+        """Remember a cell, as that of its row unless the row has a problem already."""
+        self.first.setdefault(row, (column, value, reason))
+        self.counts[column] += 1
+        self.reasons.setdefault(column, reason)
+
+    def add_bad(self, column: str, bad: dict[int, tuple[str, str]], *, imputes: bool) -> None:
+        """Remember the bad cells of a column of numbers.
+
+        Args:
+            column: its name.
+            bad: each cell with the reason, by its row.
+            imputes: pass over those that are missing, which are filled later.
+        """
+        for row, (cell, reason) in bad.items():
+            if not (imputes and is_missing(cell)):
+                self.add(row, column, cell, reason)
+
+    def unreadable(self, num_rows: int) -> str:
+        """In words, the columns of which no cell can be read, but for that of the first row; empty where none is."""
+        first = self.first[0][0] if 0 in self.first else None
+        others = [name for name in self.unreadable_columns(num_rows) if name != first]
+        return "".join(f" No cell of {name!r} can be read either: {self.reasons[name]}." for name in others)
+
+    def unreadable_columns(self, num_rows: int) -> list[str]:
+        """The columns of which no cell can be read, of a table with so many rows."""
+        return [column for column, count in self.counts.items() if count >= num_rows]
+
+
+def read_number(cell: str) -> tuple[float, str]:
+    """A finite number and no reason, or NaN and the reason; an empty cell, or `nan`, is NaN with a reason too."""
+    text = cell.strip()
+    if text == "":
+        return math.nan, "empty cell, expected a number"
+    try:
+        # Python's own `float` accepts 1_000, which no table means.
+        number = math.nan if "_" in text else float(text)
+    except ValueError:
+        number = math.nan
+    if math.isinf(number):
+        return math.nan, f"{text!r} is infinite, expected a finite number"
+    return number, f"{text!r} is not a number" if math.isnan(number) else ""
+
+
+def read_numbers(
+    cells: Texts,
+    column: str,
+    problems: Problems,
+    *,
+    may_be_missing: bool = False,
+    may_be_negative: bool = True,
+    limit: float = LARGEST,
+) -> Float64[np.ndarray, " row"]:
+    """One column of numbers, NaN where missing or unreadable; what is unreadable, or too large to be scaled, goes to
+    `problems`."""
+    values, bad = _within(cells, *parse_numbers(cells), limit)
+    if not may_be_negative:
+        texts = as_arrow(cells)
+        for row in np.flatnonzero(values < 0).tolist():
+            values[row], cell = math.nan, texts[row].as_py()
+            problems.add(row, column, cell, f"{cell.strip()!r} is negative, expected zero or more")
+    for row, (cell, reason) in bad.items():
+        if not (may_be_missing and is_missing(cell)):
+            problems.add(row, column, cell, reason)
+    return values
+
+
+def parse_numbers(
+    cells: Texts, *, in_parallel: bool = True
+) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
+    """A column as numbers, NaN where `read_number` finds none, and each such cell with the reason, by its row.
+
+    All cells are converted at once; only those that are refused there are judged one by one.
+
+    Args:
+        cells: the column.
+        in_parallel: convert its chunks side by side; for callers that do so with several columns, False.
+    """
+    texts = as_arrow(cells)
+    try:
+        if in_parallel:
+            found = pa.chunked_array(in_threads(lambda chunk: chunk.cast(pa.float64()), texts.chunks), pa.float64())
+        else:
+            found = texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        trimmed = pa.compute.utf8_trim_whitespace(texts)
+        is_number = pa.compute.match_substring_regex(trimmed, _NUMBER)
+        found = pa.compute.if_else(is_number, trimmed, "nan").cast(pa.float64())
+    values = np.require(found.to_numpy(), requirements="W")
+    rows = np.flatnonzero(~np.isfinite(values))
+    bad: dict[int, tuple[str, str]] = {}
+    known: dict[str, tuple[float, str]] = {}
+    refused = texts.filter(pa.array(~np.isfinite(values))).to_pylist() if len(rows) else []
+    for row, cell in zip(rows.tolist(), refused, strict=True):
+        if cell not in known:
+            known[cell] = read_number(cell)
+        values[row], reason = known[cell]
+        if reason:
+            bad[row] = (cell, reason)
+    return values, bad
+
+
+def parse_columns(
+    columns: Sequence[Texts], dtype: type[np.floating]
+) -> tuple[Float[np.ndarray, " row column"], list[dict[int, tuple[str, str]]]]:
+    """Several columns as one table of numbers, and the bad cells of each, as `parse_numbers` finds both; those that are
+    too large to be scaled are bad, too, and all of a column that is lost in numbers of this type."""
+    values = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=dtype)
+
+    def parse(place: int) -> dict[int, tuple[str, str]]:
+        texts = columns[place]
+        wide, bad = parse_numbers(texts, in_parallel=len(columns) == 1)
+        values[:, place], bad = _within(texts, wide, bad, largest_of(dtype))
+        return bad
+
+    return values, in_threads(parse, range(len(columns)))
+
+
+def _within(
+    cells: Texts, values: np.ndarray, bad: dict[int, tuple[str, str]], limit: float
+) -> tuple[np.ndarray, dict[int, tuple[str, str]]]:
+    """The numbers of a column within ±limit, and the bad cells with those beyond it."""
+    for row in too_large(values, limit).tolist():
+        values[row], cell = math.nan, as_arrow(cells)[row].as_py()
+        bad[row] = (cell, reason_too_large(cell, limit))
+    if limit < LARGEST and is_too_small(values):
+        for row in np.flatnonzero(np.nan_to_num(values)).tolist():
+            values[row], cell = math.nan, as_arrow(cells)[row].as_py()
+            bad[row] = (cell, reason_too_small(cell))
+    return values, bad
+
+
+def as_arrow(cells: Texts) -> "pa.ChunkedArray":
+    """A column of texts as pyarrow has it."""
+    # `pa.array` would take a column of pyarrow apart, cell by cell.
+    is_arrow = isinstance(cells, pa.ChunkedArray | pa.Array)
+    texts = cells.cast(pa.large_string()) if is_arrow else pa.array(cells, pa.large_string())
+    return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
+
+
+def encoded(cells: Texts) -> "pa.ChunkedArray":
+    """A column of texts by its different cells, for what is judged once for all cells that are the same."""
+    is_encoded = isinstance(cells, pa.ChunkedArray) and pa.types.is_dictionary(cells.type)
+    return cells if is_encoded else as_arrow(cells).dictionary_encode()
+
+
+def distinct(cells: Texts) -> tuple[list[str], Int64[np.ndarray, " row"]]:
+    """The different cells of a column in the order of their first row, and which of them each row holds."""
+    chunks = encoded(cells).chunks
+    # All chunks share the dictionary of the last.
+    values = chunks[-1].dictionary.to_pylist() if chunks else []
+    return values, np.concatenate([np.zeros(0, dtype=np.int64), *(chunk.indices for chunk in chunks)])
+
+
+def joined(texts: Any) -> Any:
+    """A column as one array."""
+    if not isinstance(texts, pa.ChunkedArray):
+        return texts
+    return pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], texts.type)
+
+
+def text_arrays(names: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths of texts, and their letters one behind the other."""
+    texts = joined(names)
+    offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return np.diff(offsets), letters
+
+
+def texts_of(offsets: np.ndarray, letters: np.ndarray, start: int, stop: int) -> Any:
+    """The texts `start:stop` of those that `text_arrays` took apart."""
+    own = np.array(offsets[start : stop + 1])
+    inside = letters[own[0] : own[-1]].tobytes()
+    buffers = [None, pa.py_buffer((own - own[0]).tobytes()), pa.py_buffer(inside)]
+    return pa.Array.from_buffers(pa.large_string(), stop - start, buffers)
+
+
+def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The results for several columns or chunks, side by side: pyarrow and numpy leave the interpreter free."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(pa.cpu_count()) as threads:
+        return list(threads.map(work, items))
+
+
+def stripped(cells: Texts) -> "pa.ChunkedArray":
+    """A column of texts without blanks around them."""
+    texts = as_arrow(cells)
+    return pa.chunked_array([_stripped(chunk) for chunk in texts.chunks], texts.type)
+
+
+def _stripped(texts: "pa.Array") -> "pa.Array":
+    _, offsets, content = texts.buffers()
+    offsets = np.frombuffer(offsets or b"", dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    signs = np.frombuffer(content or b"", dtype=np.uint8)
+    if not len(texts) or offsets[0] == offsets[-1]:
+        return texts
+    used = signs[offsets[0] : offsets[-1]]
+    if used.min() > _BLANK and used.max() < _NOT_ASCII:
+        return texts
+    # Signs that are a blank, or not ASCII and perhaps a blank. An empty text sees those of its neighbors, and stays.
+    ends = np.stack([signs[np.minimum(offsets[:-1], len(signs) - 1)], signs[offsets[1:] - 1]])
+    rows = ((ends <= _BLANK) | (ends >= _NOT_ASCII)).any(axis=0)
+    if not rows.any():
+        return texts
+    if used.max() < _NOT_ASCII and not ((used >= 0x1C) & (used < _BLANK)).any():
+        return pa.compute.ascii_trim_whitespace(texts)
+    # Python's blanks, not all of which pyarrow knows.
+    short = [text.strip() for text in texts.filter(pa.array(rows)).to_pylist()]
+    return pa.compute.replace_with_mask(texts, pa.array(rows), pa.array(short, texts.type))
+
+
+def whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64[np.ndarray, " row"] | None:
+    """The whole numbers behind a beginning; None unless each text has it, and then no other sign than the digits."""
+    if len(texts) and not texts[0].as_py().removeprefix(beginning).isdecimal():
+        return None
+    found, num_signs = [np.zeros(0, dtype=np.int64)], 0
+    # Chunk by chunk, so that what is cut off is never held for all of them.
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        if beginning:
+            if not pa.compute.all(pa.compute.starts_with(chunk, beginning), min_count=0).as_py():
+                return None
+            chunk = pa.compute.binary_replace_slice(chunk, 0, len(beginning.encode()), "")
+        try:
+            found.append(chunk.cast(pa.int64()).to_numpy())
+        except pa.ArrowInvalid:
+            return None
+        num_signs += pa.compute.sum(pa.compute.binary_length(chunk), min_count=0).as_py()
+    numbers = np.concatenate(found)
+    if not len(numbers):
+        return numbers
+    # No number is written with fewer signs than it has digits: where the sums agree, none has a zero before it.
+    smallest, largest = int(numbers.min()), int(numbers.max())
+    num_digits = len(numbers) + sum(np.count_nonzero(numbers >= 10**more) for more in range(1, len(str(largest))))
+    return numbers if smallest >= 0 and num_signs == num_digits else None
+
+
+def missing(cells: Texts) -> Bool[np.ndarray, " row"]:
+    """Which cells of a column stand for a missing number."""
+    lower = pa.compute.utf8_lower(stripped(cells))
+    return np.array(pa.compute.is_in(lower, pa.array(_MISSING, pa.large_string())))
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell stands for a missing number."""
+    return cell.strip().lower() in _MISSING
+
+
+def refuse_single_text(what: str, values: Any) -> None:
+    """Raise where one text, or what has no order, is given for several texts: Python would take the characters of the
+    text, the keys of a dictionary, or a set in any order.
+
+    Args:
+        what: The argument, for the message.
+        values: What should be a sequence of texts.
+
+    Raises:
+        DataError: It is something else.
+    """
+    if isinstance(values, str | bytes):
+        shown = repr(values) if len(values) <= 40 else f"{values[:37]!r}…"
+        raise DataError(f"{what} is one text, {shown}, where several are expected; put it into a list.")
+    if isinstance(values, Mapping | Set):
+        raise DataError(
+            f"{what} is a {type(values).__name__}, which has no rows; give a list, an array or a DataFrame."
+        )

@@ -1,0 +1,102 @@
+"""The role of each column of a table."""
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from edgewise.errors import SettingError
+from edgewise.learn.settings import Settings, setting
+
+TASK_TYPES = ("regression", "classification", "multiclass")
+MISSING = ("impute", "drop")
+"""What is done where a feature has no number: fill it, or leave out the row, the node, the edge or the graph."""
+AUTO = "auto"
+"""The task is what the targets look like."""
+
+AnyColumns = TypeVar("AnyColumns", bound="Columns")
+
+
+@dataclass(frozen=True)
+class Columns(Settings):
+    """Which column of a table says what."""
+
+    smiles_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("smiles-column", "inchi-columns"))
+    """SMILES or InChI of the molecules of a row: one column, or two for a cation and an anion."""
+    target_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("target-column",))
+    """What to predict; by default every column that has no other role."""
+    descriptors_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("feature-columns",))
+    """Numbers that belong to the row: temperature, pressure, features of a node."""
+    ignore_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """Columns without a role."""
+    weight_column: str | None = setting(None, metavar="COLUMN")
+    """How much each row counts in training."""
+    splits_column: str | None = setting(None, metavar="COLUMN")
+    """The split (train, val or test) of each row."""
+    group_column: str | None = setting(None, metavar="COLUMN")
+    """Rows of one group stay in one split."""
+    node_column: str | None = setting(None, metavar="COLUMN")
+    """The names of the nodes; `auto` is a column called id, node or node_id, else the row."""
+    node_type_column: str | None = setting(None, metavar="COLUMN")
+    """The type of each node, where a graph has several."""
+    category_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
+    text_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("text-column",))
+    """Texts of a row: one column, or several that belong together, such as a title and a review."""
+    task_type: str = setting("regression", choices=(*TASK_TYPES, AUTO))
+    """`regression`, `classification` (two classes) or `multiclass`; `auto` is what the targets look like."""
+    missing: str = setting("drop", choices=MISSING)
+    """Features without a number: `impute` fills them with the median of the training rows and marks them; `drop` leaves
+    out their row, node, edge or graph."""
+
+    def __post_init__(self) -> None:
+        """Raise a `SettingError` for a role without a column, a column with two roles, or an unknown task."""
+        super().__post_init__()
+        if not self.smiles_columns and not self.text_columns and self.node_column is None:
+            raise SettingError("smiles_columns is empty: name at least one column with SMILES.")
+        if self.smiles_columns and self.text_columns:
+            raise SettingError("a row is a molecule or a text: name --smiles-columns or --text-columns, not both.")
+        if self.node_column is not None and (self.smiles_columns or self.text_columns):
+            raise SettingError("a row with --edges is a node: leave out --smiles-columns and --text-columns.")
+        if self.category_columns and self.node_column is None:
+            raise SettingError("category_columns are words of the nodes of a graph; leave out --category-columns.")
+        if self.text_columns and self.descriptors_columns:
+            raise SettingError("descriptors_columns belong to molecules; a row of texts has none.")
+        seen: dict[str, str] = {}
+        for role, names in self.roles().items():
+            for name in names:
+                if name in seen:
+                    raise SettingError(
+                        f"Column {name!r} is named in {seen[name]} and in {role}: a column has one role."
+                    )
+                seen[name] = role
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each role."""
+        return {
+            "smiles_columns": self.smiles_columns,
+            "text_columns": self.text_columns,
+            "node_column": () if self.node_column is None else (self.node_column,),
+            "node_type_column": () if self.node_type_column is None else (self.node_type_column,),
+            "target_columns": self.target_columns,
+            "descriptors_columns": self.descriptors_columns,
+            "category_columns": self.category_columns,
+            "ignore_columns": self.ignore_columns,
+            "weight_column": () if self.weight_column is None else (self.weight_column,),
+            "splits_column": () if self.splits_column is None else (self.splits_column,),
+            "group_column": () if self.group_column is None else (self.group_column,),
+        }
+
+    def to_predict(self: AnyColumns, **changes: Any) -> AnyColumns:
+        """The same columns in a file to predict: without targets, weights, splits and groups, and with `changes`."""
+        none: dict[str, Any] = {"target_columns": (), "ignore_columns": ()}
+        none |= dict.fromkeys(("weight_column", "splits_column", "group_column"))
+        return replace(self, **{**none, **changes})
+
+    @property
+    def imputes(self) -> bool:
+        """Whether missing numbers are filled."""
+        return self.missing == "impute"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that a prediction is made from."""
+        return (*self.smiles_columns, *self.text_columns, *self.descriptors_columns)

@@ -1,0 +1,122 @@
+"""Missing numbers: filled with the median of their column over the training rows, and marked."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.tables.cell import OK
+
+FILLED = "filled with the median"
+"""How the status of a row says so."""
+ROWS = 2**16
+"""Rows from which on a median is that of so many of them, or somewhat more, evenly chosen."""
+MAX_NAMED = 5
+"""Columns that are named in a line."""
+
+
+@dataclass(frozen=True)
+class Imputer:
+    """Fills missing numbers with medians, and marks them: one more feature for each column that lacked some in
+    training, 1 where a number is missing. A column that lacked none in training is filled all the same."""
+
+    median: tuple[float, ...] = ()
+    """Of each column over the training rows; 0 where they have no number. Empty where nothing is filled."""
+    marked: tuple[int, ...] = ()
+    """The columns, counted from 0, that lacked numbers in some training rows, and had them in others."""
+
+    def __post_init__(self) -> None:
+        if not all(0 <= column < len(self.median) for column in self.marked) or np.isnan(self.median).any():
+            raise DataError("Imputer: marked must be columns of median, which are finite numbers.")
+
+    @classmethod
+    def fit(cls, parts: Iterable[Float[np.ndarray, " row feature"]]) -> "Imputer":
+        """Learn from training rows that come some at a time; NaN is missing."""
+        some, counts, num_rows = [], 0, 0
+        for part in parts:
+            counts = counts + np.isnan(part).sum(axis=0)
+            num_rows += len(part)
+            some.append(part[:: max(1, len(part) // ROWS)])
+        values = np.concatenate(some)
+        lacks = np.isnan(values).any(axis=0)
+        median = np.zeros(values.shape[1])
+        median[~lacks] = np.median(values[:, ~lacks], axis=0) if len(values) else 0.0
+        for column in np.flatnonzero(lacks).tolist():
+            known = values[~np.isnan(values[:, column]), column]
+            median[column] = np.median(known) if len(known) else 0.0
+        marked = np.flatnonzero((counts > 0) & (counts < num_rows))
+        return cls(tuple(float(value) for value in median), tuple(int(column) for column in marked))
+
+    def fill(self, values: Float[np.ndarray, " row feature"]) -> Float[np.ndarray, " row feature"]:
+        """The same with a number everywhere."""
+        is_missing = np.isnan(values)
+        if not self.median or not is_missing.any():
+            return values
+        return np.where(is_missing, np.array(self.median), values)
+
+    def marks(self, values: Float[np.ndarray, " row feature"]) -> Float[np.ndarray, " row marked"]:
+        """1 where a number is missing in one of the columns that are marked, else 0."""
+        return np.isnan(values[:, list(self.marked)]).astype(np.float64)
+
+    def complete(
+        self, values: Float[np.ndarray, " row feature"], *, are_marked: bool = True
+    ) -> Float[np.ndarray, " row completed"]:
+        """The same with a number everywhere and, behind them, the marks, where they are wanted."""
+        if not self.median:
+            return values
+        filled = self.fill(values)
+        return (np.concatenate([filled, self.marks(values)], axis=1) if are_marked else filled).astype(values.dtype)
+
+
+def with_filled(status: Sequence[str], missing: Mapping[int, Sequence[str]]) -> list[str]:
+    """The status of each row, and of those that are predicted, which of their numbers were filled.
+
+    Args:
+        status: of each row.
+        missing: what each row lacks, in words; rows that lack nothing are left out.
+    """
+    found = list(status)
+    for row, names in missing.items():
+        if found[row].startswith(OK):
+            verb = "is" if len(names) == 1 else "are"
+            joint = "; " if found[row] != OK else ", but "
+            found[row] += f"{joint}{listed(names)} {verb} missing, {FILLED}"
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names in words, the first of many."""
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
+
+
+def filled_notes(
+    values: Float[np.ndarray, " row feature"],
+    names: Sequence[str],
+    what: str,
+    *,
+    source: str = "the training rows",
+    are_marked: bool = True,
+) -> list[str]:
+    """A warning that says how many numbers are missing and filled; none where none is.
+
+    Args:
+        values: NaN where a number is missing.
+        names: of the columns.
+        what: whose they are, such as "nodes".
+        source: what the median is of.
+        are_marked: whether a further feature says where one was filled.
+    """
+    counts = np.isnan(values).sum(axis=0)
+    if not (total := int(counts.sum())):
+        return []
+    each = [f"{names[column]} {counts[column]:,}" for column in np.flatnonzero(counts).tolist()]
+    whole = "missing number", "missing numbers"
+    verb = "was" if total == 1 else "were"
+    marked = ", and marked" if are_marked else ""
+    return [
+        f"warning: {plural(total, *whole)} of {what} {verb} filled with the median of {source}{marked}: {listed(each)}"
+    ]

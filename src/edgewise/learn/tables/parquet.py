@@ -1,0 +1,146 @@
+"""A Parquet file as columns of strings, whole or some rows at a time."""
+
+import contextlib
+import io
+from collections.abc import Iterator
+
+import numpy as np
+
+from edgewise.errors import DataError, MissingExtraError
+from edgewise.formatting import plural
+from edgewise.learn.tables.delimited import Part, check_header, joined_parts
+from edgewise.learn.tables.options import current_limits
+
+try:
+    import pandas as pd
+except ImportError as error:
+    raise MissingExtraError("pandas", "molecules") from error
+try:
+    import pyarrow as pa
+    from pyarrow import parquet
+except ImportError as error:
+    raise MissingExtraError("pyarrow", "molecules") from error
+
+UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError)
+"""What damaged files raise; names and texts in them are not always UTF-8."""
+_ROWS_AT_ONCE = 2**13
+_BUFFER = 2**20
+"""Bytes of a column that are read at once where a file is read part by part."""
+
+
+class ParquetTable:
+    """A Parquet file whose description was read.
+
+    Args:
+        name: the path as it was given.
+
+    Raises:
+        DataError: it is no Parquet file, or larger than the limits.
+    """
+
+    def __init__(self, name: str):
+        self.name, limits = name, current_limits()
+        try:
+            with open(name, "rb") as file:
+                content = parquet.ParquetFile(file)
+                self.header, self.num_rows = content.schema_arrow.names, content.metadata.num_rows
+                size = file.seek(0, io.SEEK_END)
+        except UNREADABLE as error:
+            raise self._unreadable(error) from error
+        limits.check_columns(name, 1, len(self.header))
+        # Each cell is an offset of eight bytes, and a text.
+        limits.check_unpacked(name, size, 8 * self.num_rows * len(self.header))
+        check_header(name, self.header, 1)
+
+    def whole(self) -> Part:
+        """All rows at once."""
+        empty = pa.table({name: pa.array([], pa.large_string()) for name in self.header}), np.zeros(0, dtype=np.int64)
+        return joined_parts([empty, *self._read()])
+
+    def parts(self) -> Iterator[Part]:
+        """The same rows some at a time."""
+        return self._read(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER)
+
+    def _read(self, *, batch_size: int = 2**16, buffer_size: int = 0) -> Iterator[Part]:
+        done = 0
+        try:
+            with open(self.name, "rb") as file:
+                for batch in parquet.ParquetFile(file, buffer_size=buffer_size).iter_batches(batch_size=batch_size):
+                    batch.validate(full=True)
+                    table = pa.table([as_texts(column) for column in batch], self.header)
+                    yield table, np.arange(done + 2, done + 2 + len(batch))
+                    done += len(batch)
+        except UNREADABLE as error:
+            raise self._unreadable(error, f" behind row {done:,}" if done else "") from error
+        if done != self.num_rows:
+            raise DataError(
+                f"{self.name}: the file is damaged, it declares {plural(self.num_rows, 'row')}, but holds {done:,}."
+            )
+
+    def _unreadable(self, error: Exception, place: str = "") -> DataError:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        return DataError(f"{self.name}: it is named .parquet, but cannot be read{place} ({reason}).")
+
+
+class TypedColumns:
+    """The columns of a Parquet file with their types, for a table of its rows that is written as Parquet, too.
+
+    Args:
+        name: the path as it was given.
+    """
+
+    def __init__(self, name: str):
+        self._batches = parquet.ParquetFile(name).iter_batches(batch_size=_ROWS_AT_ONCE)
+        self._waiting: list[pa.RecordBatch] = []
+        self._typed: frozenset[str] | None = None
+
+    def restored(self, frame: pd.DataFrame) -> "pa.Table":
+        """The next rows of the file as a table, columns of the file among its texts as they are there.
+
+        Raises:
+            DataError: the file has changed since it was read.
+        """
+        table, rows = pa.Table.from_pandas(frame, preserve_index=False), self._next(len(frame))
+        same = [
+            name
+            for name in table.column_names
+            if name in rows.column_names
+            and pa.concat_arrays([as_texts(chunk) for chunk in rows[name].chunks] or [pa.array([], pa.large_string())])
+            .to_pylist() == table[name].cast(pa.large_string()).to_pylist()
+        ]  # fmt: skip
+        if self._typed is None:
+            self._typed = frozenset(same)
+        if self._typed != frozenset(same):
+            raise DataError("the table of rows to predict was changed while it was read; predict it again.")
+        for place, name in enumerate(table.column_names):
+            if name in self._typed:
+                table = table.set_column(place, rows.schema.field(name), rows[name])
+        return table
+
+    def _next(self, count: int) -> "pa.Table":
+        """So many further rows, or what is left."""
+        while sum(map(len, self._waiting)) < count and (batch := next(self._batches, None)) is not None:
+            self._waiting.append(batch)
+        rows = pa.Table.from_batches(self._waiting) if self._waiting else pa.table({})
+        self._waiting = rows.slice(count).to_batches()
+        return rows.slice(0, count)
+
+
+def as_text(value: object) -> str:
+    """A value as it would stand in a CSV file, with every digit; empty for None and NaN."""
+    if value is None or value is pd.NA or (isinstance(value, float | np.floating) and value != value):
+        return ""
+    if isinstance(value, bytes):
+        # Programs that know no texts write their bytes; bytes that are no text, such as pictures, stay bytes.
+        with contextlib.suppress(UnicodeDecodeError):
+            return value.decode()
+    return value if isinstance(value, str) else str(value)
+
+
+def as_texts(column: "pa.Array") -> "pa.Array":
+    """The cells of a column of Parquet as texts; an empty one where nothing stands."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return column.cast(pa.large_string()).fill_null("")
+    return pa.array([as_text(value) for value in column.to_pylist()], pa.large_string())

@@ -1,0 +1,354 @@
+"""A file of rows and columns as strings: CSV, TSV (also gzipped), Excel and Parquet."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Int64
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.progress import stage
+from edgewise.learn.tables.cell import as_arrow
+from edgewise.learn.tables.commas import CommaColumns, with_points
+from edgewise.learn.tables.decode import check_file
+from edgewise.learn.tables.delimited import DelimitedFile, Part, check_header, either, joined_parts, other_separator
+from edgewise.learn.tables.excel import read_sheet
+from edgewise.learn.tables.options import TABLES, TableFormat, current_format
+from edgewise.learn.tables.parquet import ParquetTable, as_text, pa, pd
+
+Values: TypeAlias = Sequence | np.ndarray | pd.Series | pd.DataFrame
+
+ARRAYS = ("arrays",)
+"""What stands for the files of rows that are arrays."""
+CHUNK_ROWS = 2**13
+"""Rows of a chunk, unless another number is asked for."""
+WHOLE_BYTES = 2**23
+"""A file of so many bytes is read whole, and cut into chunks: that is faster."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The rows of one or several files, every cell a string as it stands in the file; numbers have a decimal point."""
+
+    files: tuple[str, ...]
+    """The paths as they were given."""
+    file_of_row: Int64[np.ndarray, " row"]
+    """Which of the files each row stands in, counted from 0."""
+    frame: pd.DataFrame
+    """One column of strings for each column of the file; an empty cell is an empty string."""
+    lines: Int64[np.ndarray, " row"]
+    """Line of the file on which each row begins; the header is line 1. For Parquet: the row number plus 1. For Excel:
+    the row of the sheet."""
+    first_row: int = 0
+    """How many rows of the file stand before the first of these, where they are a chunk of it."""
+    mapped: tuple[np.ndarray, ...] = ()
+    """The mapped files that hold the cells; none where they are in memory."""
+    label_columns: frozenset[str] = frozenset()
+    """Columns of labels by their type, such as the whole numbers `y` of a graph file; of others the cells decide."""
+    written: pd.DataFrame | None = None
+    """The cells as they stand in the file, where those of `frame` do not: numbers there have a decimal comma."""
+
+    @property
+    def as_written(self) -> pd.DataFrame:
+        """The cells as they stand in the file, for what is written of the rows."""
+        if self.written is None:
+            return self.frame
+        same = [name for name in self.frame.columns if name in self.written.columns]
+        return self.frame.assign(**{name: self.written[name] for name in same})
+
+    def texts(self, column: str) -> list[str]:
+        """The cells of a column as a list, which is faster than to walk through the frame."""
+        return as_arrow(self.frame[column]).to_pylist()
+
+    def part(self, start: int, stop: int) -> "Cells":
+        """Some of the rows."""
+        rows = slice(start, stop)
+        frame = self.frame.iloc[rows].reset_index(drop=True)
+        written = None if self.written is None else self.written.iloc[rows].reset_index(drop=True)
+        first = self.first_row + start
+        return Cells(self.files, self.file_of_row[rows], frame, self.lines[rows], first, written=written)
+
+    @property
+    def source(self) -> str:
+        """All files, for messages about the whole."""
+        return ", ".join(self.files)
+
+
+def read_cells(path: str | Path, form: TableFormat | None = None, *, may_be_empty: bool = False) -> Cells:
+    """Read one table file.
+
+    Args:
+        path: a file that ends in .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; the first line names the columns.
+            `read_limits` bounds its size.
+        form: delimiter, decimal separator, encoding and sheet; by default those of `table_format`.
+        may_be_empty: whether a header without rows is a table.
+
+    Returns:
+        The cells as strings. Blank lines of a file with several columns are skipped; in a file with one column
+        a blank line between others is an empty cell. With a decimal comma, numbers get a decimal point.
+
+    Raises:
+        DataError: the file is missing, empty, of another kind, damaged, in another encoding, has ragged rows or two
+            columns of one name, mixes decimal separators, or is larger than the limits; the message names the file,
+            the line and the remedy.
+        MissingExtraError: the file is an Excel workbook, and openpyxl is not installed.
+
+    Cost: two passes over a text, the second by pyarrow, column by column. Only where quotes stand within cells, or a
+    row has another number of cells than the header, Python's `csv` reads the rows one by one.
+    """
+    return TableChunks(path, form=form).whole(may_be_empty=may_be_empty)
+
+
+class TableChunks:
+    """The rows of one table file in chunks of a few thousand, of which one is in memory at a time.
+
+    `for cells in TableChunks("big.csv")` reads the file from its beginning, each time anew. The chunks below each
+    other are what `read_cells` gives, and errors are the same; those of a row come when its chunk is read.
+
+    Args:
+        path, form: as for `read_cells`.
+        rows: rows of each chunk, 8,192 by default; the last may have fewer.
+
+    Raises:
+        DataError: as `read_cells`.
+
+    Cost: of a text file, one pass over its bytes to begin with. Memory for a chunk, and for a row group of Parquet;
+    files of up to 8 MiB, Excel workbooks, and texts in other encodings than UTF-8 are held whole.
+    """
+
+    def __init__(self, path: str | Path, rows: int | None = None, form: TableFormat | None = None):
+        self.rows = CHUNK_ROWS if rows is None else rows
+        self._table = _TableFile(path, form)
+        self.name = self._table.name
+        """The path as it was given."""
+        self.num_rows = self._table.num_rows
+        """How many rows there are; None where nobody has counted them yet."""
+        self.is_whole = self._table.is_whole
+        """Whether the file is read whole before it is cut into chunks."""
+
+    def whole(self, *, may_be_empty: bool = False) -> Cells:
+        """All rows at once."""
+        with stage(f"reading {self._table.path.name}"):
+            table, lines = self._table.whole(may_be_empty=may_be_empty)
+            return _one_file(self.name, table, lines, has_commas=self._table.has_commas)
+
+    def __iter__(self) -> Iterator[Cells]:
+        return cut(self.name, self._table.parts(), self.rows, has_commas=self._table.has_commas)
+
+
+def cut(name: str, parts: Iterator[Part], rows: int, *, has_commas: bool = False) -> Iterator[Cells]:
+    """Rows that come in parts of any size as chunks of one size."""
+    held, count, first = list[Part](), 0, 0
+    for table, lines in parts:
+        start = 0
+        while start < len(lines):
+            taken = min(rows - count, len(lines) - start)
+            held.append((table.slice(start, taken), lines[start : start + taken]))
+            count, start = count + taken, start + taken
+            if count == rows:
+                yield _one_file(name, *joined_parts(held), first, has_commas=has_commas)
+                held, count, first = [], 0, first + rows
+    if held:
+        yield _one_file(name, *joined_parts(held), first, has_commas=has_commas)
+
+
+class _TableFile:
+    """A table file of any kind that was opened: its rows whole, or some at a time."""
+
+    def __init__(self, path: str | Path, form: TableFormat | None):
+        self.name, self.form = str(path), current_format() if form is None else form
+        self.path = check_file(self.name, f"a file that ends in {either(TABLES)}")
+        ending = self.path.name.lower()
+        self.suffix = next((end for end in sorted(TABLES, key=len, reverse=True) if ending.endswith(end)), None)
+        if self.suffix is None:
+            raise DataError(f"{self.name}: its name ends in {self.path.suffix!r}, expected {either(TABLES)}.")
+        if self.path.stat().st_size == 0:
+            raise DataError(f"{self.name}: the file is empty, expected a first line with the names of the columns.")
+        self.content: DelimitedFile | ParquetTable | None = None
+        if self.suffix == ".parquet":
+            self.content = ParquetTable(self.name)
+        elif self.suffix != ".xlsx":
+            with stage(f"reading {self.path.name}"):
+                self.content = DelimitedFile(self.name, self.suffix, self.form)
+
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows there are, where that is known."""
+        return None if self.content is None else self.content.num_rows
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `parts` gives all rows at once."""
+        return self.content is None or self.path.stat().st_size <= WHOLE_BYTES
+
+    def whole(self, *, may_be_empty: bool = False) -> Part:
+        """All rows."""
+        table, lines = _read_excel(self.name, self.form.sheet) if self.content is None else self.content.whole()
+        if not len(lines) and not may_be_empty:
+            raise self._no_rows()
+        if self.has_commas:
+            CommaColumns.check_all(self.name, [(table, lines)])
+        return table, lines
+
+    def parts(self) -> Iterator[Part]:
+        """All rows, some at a time."""
+        if self.content is None or self.is_whole:
+            yield self.whole()
+            return
+        if self.has_commas:
+            CommaColumns.check_all(self.name, self.content.parts())
+        is_empty = True
+        for table, lines in self.content.parts():
+            is_empty &= not len(lines)
+            yield table, lines
+        if is_empty:
+            raise self._no_rows()
+
+    @property
+    def has_commas(self) -> bool:
+        """Whether its numbers have a decimal comma."""
+        return self.form.decimal != "." and self.suffix != ".parquet"
+
+    def _no_rows(self) -> DataError:
+        return DataError(f"{self.name}: the {'file' if self.content else 'sheet'} has a header but no rows.")
+
+
+def check_columns_exist(cells: Cells, names: tuple[str, ...]) -> None:
+    """Raise a `DataError` that names the columns a file lacks and the nearest ones it has."""
+    check_columns(cells.source, list(cells.frame.columns), names)
+
+
+def check_columns(source: str, present: Sequence[str], names: Sequence[str]) -> None:
+    """The same of columns by name."""
+    from difflib import get_close_matches
+
+    missing = [name for name in dict.fromkeys(names) if name not in present]
+    if not missing:
+        return
+    folded = {column.strip().casefold(): column for column in present}
+    hints = []
+    for name in missing:
+        near = [folded[key] for key in get_close_matches(name.strip().casefold(), folded, n=3)]
+        suggestion = f" (did you mean {either([repr(column) for column in near])}?)" if near else ""
+        hints.append(f"{name!r}{suggestion}")
+    shown = ", ".join(repr(column) for column in present[:20]) + (", ..." if len(present) > 20 else "")
+    word = "column" if len(missing) == 1 else "columns"
+    advice = f" {other_separator(present)}" if other_separator(present) else ""
+    raise DataError(f"{source}: no {word} {', '.join(hints)}; the file has {shown}.{advice}")
+
+
+def read_tables(paths: Sequence[str | Path], names: tuple[str, ...]) -> Cells:
+    """The rows of several files below each other, each of which must have some columns."""
+    tables = [read_cells(path) for path in paths]
+    for table in tables:
+        check_columns_exist(table, names)
+    return join_cells(tables)
+
+
+def join_cells(parts: list[Cells]) -> Cells:
+    """The rows of several files below each other, columns in the order of the first.
+
+    Raises:
+        DataError: two files have different columns; the message names both and what differs.
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    for other in parts[1:]:
+        check_same_columns(first, other)
+    return Cells(
+        files=tuple(cells.source for cells in parts),
+        file_of_row=np.repeat(np.arange(len(parts)), [len(cells.frame) for cells in parts]),
+        frame=pd.concat([cells.frame[list(first.frame.columns)] for cells in parts], ignore_index=True),
+        lines=np.concatenate([cells.lines for cells in parts]),
+        written=None if first.written is None else pd.concat([cells.as_written for cells in parts], ignore_index=True),
+    )
+
+
+def check_same_columns(first: Cells, other: Cells) -> None:
+    """Raise a `DataError` that names two files and the columns that only one of them has."""
+    only_first = [column for column in first.frame.columns if column not in other.frame.columns]
+    only_other = [column for column in other.frame.columns if column not in first.frame.columns]
+    if only_first or only_other:
+        differences = [
+            f"only {cells.source} has {', '.join(map(repr, only))}"
+            for cells, only in ((first, only_first), (other, only_other))
+            if only
+        ]
+        raise DataError(
+            f"{first.source} and {other.source} have different columns: {'; '.join(differences)}. "
+            "Give both files the same columns."
+        )
+
+
+def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple[str, ...]]]:
+    """Arrays as the cells of a table; messages count their rows from 0.
+
+    Args:
+        arrays: name → `(row,)`, or `(row, column)`, whose columns become `name_1`, `name_2`, ...;
+            those of a DataFrame keep their names, unless something else is called so.
+
+    Returns:
+        The cells, and the columns that each array became.
+
+    Raises:
+        DataError: an array has another number of axes, no row, or not as many rows as the first.
+    """
+    frame: dict[str, list[str]] = {}
+    columns_of: dict[str, tuple[str, ...]] = {}
+    for name, values in arrays.items():
+        array = np.asarray(values, dtype=object)
+        if array.ndim not in (1, 2):
+            raise DataError(f"{name} has {array.ndim} axes, expected (row,) or (row, column).")
+        num_rows = len(next(iter(frame.values()), array))
+        if len(array) != num_rows:
+            raise DataError(f"{name} has {plural(len(array), 'row')}, but {next(iter(arrays))} has {num_rows}.")
+        columns_of[name] = _names_of_columns(name, values, array, {*frame, *arrays, "node"})
+        cells_of = [array] if array.ndim == 1 else array.T
+        frame |= {column: list(map(as_text, cells)) for column, cells in zip(columns_of[name], cells_of, strict=True)}
+    num_rows = len(next(iter(frame.values()), ()))
+    if num_rows == 0:
+        raise DataError(f"{next(iter(arrays))} is empty, expected at least one row.")
+    places = np.zeros(num_rows, dtype=np.int64)
+    return Cells(ARRAYS, places, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
+
+
+def _names_of_columns(name: str, values: Values, array: np.ndarray, taken: set[str]) -> tuple[str, ...]:
+    """What the columns of an array are called: as in its DataFrame, or as the array where that is no name of its own.
+
+    Args:
+        name: Of the array.
+        values: What it was made of.
+        array: (row,) or (row, column).
+        taken: What else is called by name; `name` may be in it.
+    """
+    own = tuple(getattr(values, "columns", ()))
+    usable = all(isinstance(each, str) and each.strip() for each in own) and len(set(own)) == len(own)
+    if own and usable and not set(own) & (taken - {name}):
+        return own
+    found: tuple[str, ...] = (name,)
+    if array.ndim == 2 and len(own) != 1:
+        found = tuple(f"{name}_{place}" for place in range(1, array.shape[1] + 1))
+    while set(found) & (taken - {name}):
+        found = tuple(f"{each}_" for each in found)
+    return found
+
+
+def _one_file(
+    name: str, table: "pa.Table", lines: np.ndarray, first_row: int = 0, *, has_commas: bool = False
+) -> Cells:
+    written = table.to_pandas() if has_commas else None
+    frame = (with_points(table) if has_commas else table).to_pandas(split_blocks=True, self_destruct=True)
+    return Cells((name,), np.zeros(len(lines), dtype=np.int64), frame, lines, first_row, written=written)
+
+
+def _read_excel(name: str, sheet: str | None) -> Part:
+    header, rows, lines = read_sheet(name, sheet)
+    check_header(name, header, lines[0])
+    columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    texts = [pa.array([as_text(cell) for cell in column], pa.large_string()) for column in columns]
+    table = pa.table(texts, [str(place) for place in range(len(header))]).rename_columns(header)
+    return table, np.array(lines[1:], dtype=np.int64)

@@ -1,0 +1,225 @@
+"""One pass over the bytes of a delimited file, before any of it is read: its header, where its rows begin, its faults.
+
+The pass holds one row and a few megabytes at a time. It refuses what is no text and what exceeds the limits, and finds
+out whether every quote opens or closes a cell. Then a fast reader gives the same cells as Python's `csv`, which is the
+judge of all other files.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgewise.learn.tables.decode import TextFile
+from edgewise.learn.tables.options import ReadLimits, TableFormat
+
+_WINDOW = 2**16
+"""Bytes in which a line of a plain table ends."""
+_NEWLINE, _RETURN, _QUOTE = b'\n\r"'
+
+
+@dataclass
+class Layout:
+    """What one pass found out."""
+
+    header: list[str] = field(default_factory=list)
+    """The cells of the first row that is not blank; none before it was found."""
+    header_line: int = 1
+    """Its line."""
+    start: int = 0
+    """How many bytes stand before the row behind it."""
+    is_regular: bool = True
+    """Whether every quote opens or closes a cell or stands doubled in one, and no line ends in a bare \\r."""
+    has_breaks: bool = False
+    """Whether a cell holds a line break."""
+    has_text: bool = False
+    """Whether anything but blanks stands in the file."""
+    form: TableFormat = field(default_factory=TableFormat)
+    """Whether quotes enclose cells."""
+    longest_row: int = 0
+    """Bytes of it, at most."""
+    lines: list[np.ndarray | range] = field(default_factory=list)
+    """The line of each row behind the header of a regular file; blank rows are left out of several columns."""
+
+    @property
+    def line_of_row(self) -> np.ndarray:
+        """The same as one array."""
+        found, first = np.empty(sum(map(len, self.lines)), dtype=np.int64), 0
+        for some in self.lines:
+            found[first : first + len(some)] = np.arange(some.start, some.stop) if isinstance(some, range) else some
+            first += len(some)
+        return found
+
+
+class LineCursor:
+    """The lines of rows that are read some at a time.
+
+    Args:
+        blocks: as in `Layout.lines`.
+    """
+
+    def __init__(self, blocks: Iterable[np.ndarray | range]):
+        self.blocks, self.rest = iter(blocks), np.zeros(0, dtype=np.int64)
+
+    def take(self, count: int) -> np.ndarray:
+        """The lines of the next rows; fewer where there are no more."""
+        parts, held = [self.rest], len(self.rest)
+        while held < count and (block := next(self.blocks, None)) is not None:
+            parts.append(np.asarray(block, dtype=np.int64))
+            held += len(block)
+        found = np.concatenate(parts)
+        self.rest = found[count:]
+        return found[:count]
+
+
+def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
+    """Pass over a file.
+
+    Raises:
+        DataError: it is no text in UTF-8, holds a zero byte, or a row or the header is larger than the limits.
+    """
+    found, rest, line, waiting = Layout(form=file.form), b"", 1, list[bytes]()
+    special = [b'"', b"\r"] if file.form.has_quotes else [b"\r"]
+    found.start = file.mark
+    for chunk in file.chunks():
+        found.has_text |= not chunk.isspace()
+        if found.header and found.is_regular and not waiting and (num_lines := _num_plain_lines(rest, chunk, special)):
+            found.longest_row = max(found.longest_row, 2 * _WINDOW)
+            found.lines.append(range(line, line + num_lines))
+            rest, line = chunk[chunk.rfind(b"\n") + 1 :], line + num_lines
+            continue
+        waiting.append(chunk)
+        # A long row is looked at anew only when it has doubled.
+        if (size := sum(map(len, waiting))) < len(rest) and len(rest) + size <= limits.max_row_bytes:
+            continue
+        piece, waiting = b"".join([rest, *waiting]), []
+        used, num_lines = _scan_chunk(file.name, piece, False, line, found, delimiter, limits)
+        rest, line = piece[used:], line + num_lines
+        if len(rest) > limits.max_row_bytes:
+            raise limits.row_error(file.name, line)
+    if rest := b"".join([rest, *waiting]):
+        _scan_chunk(file.name, rest, True, line, found, delimiter, limits)
+    return found
+
+
+def _scan_chunk(
+    name: str, piece: bytes, is_last: bool, line: int, found: Layout, delimiter: str, limits: ReadLimits
+) -> tuple[int, int]:
+    """Look at the rows that are whole in a piece that begins with a row; how many bytes and lines they have."""
+    if not found.is_regular:
+        return _skip_lines(name, piece, line, limits)
+    signs = np.frombuffer(piece, dtype=np.uint8)
+    ends = _line_ends(piece, signs, is_last, found)
+    row_ends = _row_ends(piece, signs, ends, is_last, found, delimiter) if found.is_regular else ends
+    if is_last and (not len(row_ends) or row_ends[-1] != len(piece)):
+        row_ends = np.append(row_ends, len(piece))
+    if not len(row_ends):
+        return 0, 0
+    starts = np.concatenate([[0], row_ends[:-1]])
+    lengths = row_ends - starts
+    # As many lines end before a row as begin before it.
+    lines = line + np.searchsorted(ends, starts, side="right")
+    found.longest_row = max(found.longest_row, int(lengths.max()))
+    if found.longest_row > limits.max_row_bytes:
+        raise limits.row_error(name, int(lines[(lengths > limits.max_row_bytes).argmax()]))
+    is_blank = (lengths < 3) & _are_ends(signs, starts, row_ends)
+    first = 0
+    if not found.header and found.is_regular:
+        if is_blank.all():
+            found.start += int(row_ends[-1])
+            return int(row_ends[-1]), len(ends)
+        place = int(is_blank.argmin())
+        _read_header(name, piece[starts[place] : row_ends[place]], int(lines[place]), found, delimiter, limits)
+        found.start += int(row_ends[place])
+        first = place + 1
+    keep = slice(first, None)
+    found.lines.append(_as_range(lines[keep] if len(found.header) == 1 else lines[keep][~is_blank[keep]]))
+    return int(row_ends[-1]), int(np.searchsorted(ends, row_ends[-1], side="right"))
+
+
+def _as_range(lines: np.ndarray) -> np.ndarray | range:
+    """Lines that follow on each other take no memory."""
+    is_run = len(lines) > 0 and lines[-1] - lines[0] == len(lines) - 1
+    return range(int(lines[0]), int(lines[-1]) + 1) if is_run else lines
+
+
+def _skip_lines(name: str, piece: bytes, line: int, limits: ReadLimits) -> tuple[int, int]:
+    """Look at nothing but how long lines are: Python's `csv` will read the file, and finds out the rest."""
+    used = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+    first = min((place for place in (piece.find(b"\n"), piece.find(b"\r")) if place >= 0), default=0)
+    if first > limits.max_row_bytes:
+        raise limits.row_error(name, line)
+    return used, piece.count(b"\n", 0, used)
+
+
+def _num_plain_lines(rest: bytes, chunk: bytes, special: Sequence[bytes]) -> int:
+    """How many rows end in a chunk where each is a line without quotes, none blank or long; 0 where one is not so.
+
+    Args:
+        rest: the beginning of the first row.
+        chunk: what follows it.
+        special: what may make a row of more or less than a line.
+    """
+    if any(sign in part for part in (rest, chunk) for sign in special):
+        return 0
+    if len(rest) > _WINDOW or (not rest and chunk.startswith(b"\n")):
+        return 0
+    windows = range(0, len(chunk) - _WINDOW, _WINDOW)
+    if not all(chunk.find(b"\n", at, at + _WINDOW) >= 0 for at in windows):
+        return 0
+    is_end = np.frombuffer(chunk, dtype=np.uint8) == _NEWLINE
+    return 0 if (is_end[1:] & is_end[:-1]).any() else int(np.count_nonzero(is_end))
+
+
+def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, found: Layout) -> np.ndarray:
+    """One past each line break; a \\r at the end of a piece waits for what follows it."""
+    ends = np.flatnonzero(signs == _NEWLINE) + 1
+    if piece.count(b"\r") == piece.count(b"\r\n"):
+        return ends
+    returns = np.flatnonzero(signs == _RETURN)
+    if not is_last and returns[-1] == len(signs) - 1:
+        returns = returns[:-1]
+    following = signs[np.minimum(returns + 1, len(signs) - 1)]
+    bare = returns[(following != _NEWLINE)] + 1
+    if len(bare):
+        found.is_regular = False
+    return np.sort(np.concatenate([ends, bare]))
+
+
+def _row_ends(
+    piece: bytes, signs: np.ndarray, ends: np.ndarray, is_last: bool, found: Layout, delimiter: str
+) -> np.ndarray:
+    """The line breaks that stand in no quotes; all of them where quotes stand in other places than around cells."""
+    if not found.form.has_quotes or b'"' not in piece:
+        return ends
+    quotes = np.flatnonzero(signs == _QUOTE)
+    edges = np.array([ord(delimiter), _NEWLINE, _RETURN, _QUOTE], dtype=np.uint8)
+    opening, closing = quotes[::2], quotes[1::2]
+    opens = np.isin(signs[np.maximum(opening - 1, 0)], edges) | (opening == 0)
+    closes = np.isin(signs[np.minimum(closing + 1, len(signs) - 1)], edges) | (closing == len(signs) - 1)
+    if not opens.all() or not closes.all() or (is_last and len(quotes) % 2):
+        found.is_regular = False
+        return ends
+    is_inside = np.searchsorted(quotes, ends) % 2 == 1
+    found.has_breaks |= bool(is_inside.any())
+    return ends[~is_inside]
+
+
+def _are_ends(signs: np.ndarray, starts: np.ndarray, row_ends: np.ndarray) -> np.ndarray:
+    """Which rows hold nothing but a line break, or nothing: they begin with one, or are empty."""
+    if not len(signs):
+        return np.ones(len(starts), dtype=bool)
+    first = signs[np.minimum(starts, len(signs) - 1)]
+    return (first == _NEWLINE) | (first == _RETURN) | (starts == row_ends)
+
+
+def _read_header(name: str, row: bytes, line: int, found: Layout, delimiter: str, limits: ReadLimits) -> None:
+    try:
+        text, quoting = io.StringIO(row.decode(), newline=""), found.form.csv_quoting
+        found.header = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
+    except csv.Error:
+        found.is_regular = False
+    found.header_line = line
+    limits.check_columns(name, line, len(found.header))

@@ -1,0 +1,408 @@
+"""Which rows train, which choose the model, and which judge it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
+
+import numpy as np
+from jaxtyping import Int64
+
+from edgewise.choices import Calibration
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.learn.tables.cell import distinct
+from edgewise.learn.tables.rows import Table, place_of
+
+KINDS = ("random", "scaffold", "group", "column", "file")
+MIN_REPEATED = 10
+"""Distinct contents of the training rows below which new contents in the test rows may be chance."""
+SPLITS = ("train", "val", "test")
+CARVED_SHARE = 0.1
+"""Share of the training rows that choose the model where the table gives no rows for that."""
+# Any number of rows of the table, by their places in it.
+RowNumbers: TypeAlias = Int64[np.ndarray, " _"]
+
+WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
+"""The split that each word of a splits column means, by its place in `SPLITS`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Row numbers of the three splits, ascending; rows that cannot be used are in none."""
+
+    train: Int64[np.ndarray, " train_row"]
+    """Rows the weights are fitted to, and every scale."""
+    val: Int64[np.ndarray, " val_row"]
+    """Rows that choose the epoch and calibrate the intervals; then a Gaussian process or a forest learns from them."""
+    test: Int64[np.ndarray, " test_row"]
+    """Rows that nothing but the final score sees."""
+    leakage: int = 0
+    """How many molecules (or combinations of them, for several SMILES columns) or texts are both in train and test."""
+    calibration: Calibration = "random"
+    """How new rows differ from the training rows, and so how the calibration rows must."""
+    left_out: tuple[Int64[np.ndarray, " _"], ...] = ()
+    """The rows of train and val that each member of an ensemble does not learn from; empty if that is val for all."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all splits."""
+        return len(self.train) + len(self.val) + len(self.test)
+
+    def of_member(self, number: int) -> tuple[RowNumbers, RowNumbers]:
+        """The training and the validation rows of a member of an ensemble."""
+        if not self.left_out:
+            return self.train, self.val
+        own = self.left_out[number % len(self.left_out)]
+        return np.setdiff1d(self.learned, own), own
+
+    @property
+    def calibrating(self) -> RowNumbers:
+        """The rows that some members do not learn from, ascending, which calibrate the intervals."""
+        return np.unique(np.concatenate(self.left_out)) if self.left_out else self.val
+
+    @property
+    def learned(self) -> RowNumbers:
+        """The rows that at least one member learns from."""
+        return np.union1d(self.train, self.val) if self.left_out else self.train
+
+
+def split_rows(
+    table: Table,
+    *,
+    kind: str = "random",
+    sizes: Sequence[float | int] = (0.8, 0.1, 0.1),
+    seed: int = 0,
+    calibration: Calibration | None = None,
+) -> Splits:
+    """Divide the usable rows of a table.
+
+    Args:
+        table: the rows.
+        kind: `random` rows; `scaffold`: whole Murcko scaffolds (of all components together), large ones to train,
+            a molecule without a ring being a scaffold of its own;
+            `group`: whole groups of the group column; `column`: by the splits column; `file`: first file
+            trains, last one tests, one between them validates.
+        sizes: shares of train, val and test, that sum to 1 and may be zero; or of train and test alone, val then
+            being carved from train. Unused by `column` and `file`.
+        seed: the same seed gives the same splits on every machine.
+        calibration: how val is drawn from the rows that are not in test; by default as
+            `calibration_of` finds. Rows that the table names as val stay val.
+
+    Returns:
+        Three disjoint sets of rows. Where `column`, `file` or two sizes leave val open, a tenth of the training
+        rows becomes val: rows, whole groups or whole scaffolds, as `calibration` says.
+
+    Raises:
+        SettingError: an unknown kind, or sizes that are no shares.
+        DataError: the table lacks what the kind needs, or has too few rows or groups to fill every split.
+    """
+    if kind not in KINDS:
+        raise SettingError(f"split is {kind!r}, expected one of {', '.join(KINDS)}.")
+    _check_group_column(table, kind)
+    rng = np.random.default_rng(seed)
+    rows = table.trainable.nonzero()[0].astype(np.int64)
+    if kind in ("column", "file"):
+        splits = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
+        calibration = calibration or calibration_of(table, splits[0], splits[2])
+        if splits[1] is None:
+            splits[:2] = _divide(table, splits[0], calibration, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2]
+    else:
+        shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
+        if len(shares) == 3:
+            splits = _divide(table, rows, kind, shares, rng)
+        else:
+            train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng)[::2]
+            splits = [*_divide(table, train, kind, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2], test]
+        if calibration != kind and len(splits[0]) and len(splits[1]):
+            rest = np.sort(np.concatenate(splits[:2]))
+            share = len(splits[1]) / len(rest)
+            splits[:2] = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)[:2]
+    train, val, test = (np.sort(split) for split in splits)
+    return Splits(train, val, test, leakage=num_shared(table, train, test), calibration=calibration)
+
+
+def num_shared(table: Table, train: RowNumbers, test: RowNumbers) -> int:
+    """How many different contents both have."""
+    if table.has_distinct_rows:
+        return 0
+    known, new = table.keys(train, test)
+    return len(np.intersect1d(known, new))
+
+
+def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibration:
+    """How the test rows differ from the training rows where the table or its files say which rows are which.
+
+    `group` where a group column is named; and where no test row has the contents of a training row although contents
+    repeat in the training rows, such as new molecules at many temperatures. Else, and for classes, which have no
+    intervals, `random`.
+    """
+    if table.columns.group_column is not None:
+        return "group"
+    if table.columns.task_type != "regression":
+        return "random"
+    keys, new = table.keys(train, test)
+    known = np.unique(keys)
+    repeats = len(known) >= MIN_REPEATED and len(train) >= 2 * len(known)
+    return "group" if repeats and len(test) and not np.isin(new, known).any() else "random"
+
+
+def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
+    """What some rows must not share with the rows that a model learns from: their scaffold; or their group, without a
+    group column their contents; or nothing, so that each row is its own."""
+    if calibration == "scaffold":
+        return table.scaffolds(rows)
+    if calibration == "random":
+        return [str(row) for row in rows.tolist()]
+    if table.columns.group_column is not None:
+        return _group_keys(table, rows)
+    (keys,) = table.keys(rows)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    names = [str(contents) for contents in table.contents(rows[first])]
+    return [names[place] for place in which.tolist()]
+
+
+def evenly(values: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of some values, evenly spaced."""
+    if len(values) <= most:
+        return values
+    return values[np.linspace(0, len(values) - 1, most).round().astype(np.int64)]
+
+
+def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> Splits:
+    """The splits of an ensemble whose members leave out other groups each, so that all of these calibrate intervals.
+
+    The first member leaves out val. The groups of the training rows are divided at random into folds, as many as val
+    fits into the training rows, each with as many groups, and each further member leaves out one of them. Where val
+    shares groups with the training rows, val is divided, too.
+
+    Args:
+        table: The rows.
+        splits: Training and validation rows.
+        num_members: The size of the ensemble.
+        seed: Seed of the folds.
+
+    Returns:
+        The same splits where rows are their own groups, there is one member, or there are no validation rows.
+    """
+    if splits.calibration == "random" or num_members == 1 or not len(splits.val):
+        return splits
+    keys_of = {
+        name: groups_of(table, rows, splits.calibration)
+        for name, rows in vars(splits).items()
+        if name in ("train", "val")
+    }
+    is_whole = not set(keys_of["train"]) & set(keys_of["val"])
+    rows = splits.train if is_whole else np.concatenate([splits.train, splits.val])
+    keys = keys_of["train"] if is_whole else [*keys_of["train"], *keys_of["val"]]
+    num_folds = min(len(set(keys)), max(2, round(len(rows) / len(splits.val))))
+    if num_folds < 2:
+        return splits
+    # Not balanced by rows: the first folds would be the largest groups, which are unlike most.
+    members = _members(rows, keys)
+    drawn = np.array_split(np.random.default_rng([seed, num_folds]).permutation(sorted(members)), num_folds)
+    folds = [np.sort(np.concatenate([members[str(key)] for key in each])) for each in drawn]
+    folds = [splits.val, *folds] if is_whole else folds
+    return replace(splits, left_out=tuple(folds[number % len(folds)] for number in range(num_members)))
+
+
+def split_folds(
+    table: Table,
+    *,
+    kind: str,
+    num_folds: int,
+    fold: int,
+    sizes: Sequence[float | int] = (0.8, 0.1, 0.1),
+    seed: int = 0,
+    calibration: Calibration | None = None,
+) -> Splits:
+    """Divide the usable rows of a table for cross-validation: each row is a test row in one of the folds.
+
+    Args:
+        table: the rows.
+        kind: `random`, `scaffold` or `group`, as for `split_rows`; scaffolds and groups stay whole.
+        num_folds: how many folds there are.
+        fold: the one that is tested.
+        sizes: of training and validation rows; the rows of the other folds are shared in this ratio.
+        seed: the same seed gives the same folds on every machine.
+        calibration: how val is drawn, as for `split_rows`.
+
+    Raises:
+        DataError: the table has fewer rows, scaffolds or groups than folds.
+    """
+    rows = table.trainable.nonzero()[0].astype(np.int64)
+    _check_group_column(table, kind)
+    rng = np.random.default_rng(seed)
+    keys = [] if kind == "random" else groups_of(table, rows, kind)
+    if (count := len(set(keys)) if keys else len(rows)) < num_folds:
+        unit = "row" if kind == "random" else kind
+        raise DataError(f"{plural(count, unit)} cannot fill {num_folds} folds; choose a smaller --num-folds.")
+    folds = _balanced_folds(rows, keys, num_folds, rng) if keys else _random_folds(rows, num_folds, rng)
+    rest = np.sort(np.concatenate([found for place, found in enumerate(folds) if place != fold]))
+    shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
+    share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
+    rng = np.random.default_rng([seed, fold])
+    train, val, _ = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)
+    leakage = num_shared(table, train, folds[fold])
+    return Splits(np.sort(train), np.sort(val), folds[fold], leakage=leakage, calibration=calibration)
+
+
+def _random_folds(rows: RowNumbers, num_folds: int, rng: np.random.Generator) -> list[RowNumbers]:
+    """The same where each row is a group of its own, called by its number."""
+    order = np.argsort(rows.astype(str), kind="stable")[rng.permutation(len(rows))]
+    return [np.sort(rows[order[fold::num_folds]]) for fold in range(num_folds)]
+
+
+def _balanced_folds(rows: RowNumbers, keys: list[str], num_folds: int, rng: np.random.Generator) -> list[RowNumbers]:
+    """Whole groups in folds of about the same number of rows, ascending within each."""
+    members = _members(rows, keys)
+    names = sorted(members)
+    order = [names[place] for place in rng.permutation(len(names))]
+    folds: list[list[int]] = [[] for _ in range(num_folds)]
+    for name in sorted(order, key=lambda name: -len(members[name])):  # large ones first, each to the smallest fold
+        min(folds, key=len).extend(members[name])
+    return [np.sort(np.array(found, dtype=np.int64)) for found in folds]
+
+
+def _members(rows: RowNumbers, keys: list[str]) -> dict[str, list[int]]:
+    """The rows of each group, groups in the order of their first row."""
+    members: dict[str, list[int]] = {}
+    for row, key in zip(rows.tolist(), keys, strict=True):
+        members.setdefault(key, []).append(row)
+    return members
+
+
+def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
+    shares = tuple(float(size) for size in sizes)
+    if len(shares) not in (2, 3) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+        raise SettingError(
+            f"split_sizes is {' '.join(f'{share:g}' for share in shares)}, expected three numbers from 0 to 1 "
+            "(train val test) or two (train test) that sum to 1."
+        )
+    return shares
+
+
+def _by_column(table: Table, rows: RowNumbers) -> list:
+    column = table.columns.splits_column
+    if column is None:
+        raise SettingError("split is 'column', but splits_column is not given: name the column.")
+    cells, codes = distinct(table.frame[column])
+    words = [cell.strip().lower() for cell in cells]
+    unknown = np.array([bool(word) and word not in WORDS for word in words], dtype=bool)[codes]
+    if unknown.any():
+        row = int(unknown.argmax())
+        raise DataError(
+            f"{place_of(table, row)}, column {column!r}: {cells[codes[row]]!r} is no "
+            "split, expected train, val (also valid, validation) or test, or an empty cell for none."
+        )
+    split_of_row = np.array([WORDS.get(word, -1) for word in words])[codes]
+    splits = [rows[split_of_row[rows] == split] for split in range(3)]
+    if not len(splits[0]):
+        raise DataError(f"{table.source}, column {column!r}: no usable row is in train.")
+    return [splits[0], splits[1] if len(splits[1]) else None, splits[2]]
+
+
+def _by_file(table: Table, rows: RowNumbers) -> list:
+    num_files = len(table.files)
+    if num_files not in (2, 3):
+        raise DataError(
+            f"split is 'file', but there are {num_files} files, expected two (train, test) or three (train, val, test)."
+        )
+    splits = [rows[table.file_of_row[rows] == place] for place in range(num_files)]
+    for name, split in zip(table.files, splits, strict=True):
+        if not len(split):
+            raise DataError(f"{name}: no row can be used.")
+    return splits if num_files == 3 else [splits[0], None, splits[1]]
+
+
+def _divide(
+    table: Table, rows: RowNumbers, kind: str, shares: tuple[float, ...], rng: np.random.Generator
+) -> list[RowNumbers]:
+    if kind == "random":
+        return divide_rows(rows, shares, rng)
+    keys = groups_of(table, rows, kind)
+    return _divide_groups(rows, keys, shares, rng, large_first=kind == "scaffold")
+
+
+def divide_rows(
+    rows: RowNumbers, shares: tuple[float, ...], rng: np.random.Generator, unit: str = "usable rows"
+) -> list[RowNumbers]:
+    """Rows in an order drawn at random, cut into three splits.
+
+    Args:
+        rows: The rows.
+        shares: Of the three splits, which sum to 1; one that is not 0 has at least one row.
+        rng: Draws the order.
+        unit: What the rows are, for the message.
+
+    Raises:
+        DataError: There are fewer rows than splits.
+    """
+    filled = [split for split in range(3) if shares[split] > 0]
+    if len(rows) < len(filled):
+        raise DataError(
+            f"{plural(len(rows), unit.removesuffix('s'))} cannot fill "
+            f"{_named(filled)}: add rows or set a split's size to 0."
+        )
+    counts = [max(1, round(share * len(rows))) if share > 0 else 0 for share in shares]
+    # Rounding gives or takes a row: the largest split bears it.
+    counts[int(np.argmax(counts))] += len(rows) - sum(counts)
+    shuffled = rng.permutation(rows)
+    return np.split(shuffled, np.cumsum(counts)[:2])
+
+
+def _divide_groups(
+    rows: RowNumbers,
+    keys: list[str],
+    shares: tuple[float, ...],
+    rng: np.random.Generator,
+    *,
+    large_first: bool,
+) -> list[RowNumbers]:
+    """Whole groups to splits: each to the first one it fits into, else to the one that lacks most."""
+    members = _members(rows, keys)
+    filled = [split for split in range(3) if shares[split] > 0]
+    if len(members) < len(filled):
+        raise DataError(
+            f"{plural(len(members), 'group')} cannot fill {_named(filled)}: add groups, set a split's size to 0, "
+            "or split at random."
+        )
+    names = sorted(members)
+    order = [names[place] for place in rng.permutation(len(names))]
+    if large_first:
+        # A scaffold that takes half of a small split measures that scaffold more than unseen ones.
+        half = min(shares[split] for split in filled) * len(rows) / 2
+        order.sort(key=lambda name: -len(members[name]) if len(members[name]) > half else 0)
+    room = [share * len(rows) for share in shares]
+    chosen: list[list[str]] = [[], [], []]
+    for name in order:
+        size = len(members[name])
+        split = next(
+            (split for split in filled if size <= room[split] + 0.5), max(filled, key=lambda split: room[split])
+        )
+        chosen[split].append(name)
+        room[split] -= size
+    for split in filled:
+        if not chosen[split]:
+            donor = max((other for other in filled if len(chosen[other]) > 1), key=lambda other: -room[other])
+            smallest = min(chosen[donor], key=lambda name: (len(members[name]), order.index(name)))
+            chosen[donor].remove(smallest)
+            chosen[split].append(smallest)
+    return [np.array([row for name in split for row in members[name]], dtype=np.int64) for split in chosen]
+
+
+def _check_group_column(table: Table, kind: str) -> None:
+    if kind == "group" and table.columns.group_column is None:
+        raise SettingError("split is 'group', but group_column is not given: name the column.")
+
+
+def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
+    column = table.columns.group_column
+    groups, codes = distinct(table.frame[column])
+    is_empty = np.array([not group.strip() for group in groups], dtype=bool)[codes[rows]]
+    if is_empty.any():
+        raise DataError(f"{place_of(table, int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
+    return [groups[place] for place in codes[rows].tolist()]
+
+
+def _named(splits: list[int]) -> str:
+    return ", ".join(SPLITS[split] for split in splits)

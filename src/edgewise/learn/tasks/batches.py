@@ -1,0 +1,45 @@
+"""Rows of a table in the units of a model, as batches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+
+from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.scale import TargetScaler
+
+
+@dataclass(frozen=True, eq=False)
+class RowBatches:
+    """Rows in the units of a model."""
+
+    batch: Callable[[np.ndarray], Any]
+    """Makes a batch of rows to predict."""
+    targets: Float32[np.ndarray, " row target"]
+    """In model units; class numbers for classes."""
+    weights: Float32[np.ndarray, " row"]
+    """How much each row counts."""
+    graph: Any = None
+    """The whole graph as a `NodeBatch` without rows, where rows are of one graph."""
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        scale: TargetScaler | None,
+        batch: Callable[[np.ndarray], Any],
+        graph: Any = None,
+    ) -> Self:
+        """The rows of a table, with their targets scaled."""
+        targets = table.targets
+        if scale is not None and targets.shape[1]:
+            targets = scale.transform(targets)
+        return cls(batch, targets.astype(np.float32), table.weights.astype(np.float32), graph)
+
+    def training_batch(self, rows: np.ndarray) -> Any:
+        """Rows to learn from."""
+        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
+        return replace(self.batch(rows), targets=targets, weights=weights)

@@ -1,0 +1,271 @@
+"""Predictions of a table in chunks of rows, so that a file of any size takes the memory of one chunk.
+
+read a chunk of the table        `edgewise.learn.tables.read.TableChunks`
+predict it                       `ChunkPredictor`, a trained model that other processes can make for themselves
+count over all chunks            `Tally`
+"""
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from edgewise.formatting import plural
+from edgewise.learn.engine.chunks import map_chunks
+from edgewise.learn.engine.workers import Workers
+from edgewise.learn.progress import monitored, note, stage
+from edgewise.learn.readers.graphs.lost import REASON
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.impute import FILLED
+from edgewise.learn.tables.options import current_format, current_limits, read_limits, table_format
+from edgewise.learn.tables.read import CHUNK_ROWS, Cells, TableChunks
+from edgewise.learn.tables.rows import Table
+from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
+from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.tasks.vocabulary import coverage_note, cut_note
+from edgewise.learn.training.device import pick_device
+
+if TYPE_CHECKING:
+    from edgewise.learn.readers.molecules.conformer import How
+    from edgewise.learn.tasks.task import PredictRequest
+
+
+@dataclass
+class Tally:
+    """What is counted of the rows of a table; tallies of chunks add up to that of the table."""
+
+    num_rows: int = 0
+    """Rows that were read."""
+    num_predicted: int = 0
+    """Those that have a prediction."""
+    num_doubtful: int = 0
+    """Those of them whose status says why not to rely on it."""
+    num_without_edges: int = 0
+    """The same of graphs whose edges cannot all be read."""
+    num_filled: int = 0
+    """Those that lack numbers, which were filled."""
+    num_cut: int = 0
+    """Texts that are longer than the model reads."""
+    num_tokens: int = 0
+    """Tokens of all texts."""
+    num_unknown: int = 0
+    """Those that are out of vocabulary."""
+    conformers: "dict[str, tuple[How, str]]" = field(default_factory=dict)
+    """Molecules whose conformer was not found at once, by their canonical SMILES: how it was, and as it is written."""
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Both together; of a molecule that is in both, the first writing counts."""
+        names = [each.name for each in fields(self) if each.name != "conformers"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Tally(**sums, conformers={**self.conformers, **other.conformers, **self.conformers})
+
+    @property
+    def summary(self) -> str:
+        """How many rows were predicted, in words."""
+        found = f"{self.num_predicted:,} of {plural(self.num_rows, 'row')} predicted"
+        if self.num_doubtful:
+            found += f", {self.num_doubtful:,} of them from unknown words alone"
+        if self.num_without_edges:
+            found += f", {self.num_without_edges:,} of them {REASON}"
+        if self.num_filled:
+            found += f", {self.num_filled:,} of them with missing numbers {FILLED}"
+        return found + unpredicted(self.num_rows - self.num_predicted)
+
+    def notes(self, max_tokens: int | None) -> list[str]:
+        """What else should be known of the rows, a line each.
+
+        Args:
+            max_tokens: those of a row that the model reads; None where rows are no texts.
+        """
+        found = []
+        if self.conformers:
+            from edgewise.learn.readers.molecules.conformer import conformer_note
+
+            found.append(f"conformers: {conformer_note(*zip(*self.conformers.values(), strict=True))}")
+        if self.num_cut:
+            found.append(cut_note(self.num_cut, str(max_tokens)))
+        if warning := coverage_note(self.num_unknown, self.num_tokens):
+            found.append(warning)
+        return found
+
+
+@dataclass(frozen=True)
+class PredictedChunk:
+    """Some rows of a table with their predictions."""
+
+    frame: Any
+    """The cells of the rows, a DataFrame."""
+    added: dict[str, Any]
+    """The columns that predictions add to them."""
+    tally: Tally
+    """What is counted of them."""
+
+    def content(self, source: str, suffix: str, *, with_header: bool = True) -> Any:
+        """What is written of them: a DataFrame for .parquet, else CSV rows.
+
+        Raises:
+            DataError: the table has a column of such a name.
+        """
+        return with_columns(self.frame, self.added, source, suffix, with_header=with_header)
+
+
+class RowTask(Protocol):
+    """A task over tables whose rows are predicted each by itself, whatever other rows there are."""
+
+    def opened(self, request: "PredictRequest") -> tuple[Any, Columns]:
+        """The trained ensemble, and the columns that it reads of the table."""
+
+    def chunks(self, request: "PredictRequest", columns: Columns) -> "TableChunks | CutCells":
+        """The table, chunk after chunk."""
+
+    def table_of(self, trained: Any, columns: Columns, cells: Cells, *, strict: bool) -> Any:
+        """Some rows as the ensemble reads them."""
+
+    def tally(self, trained: Any, table: Any) -> "Tally":
+        """What is counted of them besides their number."""
+
+
+class CutCells:
+    """Rows that are in memory, in chunks, as `TableChunks` gives those of a file."""
+
+    def __init__(self, cells: Cells, rows: int = CHUNK_ROWS):
+        self.cells, self.rows, self.num_rows = cells, rows, len(cells.lines)
+
+    def whole(self) -> Cells:
+        """All rows at once."""
+        return self.cells
+
+    def __iter__(self) -> Iterator[Cells]:
+        return (self.cells.part(start, start + self.rows) for start in range(0, self.num_rows, self.rows))
+
+
+class ChunkPredictor:
+    """A trained model that predicts chunks of a table, each by itself.
+
+    It reads the run folder where it is made: a process that predicts chunks for others makes its own from the
+    `PredictRequest`, which travels by pickle as chunks and predictions do.
+
+    Args:
+        task: the task of the run.
+        request: the run, the columns, and where to compute.
+
+    Raises:
+        RunFolderError: the run cannot be read.
+        SettingError: an option does not fit the run.
+    """
+
+    def __init__(self, task: RowTask, request: "PredictRequest"):
+        self.task, self.request = task, request
+        self.trained, self.columns = task.opened(request)
+        self.trained.check_coverage(request["coverage"])
+        self.trained.threads = request.threads
+
+    def predict(self, cells: Cells) -> PredictedChunk:
+        """Each row of a chunk with its prediction, or with the reason why it has none, in order.
+
+        Raises:
+            DataError: the chunk lacks a column; or a row cannot be used, and the request is strict.
+        """
+        table = self.task.table_of(self.trained, self.columns, cells, strict=self.request.strict)
+        return predict_rows(self.trained, table, self.request, self.task.tally(self.trained, table))
+
+
+def predict_rows(
+    trained: FittedTable, table: Table, request: "PredictRequest", tally: Tally = Tally()
+) -> PredictedChunk:
+    """The rows of a table with their predictions; those that cannot be used keep their place.
+
+    Args:
+        trained: the ensemble.
+        table: as it reads it.
+        request: the coverage of intervals, and where to compute.
+        tally: what was counted of the table when it was read.
+    """
+    rows = np.flatnonzero(table.usable)
+    similarities = trained.similarities(table, rows)
+    options: dict[str, Any] = {"coverage": request["coverage"], "device": pick_device(request.device)}
+    found = trained.predict(table, rows=rows, **options, similarities=similarities)
+    added: dict[str, Any] = prediction_columns(trained, found)
+    added |= trained.more_columns(table, rows, similarities)
+    added["status"] = trained.statuses(table)
+    # Molecules that are doubtful have a note of their own, by how they were placed.
+    pairs = zip(added["status"], table.status, strict=True) if not tally.conformers else ()
+    doubtful = sum(status != read and (FILLED not in status or "; " in status) for status, read in pairs)
+    num_filled = sum(FILLED in status for status in added["status"])
+    why = "num_without_edges" if table.lost_edges else "num_doubtful"
+    return PredictedChunk(
+        table.frame if table.as_written is None else table.as_written,
+        added,
+        tally + Tally(table.num_rows, len(rows), num_filled=num_filled, **{why: doubtful}),
+    )
+
+
+def read_rows(task: RowTask, request: "PredictRequest") -> tuple[Any, Any]:
+    """The trained ensemble and the whole table, with the notes of it."""
+    trained, columns = task.opened(request)
+    table = task.table_of(trained, columns, task.chunks(request, columns).whole(), strict=request.strict)
+    for line in task.tally(trained, table).notes(trained.max_tokens):
+        note(line)
+    return trained, table
+
+
+def predictions(
+    task: RowTask, request: "PredictRequest", suffix: str, workers: Workers | None = None
+) -> Generator[tuple[Any, str]]:
+    """What to write to the output file, chunk after chunk, and the summary up to there; notes come at the end."""
+    predictor, tally = ChunkPredictor(task, request), Tally()
+    chunks = task.chunks(request, predictor.columns)
+    parts = predicted(predictor, chunks) if workers is None else predicted_by(workers, predictor)
+    with stage(f"predicting {request.data}", chunks.num_rows) as current, contextlib.closing(parts):
+        for found in parts:
+            content = found.content(request.data, suffix, with_header=not tally.num_rows)
+            tally += found.tally
+            yield content, tally.summary
+            current.done = tally.num_rows
+    for line in tally.notes(predictor.trained.max_tokens):
+        note(line)
+    note_empty_intervals(predictor.trained, request)
+
+
+def note_empty_intervals(trained: FittedTable, request: "PredictRequest") -> None:
+    """Says why intervals stay empty, where they do."""
+    if line := trained.interval_note(request["coverage"]):
+        note(f"warning: {line}")
+
+
+def predicted(predictor: ChunkPredictor, chunks: TableChunks | CutCells) -> Generator[PredictedChunk]:
+    """The chunks of a table with their predictions."""
+    is_one = chunks.num_rows is not None and chunks.num_rows <= chunks.rows
+    for cells in chunks:
+        # Where there are many, the stages of each would come and go.
+        with contextlib.nullcontext() if is_one else monitored(None):
+            found = predictor.predict(cells)
+        yield found
+
+
+def predicted_by(workers: Workers, predictor: ChunkPredictor) -> Generator[PredictedChunk]:
+    """The same by workers of an engine, who read the table and the run themselves."""
+    task, request, columns = predictor.task, predictor.request, predictor.columns
+    limits, form = vars(current_limits()), current_format()
+
+    def read() -> Iterator[Cells]:
+        with read_limits(**limits), table_format(form):
+            yield from task.chunks(request, columns)
+
+    def make() -> Callable[[Cells], PredictedChunk]:
+        own = ChunkPredictor(task, request)
+
+        def work(cells: Cells) -> PredictedChunk:
+            with read_limits(**limits), table_format(form), monitored(None):
+                return own.predict(cells)
+
+        return work
+
+    return map_chunks(workers, read, make, f"predicting {request.data}")
+
+
+def unpredicted(count: int) -> str:
+    """The end of a summary that counts the rows without a prediction."""
+    return f"; {count:,} could not be, and say why in the column 'status'" if count else ""

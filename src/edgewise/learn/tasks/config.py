@@ -1,0 +1,420 @@
+"""Settings of a run: from a flat table, as flags and `config.toml` have them, to dataclasses and back."""
+
+import dataclasses
+import difflib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, ClassVar, Self, get_args
+
+from edgewise.errors import RunFolderError, SettingError
+from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.learn.settings import Settings, check_value, choices_of, flag_of, spelled, typed
+from edgewise.learn.tables.columns import AUTO
+from edgewise.learn.tables.options import TableFormat, array_names
+from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.settings import require
+
+MAX_LISTED = 2**16
+"""Rows of a split above which a checkpoint has their checksum."""
+FREE = {"check-memory"}
+"""Settings that may change when a run is continued: they change nothing of what is learned."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What shows that settings belong to a task where they do not name it: a flag, or the first file."""
+
+    strength: int
+    """The strongest sign decides."""
+    flag: str = ""
+    """A setting that is given."""
+    endings: tuple[str, ...] = ()
+    """How the name of the file ends."""
+    arrays: frozenset[str] = frozenset()
+    """Arrays that an .npz file has."""
+    holds: str = ""
+    """What such a file holds, in words."""
+
+    def reason(self, settings: Mapping[str, Any], file: str) -> str:
+        """Why settings and their first file belong to the task; empty where nothing shows it."""
+        if self.flag:
+            return f"{spelled(self.flag)} is given" if settings.get(self.flag) else ""
+        fits = file.lower().endswith(self.endings) and (not self.arrays or self.arrays <= array_names(file))
+        return f"{file} {self.holds}" if fits else ""
+
+
+@dataclass(frozen=True)
+class RunSettings(Settings):
+    """The base of the settings of a run: own fields, and fields that are themselves dataclasses of settings.
+
+    What a task declares here is all that lists of tasks, help, `predict` and estimators know of it before torch is
+    loaded.
+    """
+
+    FORMAT: ClassVar[str]
+    """How model.json calls the task."""
+    SUMMARY: ClassVar[str]
+    """What the task does, in one line."""
+    EXAMPLE: ClassVar[str]
+    """The words of a command after `edgewise train`."""
+    SIGNS: ClassVar[tuple[Sign, ...]] = ()
+    """By what settings that name no task are seen to be those of this one, beside a task type of its own."""
+    READS: ClassVar[tuple[str, ...]] = ()
+    """Settings that may have other values when a trained model predicts: they are flags of `predict`, too."""
+    ESTIMATORS: ClassVar[tuple[str, ...]] = ()
+    """Classes of the file of `edgewise.learn.estimators` that is called like the task."""
+    USUAL: ClassVar[Mapping[str, Any]] = {}
+    """Values of settings that are not given, where their fields have another default."""
+    REQUIRED: ClassVar[tuple[str, ...]] = ()
+    """Settings that must be given besides the data."""
+    FOREIGN: ClassVar[Mapping[str, str]] = {}
+    """Fields that this task does not read, and why."""
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Settings that have fewer choices here than their field has."""
+    PRESETS: ClassVar[tuple[str, ...]] = ()
+    """What `--model` may name, where it names a group of sizes instead of a field."""
+
+    table: TableFormat = dataclasses.field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], source: str = "the settings") -> Self:
+        """The settings that a flat table describes.
+
+        Args:
+            config: Names as the flags, with hyphens or underscores; what is left out has its default.
+            source: What an error calls the table, such as its file name.
+
+        Raises:
+            SettingError: A name is not known, or a value is not allowed.
+        """
+        return cls.build(*split_by_owner(cls, {**cls.USUAL, **plain(config)}, source))
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """The settings from their own values and those of each group; groups in `made` are made already."""
+        return cls(**own, **made, **{name: cls.group(name, groups[name]) for name in groups if name not in made})
+
+    @classmethod
+    def group(cls, name: str, given: Mapping[str, Any]) -> Any:
+        """One group of settings: the default of this task, changed."""
+        default = default_of(next(each for each in fields(cls) if each.name == name))
+        return groups_of(cls)[name][0](**given) if default is MISSING else replace(default, **given)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that a run reads: its data, and those that groups of its settings name."""
+        data: tuple[str, ...] = self.data  # type: ignore[attr-defined]
+        groups = (getattr(self, name) for name in groups_of(type(self)))
+        return (*data, *(file for group in groups for file in getattr(group, "files", ())))
+
+    @classmethod
+    def own_task_type(cls) -> str | None:
+        """The one value of `--task-type` that this task has; None where it is about the targets of a table."""
+        choices = next((choices_of(each) for each in fields(cls) if each.name == "task_type"), ())
+        return choices[0] if len(choices) == 1 else None
+
+
+def default_of(field: "dataclasses.Field[Any]") -> Any:
+    """The default of a field; MISSING where it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def groups_of(kind: type) -> dict[str, tuple[type, ...]]:
+    """The fields of the settings of a run that are dataclasses themselves, and which they may be."""
+    found = {}
+    for each in fields(kind):
+        kinds = get_args(each.type) if isinstance(each.type, UnionType) else (each.type,)
+        if all(dataclasses.is_dataclass(one) for one in kinds):
+            found[each.name] = kinds
+    return found
+
+
+def owners_of(kind: type) -> dict[str, tuple[str, "dataclasses.Field[Any]"]]:
+    """Every setting of a run: its group ("" for the run itself), and its field."""
+    groups = groups_of(kind)
+    owners = {each.name: ("", each) for each in fields(kind) if each.name not in groups}
+    for group, kinds in groups.items():
+        owners |= {each.name: (group, each) for one in reversed(kinds) for each in fields(one)}
+    return owners
+
+
+def field_defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
+    """What the fields of a task have where nothing is given, whatever the task makes of them; None where nothing."""
+    values: dict[str, Any] = {}
+    groups = {each.name: default_of(each) for each in fields(kind) if each.name in groups_of(kind)}  # type: ignore[arg-type]
+    for name, (group, field) in owners_of(kind).items():
+        value = getattr(groups[group], name, MISSING) if group else MISSING
+        values[name] = default_of(field) if value is MISSING else value
+    return {name: None if value is MISSING else value for name, value in values.items()}
+
+
+def defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
+    """The settings of a run for which nothing is given but its data, by the names of the flat table; None where there
+    is none, or where it follows from the data."""
+    required = dict.fromkeys(("data", *kind.REQUIRED), (".",))
+    values = flat_settings(kind.of(required))
+    return {name: None if name in required else values.get(name) for name in owners_of(kind)}
+
+
+def job_to_config(job: Any) -> dict[str, Any]:
+    """The settings as one flat table, names written as the flags are; settings that are None are left out."""
+    return as_config(flat_settings(job))
+
+
+def flat_settings(job: Any) -> dict[str, Any]:
+    """The settings of a run and of its groups in one table, by their names in Python."""
+    flat: dict[str, Any] = {}
+    for name, value in ((f.name, getattr(job, f.name)) for f in fields(job)):
+        if dataclasses.is_dataclass(value):
+            flat.update({f.name: getattr(value, f.name) for f in fields(value)})
+        else:
+            flat[name] = value
+    return flat
+
+
+def as_config(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their names in Python as a configuration file has them."""
+    return {
+        name.replace("_", "-"): list(value) if isinstance(value, tuple) else value
+        for name, value in flat.items()
+        if value is not None
+    }
+
+
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of a configuration file as Python writes them."""
+    return {name.replace("-", "_"): value for name, value in config.items()}
+
+
+def split_by_owner(
+    kind: type[RunSettings], config: Mapping[str, Any], source: str
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The values of a flat table, split into those of the run itself and those of each group; see `RunSettings.of`."""
+    owners = owners_of(kind)
+    values: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in groups_of(kind)}}
+    given = plain(config)
+    check_read(kind, given, source)
+    for name, value in given.items():
+        if name == "model" and kind.PRESETS:
+            values[""][name] = value
+            continue
+        if name in kind.FOREIGN:
+            continue
+        group, field = owners[name]
+        values[group][name] = value = typed(source, field, value)
+        if name in kind.CHOICES and value not in kind.CHOICES[name]:
+            choices = ", ".join(kind.CHOICES[name])
+            raise SettingError(f"{flag_of(field)} is {value!r}; for {noun(kind)} expected one of {choices}.")
+        check_value(field, value)
+    if other := [name for name in values[""].get("data", ()) if not isinstance(name, str)]:
+        raise SettingError(f"{source} has {other[0]!r:.60} in data, expected the names of files.")
+    for name in ("data", *kind.REQUIRED):
+        if not given.get(name):
+            what = "data file was" if name == "data" else f"{spelled(name)} were"
+            order = " (the file stands before flags that take several values)"
+            raise SettingError(f"no {what} given: edgewise train {kind.EXAMPLE}{order}.")
+    return values.pop(""), values
+
+
+def noun(kind: type[RunSettings]) -> str:
+    """The task that has these settings, as the command line calls it."""
+    return kind.__module__.split(".")[-2]
+
+
+def check_read(kind: type[RunSettings], given: Mapping[str, Any], source: str) -> None:
+    """Raise SettingError that names all settings of a flat table that a task does not read."""
+    owners, defaults = owners_of(kind), field_defaults_of(kind)
+
+    def is_read(name: str, value: Any) -> bool:
+        if name in kind.FOREIGN:  # a file that holds every setting holds these too, unset
+            return value is None or value is False or value in ([], ()) or value == defaults.get(name)
+        return name in owners or (name == "model" and bool(kind.PRESETS))
+
+    if extra := [name for name, value in given.items() if not is_read(name, value)]:
+        raise SettingError(" ".join(not_read(kind, name, source, given[name]) for name in extra))
+
+
+def not_read(kind: type[RunSettings], name: str, source: str, value: Any) -> str:
+    """The message about a setting that a task does not read: why, or which setting is meant."""
+    flag = spelled(f"no_{name}" if value is False else name)
+    if name in kind.FOREIGN:
+        why = f": {kind.FOREIGN[name]}" if kind.FOREIGN[name] else ""
+        return f"{flag} does nothing for {noun(kind)}{why}; leave it out."
+    close = difflib.get_close_matches(name, owners_of(kind), n=1)
+    meant = f" Did you mean {spelled(close[0])}?" if close else ""
+    return f"{source} has the unknown setting {flag.removeprefix('--')!r}.{meant}"
+
+
+def named_model(model: str | None, default: TransformerSettings, what: str) -> TransformerSettings:
+    """The sizes that `--model` names.
+
+    Args:
+        model: One of `CONFIGURATIONS`, or None.
+        default: The settings where it is None.
+        what: The task, for the message.
+
+    Raises:
+        SettingError: It is none of `CONFIGURATIONS`.
+    """
+    if model is not None and model not in CONFIGURATIONS:
+        raise SettingError(f"--model is {model!r}; for {what} expected one of {', '.join(CONFIGURATIONS)}.")
+    return default if model is None else CONFIGURATIONS[model]
+
+
+def check_split_sizes(sizes: tuple[float, ...], count: int) -> None:
+    """Raise SettingError unless these are fractions for training, validation and (of three) test."""
+    if count == 2:
+        fits = len(sizes) == 2 and min(sizes) >= 0 and 0 < sum(sizes) <= 1 + 1e-9
+        require("--split-sizes", sizes, fits and sizes[0] > 0, "two fractions, training and validation")
+        return
+    fits = len(sizes) == 3 and min(sizes) >= 0 and abs(sum(sizes) - 1) < 1e-6
+    require("--split-sizes", sizes, fits and sizes[0] > 0, "three fractions that sum to 1")
+
+
+def check_sizes_are_read(job: Any, divides: bool) -> None:
+    """Raise SettingError where sizes of splits are given although the data says which rows are in which."""
+    usual = default_of(next(each for each in fields(job) if each.name == "split_sizes"))
+    if job.split_sizes != usual and not divides:
+        raise SettingError(
+            "--split-sizes divides one file, but the data has its splits: in several files, a column or an array; "
+            "leave it out."
+        )
+
+
+def begin(
+    folder: RunFolder,
+    job: Any,
+    *,
+    resume: bool,
+    rows: Mapping[str, Any] | None = None,
+    rejected: Sequence[Any] = (),
+    files: Sequence[str] = (),
+) -> bool:
+    """Starts the folder of a run whose data is known to be good, or checks that it continues with the same settings.
+
+    Args:
+        folder: Checked already.
+        job: The settings of the run; its `data` names the files.
+        resume: Whether checkpoints are to be continued, if there are any.
+        rows: The rows of each split, lists or arrays, where the data has rows.
+        rejected: Those that cannot be used.
+        files: All that are read, where `data` does not name them all.
+
+    Returns:
+        Whether there are checkpoints to continue.
+
+    Raises:
+        RunFolderError: The folder holds a run with other settings or other data.
+    """
+    checked: dict[str, Any] = {"sha256": checksums(files or job.data)}
+    if rows is not None:
+        checked["rows"] = {name: listed_or_checksum(found) for name, found in rows.items()}
+    config, data = job_to_config(job), checked
+    if resume and folder.is_started:
+        check_same(folder, type(job), config, data)
+        return True
+    folder.begin()
+    folder.checkpoint_folder(0)
+    folder.write_json("checkpoints/data.json", data)
+    if rows is not None:
+        folder.write_rows("splits.json", rows)
+        listed = [[each.file, each.line, each.column, each.value, each.reason] for each in rejected]
+        folder.write_table("rejected.csv", ["file", "line", "column", "value", "reason"], listed)
+    folder.write_config(config)
+    return False
+
+
+def check_same(folder: RunFolder, kind: type[RunSettings], config: dict[str, Any], data: dict[str, Any]) -> None:
+    """Raise RunFolderError unless a run to be continued has the settings and the data that it was started with."""
+    check_config(folder, kind, config)
+    if folder.read_json("checkpoints/data.json") != data:
+        raise other_content(folder, config)
+
+
+def check_config(folder: RunFolder, kind: type[RunSettings], config: Mapping[str, Any]) -> None:
+    """Raise RunFolderError that names all settings in which a run differs from the one that a folder holds."""
+    # A setting that is new in this version had its default.
+    defaults = as_config(field_defaults_of(kind))
+    before = {name: defaults[name] for name in config if name in defaults}
+    before |= as_config(plain(folder.read_config()))
+    require_same(folder, before, {name: config.get(name) for name in before.keys() | config.keys()})
+
+
+def is_same(before: Any, now: Any) -> bool:
+    """Whether a setting has the value that it had, or names the same files in another way; their content is compared
+    elsewhere."""
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        return all(map(is_same, before, now))
+    if before == now or not (isinstance(before, str) and isinstance(now, str) and Path(now).exists()):
+        return bool(before == now)
+    # From another working directory, a relative path leads nowhere.
+    return Path(before).samefile(now) if Path(before).exists() else Path(before).name == Path(now).name
+
+
+def require_same(folder: RunFolder, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise RunFolderError where a setting has another value than the run in the folder was started with."""
+    changed = [name for name in sorted(now.keys() - FREE) if not is_same(before.get(name), now[name])]
+    if changed:
+        said = "; ".join(f"{name} = {before.get(name)!r}, but now it is {now[name]!r}" for name in changed)
+        raise RunFolderError(
+            f"{folder.path} was started with {said}; leave {'it' if len(changed) == 1 else 'them'} out to continue, or "
+            "start again with --overwrite."
+        )
+
+
+def check_finished(folder: RunFolder, kind: type[RunSettings], given: Mapping[str, Any]) -> None:
+    """Raise RunFolderError where a finished run that is to be resumed is not the one that is described.
+
+    Args:
+        folder: Holds a finished run.
+        kind: The settings of the task.
+        given: What was typed or stands in a configuration file, by its name in Python.
+    """
+    # What is typed as `auto` is what the run has made of it.
+    given = {name: value for name, value in given.items() if value != AUTO}
+    defaults, stored = as_config(field_defaults_of(kind)), plain(folder.read_config())
+    before, now = {**defaults, **as_config(stored)}, as_config(dict(given))
+    require_same(folder, before, {name: now[name] for name in now if name in before})
+    # What is left may be the name of a model, which stands for several settings.
+    job: Any = kind.of({**stored, **given}, str(folder.path / "config.toml"))
+    check_config(folder, kind, job_to_config(job))
+    check_content(folder, job)
+
+
+def check_content(folder: RunFolder, job: RunSettings) -> None:
+    """Raise RunFolderError where a data file has other content than a run was trained on; it may be gone."""
+    if not (folder.path / "checkpoints/data.json").is_file() or not all(Path(name).exists() for name in job.files):
+        return
+    if folder.read_json("checkpoints/data.json").get("sha256") != checksums(job.files):
+        raise other_content(folder, job_to_config(job))
+
+
+def other_content(folder: RunFolder, config: Mapping[str, Any]) -> RunFolderError:
+    """The error of a run whose files have changed."""
+    return RunFolderError(
+        f"{folder.path} was started with other content in {', '.join(config['data'])}; "
+        "bring the old file back to continue, or start again with --overwrite."
+    )
+
+
+def checksums(files: Sequence[str]) -> list[str]:
+    """The SHA-256 of each data file; of a store, that of the list of its files, which has theirs."""
+    paths = [Path(name) / "store.json" if Path(name).is_dir() else Path(name) for name in files]
+    found = []
+    for path in paths:
+        with open(path, "rb") as file:
+            found.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return found
+
+
+def listed_or_checksum(rows: Any) -> list[int] | str:
+    """The numbers of some rows, a list or an array; of many their SHA-256."""
+    if len(rows) <= MAX_LISTED:
+        return [*map(int, rows)]
+    import numpy as np  # not for flags and settings, which are there at once
+
+    return hashlib.sha256(np.asarray(rows, np.int64).tobytes()).hexdigest()

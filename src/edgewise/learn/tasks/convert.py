@@ -1,0 +1,118 @@
+"""A checkpoint folder in Hugging Face's layout as a model with its vocabulary, and back."""
+
+import json
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from safetensors.torch import save as to_safetensors
+
+from edgewise.errors import DataError, RunFolderError
+from edgewise.formatting import plural
+from edgewise.learn.files import write_bytes
+from edgewise.learn.pretrained import bert, gpt2
+from edgewise.learn.readers.texts.tokenizer import Tokenizer
+from edgewise.learn.tasks.language.task import FittedLanguage
+from edgewise.learn.tasks.masked.task import FittedMasked
+from edgewise.learn.training.folder import RunFolder, read_json
+
+Trained: TypeAlias = FittedLanguage | FittedMasked
+MODEL_TYPES = ("gpt2", "bert")
+SPECIAL = {"unknown": "unk_token", "begin": "cls_token", "mask": "mask_token", "padding": "pad_token"}
+"""Our names of tokens that stand for no text, and theirs."""
+
+
+def from_checkpoint(folder: Path) -> Trained:
+    """What a folder with config.json, model.safetensors and a tokenizer holds.
+
+    Raises:
+        DataError: a file is missing or damaged, or describes what ours cannot be.
+    """
+    weights, config = folder / "model.safetensors", read_json(folder / "config.json")
+    model_type = config.get("model_type") if isinstance(config, dict) else None
+    if model_type not in MODEL_TYPES:
+        raise DataError(
+            f"{folder}: config.json: model_type is {model_type!r}; only {', '.join(MODEL_TYPES)} can be converted."
+        )
+    if not weights.is_file():
+        raise DataError(f"{folder}: no model.safetensors; weights in other files (.bin) must be saved as safetensors.")
+    try:
+        tensors = load_file(weights)
+    except SafetensorError as error:
+        raise DataError(f"{weights}: not a safetensors file ({error}).") from error
+    tokenizer = _tokenizer(folder)
+    trained: Trained
+    if model_type == "bert":
+        encoding, left_out = bert.model_of(config, tensors)
+        trained, embedding = FittedMasked.of(tokenizer, encoding, left_out), encoding.encoder.embedding
+    else:
+        model = gpt2.model_of(config, tensors)
+        trained, embedding = FittedLanguage.of(tokenizer, model, has_end=tokenizer.end is not None), model.embedding
+    if len(tokenizer) > embedding.num_embeddings:
+        raise DataError(
+            f"{folder}: the tokenizer has {plural(len(tokenizer), 'token')}, the model {embedding.num_embeddings:,}."
+        )
+    return trained
+
+
+def _tokenizer(folder: Path) -> Tokenizer:
+    whole, vocabulary, merges, pieces = (
+        folder / name for name in ("tokenizer.json", "vocab.json", "merges.txt", "vocab.txt")
+    )
+    if whole.is_file():
+        return Tokenizer.from_json(whole.read_text("utf-8"))
+    if vocabulary.is_file() and merges.is_file():
+        return Tokenizer.from_pairs(str(vocabulary), str(merges))
+    if pieces.is_file():
+        described_by = folder / "tokenizer_config.json"
+        choices: dict[str, Any] = read_json(described_by) if described_by.is_file() else {}
+        return Tokenizer.from_word_pieces(
+            str(pieces), lowercase=choices.get("do_lower_case", True), strip_accents=choices.get("strip_accents")
+        )
+    raise DataError(f"{folder}: no tokenizer.json, and no vocab.json with merges.txt, and no vocab.txt.")
+
+
+def from_run(folder: RunFolder) -> Trained:
+    """The model of a run folder that can be written in Hugging Face's layout.
+
+    Raises:
+        RunFolderError: it is of another kind, or damaged.
+    """
+    kinds: dict[str, Any] = {kind.FORMAT: kind for kind in (FittedLanguage, FittedMasked)}
+    found = folder.read_format()
+    if found not in kinds:
+        raise RunFolderError(f"{folder.path} holds {found!r}; only {' and '.join(kinds)} can be converted.")
+    return kinds[found].load(folder)
+
+
+def to_checkpoint(trained: Trained, folder: Path) -> None:
+    """Writes config.json, model.safetensors, tokenizer.json and tokenizer_config.json.
+
+    Raises:
+        DataError: the model has a choice that GPT-2 or BERT does not have.
+    """
+    tokenizer = trained.tokenizer
+    if isinstance(trained, FittedMasked):
+        config, tensors = bert.checkpoint_of(trained.model)
+        config |= {"pad_token_id": tokenizer.padding}
+        described_by = {
+            "sep_token": tokenizer.end,
+            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        }
+    else:
+        config, tensors = gpt2.checkpoint_of(trained.model)
+        end = tokenizer.end if trained.has_end else None
+        config |= {"bos_token_id": end, "eos_token_id": end}
+        described_by = {"eos_token": end}
+    described_by |= {theirs: getattr(tokenizer, own) for own, theirs in SPECIAL.items()}
+    # Without a class their library makes the tokenizer of the model's type, with its choices instead of ours.
+    described = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": trained.model.settings.context}
+    for name, value in described_by.items():
+        if value is not None:
+            described[name] = tokenizer.inner.id_to_token(value) if isinstance(value, int) else value
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in (("config.json", config), ("tokenizer_config.json", described)):
+        write_bytes(folder / name, (json.dumps(content, indent=2) + "\n").encode())
+    write_bytes(folder / "model.safetensors", to_safetensors(tensors, metadata={"format": "pt"}))
+    write_bytes(folder / "tokenizer.json", tokenizer.to_json().encode())

@@ -1,0 +1,105 @@
+"""Edges of a graph, as the methods of explanation and an `Explainer` see them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.graph.records import NodeBatch
+from edgewise.learn.networks.edge import EdgeBatch
+from edgewise.learn.readers.graphs.edge_table import EdgeTable
+from edgewise.learn.tasks.edges.settings import EdgeRunSettings
+from edgewise.learn.tasks.edges.task import FittedEdges
+from edgewise.learn.tasks.explainable import ExplainableByName, Names, checked_row, explaining, own_names, title_of
+from edgewise.learn.tasks.nodes.explainable import EnsembleItem
+
+NOTE = (
+    "The prediction also reads the features of both nodes and of the edge directly: they stay where the edge is "
+    "removed as a link, which then carries no messages."
+)
+
+
+def edge_item(
+    trained: FittedEdges,
+    table: EdgeTable,
+    row: int,
+    *,
+    hops: int | None = None,
+    target: str | None = None,
+    label: Any = None,
+) -> EnsembleItem:
+    """An edge of a graph, what of the neighborhood of its ends the model attends to, and what changes its prediction.
+
+    The units are the nodes that one of the ends depends on, the ends first; the links are the edges between them, both
+    ways of an edge being one link. An end that is removed loses its features, any other node its edges. Arguments and
+    errors are those of `node_item`.
+    """
+    checked_row("edge", table, row)
+    ((sender, receiver),) = table.ends(np.array([row]))
+    notes, is_directed = [NOTE], trained.graph.directed
+    if (count := len(rows_between(table, sender, receiver, is_directed))) > 1:
+        notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
+    title = title_of(table.names[sender], table.names[receiver], is_directed)
+    batches = trained.batches(table)
+    features = batches.batch(np.array([row])).features
+
+    def to_batch(graph: NodeBatch) -> EdgeBatch:
+        ends = graph.rows.unflatten(0, (-1, 1 + (sender != receiver)))
+        return EdgeBatch(graph, ends[:, 0], ends[:, -1], features.expand(len(ends), -1))
+
+    centers = list(dict.fromkeys((sender, receiver)))
+    return EnsembleItem(trained, batches.graph, table.names, title, centers, hops, target, label, to_batch, notes)
+
+
+explain_edge = explaining(edge_item)
+
+
+def rows_between(table: EdgeTable, sender: int, receiver: int, is_directed: bool) -> np.ndarray:
+    """The rows of the edges from one node to another, or between both where edges go both ways."""
+    edges = table.edges
+    joins = (edges.senders == sender) & (edges.receivers == receiver)
+    if not is_directed:
+        joins |= (edges.senders == receiver) & (edges.receivers == sender)
+    return np.flatnonzero((table.place >= 0) & joins[table.place])
+
+
+class ExplainableEdges(ExplainableByName):
+    """The edges of the graph that a model was trained on."""
+
+    unit = "edge"
+    trained_type = FittedEdges
+    settings_type = EdgeRunSettings
+    in_files = "graph", "explain(graph, edge=…)"
+    over = "the edges of a graph"
+    row_item = staticmethod(edge_item)
+
+    @classmethod
+    def read_table(cls, trained: FittedEdges, job: EdgeRunSettings) -> EdgeTable:
+        columns = trained.columns.to_predict(**own_names(job.columns))
+        return trained.read(job.data, columns, job.graph, job.nodes)
+
+    def __init__(self, trained: FittedEdges, table: EdgeTable, names: Sequence[str]):
+        super().__init__(trained, table, names)
+        self._names = Names("node", names)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The names of both ends, in the columns of their table."""
+        return [(column, "node") for column in self.table.edges.columns]
+
+    def find(self, *names: str) -> int:
+        """The first edge between two nodes, by their names."""
+        is_directed = self.trained.graph.directed
+        sender, receiver = (
+            self._names.place(name, f"{field}: ") for (field, _), name in zip(self.fields, names, strict=True)
+        )
+        rows = rows_between(self.table, sender, receiver, is_directed)
+        if not len(rows):
+            title = title_of(self.table.names[sender], self.table.names[receiver], is_directed)
+            raise DataError(f"there is no edge {title}; name the two nodes of an edge of the graph.")
+        return int(rows[0])
+
+
+EXPLAINABLE = ExplainableEdges

@@ -1,0 +1,75 @@
+"""The settings of a run over the edges of a graph."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from edgewise.errors import SettingError
+from edgewise.learn.networks.graph_layers import layers_for
+from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.settings import setting
+from edgewise.learn.tables.columns import AUTO
+from edgewise.learn.tasks.links.settings import RECIPE as LINKS_RECIPE
+from edgewise.learn.tasks.named_layer import with_layer
+from edgewise.learn.tasks.nodes.settings import SCALES
+from edgewise.learn.tasks.table_settings import GraphTableRunSettings
+from edgewise.learn.training.settings import TrainSettings
+
+RECIPE = replace(LINKS_RECIPE, epochs=200, patience=50)
+"""The recipe by default: a step sees all training edges."""
+LAYERS = NodeSettings(model="sage", dropout=0.1)
+"""The layers by default."""
+
+
+@dataclass(frozen=True)
+class EdgeRunSettings(GraphTableRunSettings):
+    """The settings of a run over the edges of a graph."""
+
+    FORMAT = "edgewise edge model"
+    SUMMARY = "classes or numbers of the edges of one graph"
+    EXAMPLE = "edges edges.csv --nodes nodes.csv --target-columns rating"
+    READS = ("coverage", "descriptors_columns", "node_column", "nodes", "features")
+    ESTIMATORS = ("EdgeClassifier", "EdgeRegressor")
+    FOREIGN: ClassVar = {
+        **dict.fromkeys(("smiles_columns", "text_columns"), ""),
+        "edges": "the data are the edges",
+        **dict.fromkeys(("node_type_column", "edge_type_column"), "no model of edges reads types"),
+    }
+    CHOICES: ClassVar = {"model": layers_for("links")}
+
+    data: tuple[str, ...]
+    """The table of edges, a row each; two tables (training, test) or three (training, validation, test)."""
+    nodes: str | None = setting(None, metavar="FILE")
+    """The table of nodes, with their names and features; None takes the names from the edges, and their degrees as
+    features."""
+    graph: GraphSource = field(default_factory=GraphSource)
+    """How the edges are read."""
+    model: NodeSettings = LAYERS
+    """The layers that give nodes their vectors."""
+    train: TrainSettings = RECIPE
+    """The recipe; a step sees the whole graph."""
+    feature_scale: str = setting("auto", choices=SCALES)
+    """As for nodes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        columns = self.columns
+        of_nodes = columns.descriptors_columns or columns.category_columns or self.graph.features
+        if self.nodes is None and (of_nodes or columns.node_column not in (None, AUTO)):
+            raise SettingError(
+                "--descriptors-columns and --node-column belong to a table of nodes, as do --category-columns and "
+                "--features; name it: --nodes."
+            )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are read."""
+        return (*super().files, *(() if self.nodes is None else (self.nodes,)))
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; the named model brings its own sizes."""
+        return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True))
+
+
+SETTINGS = EdgeRunSettings

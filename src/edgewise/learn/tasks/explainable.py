@@ -1,0 +1,325 @@
+"""`ExplainableModel`: a trained model and the rows that it takes, as `Explainer` opens it; a class for each task."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from edgewise.errors import DataError, EdgewiseError, RunFolderError, SettingError
+from edgewise.explain.explainable import Explainable
+from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
+from edgewise.explain.methods import Choice, explain
+from edgewise.learn.tables.cell import OK
+from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tasks.config import RunSettings
+from edgewise.learn.tasks.explained import target_predictions
+from edgewise.learn.tasks.rejected import list_left_out
+from edgewise.learn.training.device import cpu_threads
+from edgewise.learn.training.folder import RunFolder
+
+SHOWN = 5
+"""Names of nodes that a message lists."""
+
+
+def explaining(item: Callable[..., Explainable]) -> Callable[..., Explanation]:
+    """What explains an item at once, out of what makes it: it also takes `methods`, see `edgewise.explain.methods`."""
+
+    def explained(trained: Any, *of: Any, methods: Choice = None, **more: Any) -> Explanation:
+        with cpu_threads(trained.threads):
+            return explain(item(trained, *of, **more), methods)
+
+    return explained
+
+
+class ExplainableModel(ABC):
+    """A trained model, and the rows that it takes."""
+
+    trained_type: ClassVar[Any]
+    """The class of the trained model."""
+    kind: Kind
+    """What a row is."""
+    over: str
+    """What the rows are, in words that follow `a model over`."""
+    open: tuple[str, ...] = ()
+    """Which of `target` and `label` have values that are not listed."""
+    coverage: float | None = None
+    """The coverage of intervals; None where there are none."""
+    reads_spaces = False
+    """Whether the model reads a text of spaces."""
+
+    fills_numbers = False
+    """Whether a number of a row may be missing, and is filled."""
+
+    def __init__(self, trained: Any):
+        self.trained = trained
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder."""
+        return cls(cls.trained_type.load(folder))
+
+    @property
+    @abstractmethod
+    def fields(self) -> list[tuple[str, str]]:
+        """The name and the type of each value of a row."""
+
+    @property
+    @abstractmethod
+    def targets(self) -> tuple[str, dict[str, list[str]]]:
+        """The name of the task, and the classes of each target; none for numbers."""
+
+    @property
+    @abstractmethod
+    def model_name(self) -> str:
+        """What the model is called among the choices of `--model`."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the model is, as JSON: `task`, `targets`, `classes` by target, `open`, `model`, `members` of the
+        ensemble, `parameters` of each, and the `coverage` of intervals."""
+        task, classes = self.targets
+        return {
+            "task": task,
+            "targets": list(classes),
+            "classes": {name: labels for name, labels in classes.items() if labels},
+            **({"open": list(self.open)} if self.open else {}),
+            "model": self.model_name,
+            "members": len(self.trained.members),
+            "parameters": sum(parameter.numel() for parameter in self.trained.members[0].parameters()),
+            "coverage": self.coverage,
+        }
+
+    @abstractmethod
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
+        """The predictions for rows, whose values stand in the order of the fields."""
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""
+        return [OK] * len(rows)
+
+    @classmethod
+    def row(cls, item: Any) -> tuple[Any, ...]:
+        """The values of a row out of what estimators take."""
+        return (item,)
+
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> Explainable:
+        """One row and the number of its prediction that is explained."""
+        raise NotImplementedError
+
+    def explain(
+        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
+    ) -> Explanation:
+        """One row, explained.
+
+        Args:
+            row: its values, in the order of the fields.
+            target: which target is explained; the first by default.
+            label: the class whose probability is explained; the predicted one by default.
+            top: how many of the strongest weights of each unit are shown; by default all where they are few.
+            methods: names of methods; see `edgewise.explain.methods`.
+
+        Raises:
+            DataError: the row cannot be read.
+            SettingError: there is no such target, class or method, or `top` is below 1.
+        """
+        with cpu_threads(self.trained.threads):
+            return explain(self.item(row, target, label, top), methods)
+
+    def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
+        """Change the limits of molecules, where one is given.
+
+        Raises:
+            SettingError: one is given, and the rows are no molecules.
+        """
+        if max_atoms is not None or molecule_timeout is not None:
+            flag = "--molecule-timeout" if max_atoms is None else "--max-atoms"
+            raise SettingError(f"{flag} is for models over molecules, and this one is over {self.over}; leave it out.")
+
+    def unread(self, row: tuple[Any, ...]) -> str:
+        """What of a row is cut off before the model reads it, in words; empty where nothing is."""
+        return ""
+
+
+class ExplainableTable(ExplainableModel):
+    """A trained ensemble over the rows of a table."""
+
+    @property
+    def targets(self) -> tuple[str, dict[str, list[str]]]:
+        """The targets of the table."""
+        trained = self.trained
+        names = trained.columns.target_columns
+        return trained.task_type, {name: [str(each) for each in trained.classes.get(name, ())] for name in names}
+
+    @property
+    def coverage(self) -> float | None:  # type: ignore[override]
+        """That of the ensemble."""
+        return self.trained.coverage
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.settings.model
+
+
+class Names:
+    """What stands by name in a file: the place of each."""
+
+    def __init__(self, unit: str, names: Sequence[str]):
+        self.unit, self.names = unit, names
+        self._place = {name: row for row, name in enumerate(names)}
+
+    def place(self, name: str, where: str = "") -> int:
+        """The place of one.
+
+        Args:
+            name: its name, blanks around it or not.
+            where: what a message begins with.
+
+        Raises:
+            DataError: there is none.
+        """
+        if (found := self._place.get(name.strip())) is None:
+            known = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
+            raise DataError(
+                f"{where}there is no {self.unit} {name[:60]!r}; the {len(self.names):,} {self.unit}s are {known}."
+            )
+        return found
+
+
+class ExplainableByName(ExplainableTable):
+    """The rows of the files that a model was trained on, by the names in them."""
+
+    kind = "graph"
+    unit: str
+    """What one row is."""
+    settings_type: ClassVar[type[RunSettings]]
+    """The settings of the run."""
+    in_files: tuple[str, str] = ("graph", "explain(graph)")
+    """What the files hold, and the call that explains it without them."""
+    row_item: Callable[..., Explainable]
+    """A row, by the ensemble, the table and the place of the row."""
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder, and what its files hold.
+
+        Raises:
+            RunFolderError: the folder does not say where the files are, or they are not there any more.
+        """
+        trained = cls.trained_type.load(folder)
+        with files_of(folder, *cls.in_files) as config:
+            table = cls.read_table(trained, cls.settings_type.of(config, "config.toml"))
+        list_left_out(table.lost_edges)
+        return cls(trained, table, cls.names_of(table))
+
+    @classmethod
+    @abstractmethod
+    def read_table(cls, trained: Any, job: Any) -> Any:
+        """The table that a run was trained on."""
+
+    @classmethod
+    def names_of(cls, table: Any) -> Sequence[str]:
+        """What rows are found by."""
+        found: Sequence[str] = table.names
+        return found
+
+    def __init__(self, trained: Any, table: Any, names: Sequence[str]):
+        self.trained, self.table = trained, table
+        self._names = Names(self.unit, names)
+        self._predictions: Any = None
+
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
+        """The predictions for some; all are computed once, at the first call."""
+        places = [self.row_of(*row) for row in rows]
+        if self._predictions is None:
+            self._predictions = self.trained.predict(self.table)
+        return [target_predictions(self.trained, self._predictions, place) for place in places]
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        status = self.trained.statuses(self.table)
+        return [status[self.row_of(*row)] for row in rows]
+
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> Explainable:
+        """One row; all weights are listed, as few nodes are looked at."""
+        return self.row_item(self.trained, self.table, self.row_of(*row), target=target, label=label)
+
+    def row_of(self, *names: str) -> int:
+        """The place of one in the table.
+
+        Raises:
+            DataError: there is none, or it cannot be predicted.
+        """
+        found = self.find(*names)
+        if not self.table.usable[found]:
+            shown = " and ".join(repr(name[:60]) for name in names)
+            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.table.status[found]}.")
+        return found
+
+    def find(self, *names: str) -> int:
+        """The place of one in the table, by its name."""
+        return self._names.place(*names)
+
+
+def own_names(columns: Columns) -> dict[str, Any]:
+    """The names of the columns of nodes in the files of a run; a column of names that is not known is found."""
+    return {"node_column": columns.node_column or AUTO}
+
+
+def title_of(sender: str, receiver: str, is_directed: bool) -> str:
+    """What the edge between two nodes is called."""
+    return f"{sender} {'→' if is_directed else '–'} {receiver}"
+
+
+@contextmanager
+def files_of(folder: RunFolder, what: str, call: str) -> Iterator[dict[str, Any]]:
+    """The settings of a run whose files are read inside; an error there names the files.
+
+    Raises:
+        RunFolderError: the folder does not say where the files are, or they cannot be read any more.
+    """
+    if not folder.is_started:
+        raise RunFolderError(
+            f"{folder.path} does not say which {what} it was trained on, as folders that `edgewise train` writes "
+            f"do; in Python, {call} of the estimator takes the graph."
+        )
+    config = folder.read_config()
+    try:
+        yield config
+    except (EdgewiseError, OSError) as error:
+        files = [config.get(name) for name in ("edges", "features", "graphs", "nodes")]
+        named = ", ".join([*config.get("data", []), *(file for file in files if file)])
+        raise RunFolderError(
+            f"the {what} that {folder.path} was trained on cannot be read ({error}); bring {named} "
+            "back, or go to the folder that the training was started in."
+        ) from error
+
+
+def undirected(senders: np.ndarray, receivers: np.ndarray, is_link: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The links of a graph, both ways of an edge being one: the first edge of each, and all its edges.
+
+    Args:
+        senders, receivers: the ends of each edge.
+        is_link: which edges are links, `(edge)`.
+    """
+    among = np.flatnonzero(is_link)
+    if not len(among):
+        return among, []
+    low, high = np.minimum(senders[among], receivers[among]), np.maximum(senders[among], receivers[among])
+    _, first, pair = np.unique(low * (int(high.max()) + 1) + high, return_index=True, return_inverse=True)
+    return among[first], np.split(among[np.argsort(pair, kind="stable")], np.cumsum(np.bincount(pair))[:-1])
+
+
+def checked_row(unit: str, table: Any, row: int, names: Any = None) -> str:
+    """What a row of a table is called in words.
+
+    Raises:
+        DataError: there is no such row, or it cannot be predicted.
+    """
+    if not 0 <= row < table.num_rows:
+        raise DataError(f"{unit} {row} does not exist; they are 0 to {table.num_rows - 1}.")
+    name = str(row) if names is None else str(names[row])
+    if not table.usable[row]:
+        raise DataError(f"the {unit} {name if names is None else repr(name)} cannot be predicted: {table.status[row]}.")
+    return name

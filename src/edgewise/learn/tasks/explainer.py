@@ -1,0 +1,214 @@
+"""`Explainer`: a run of texts, molecules, graphs, their nodes, edges or links, which predicts and explains rows."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from edgewise.errors import DataError, UnsupportedError
+from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
+from edgewise.explain.methods import Choice
+from edgewise.learn.tables.cell import is_missing, read_number
+from edgewise.learn.tables.impute import with_filled
+from edgewise.learn.tables.magnitude import LARGEST
+from edgewise.learn.tasks.explainable import ExplainableModel
+from edgewise.learn.tasks.registry import explainable_of, task_of
+from edgewise.learn.training.document import read_part
+from edgewise.learn.training.folder import RunFolder
+from edgewise.view.notebook import register
+
+
+def num_training_rows(run: RunFolder) -> int:
+    """How many rows were trained on, by splits.json."""
+    path = run.path / "splits.json"
+    return len(read_part(dict[str, list[int]], run.read_json(path.name), "", path).get("train", ()))
+
+
+class Explainer:
+    """The model of a run folder, which takes rows as plain values by the names of their columns.
+
+    explainer = Explainer.open("run")
+    explainer.explain({"text": "a film to remember"}).predictions
+    """
+
+    def __init__(self, model: ExplainableModel, num_training_rows: int | None = None):
+        self._model, self._num_training_rows = model, num_training_rows
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        max_atoms: int | None = None,
+        molecule_timeout: float | None = None,
+    ) -> Self:
+        """The model of a run folder.
+
+        Args:
+            folder: where the run lies.
+            max_atoms: the most atoms of a molecule; as in training where None.
+            molecule_timeout: seconds for the features of one molecule; the same.
+
+        Raises:
+            RunFolderError: there is no finished run, it is damaged, or the graph that it learned from is gone.
+            UnsupportedError: it holds a model of another kind.
+        """
+        register()  # a notebook then shows what is explained as pages
+        run = RunFolder.finished(folder)
+        found = explainable_of(task_of(run))
+        if found is None:
+            raise UnsupportedError(f"{folder} holds an {run.read_format()}, for which there are no explanations.")
+        has_splits = (run.path / "splits.json").is_file()
+        model = found.read(run)
+        model.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+        return cls(model, num_training_rows(run) if has_splits else None)
+
+    @property
+    def kind(self) -> Kind:
+        """What a row is: text, molecule or graph (one of many, or of the only one a node, an edge or a link)."""
+        return self._model.kind
+
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """What a row needs, in order: `name`, and as `type` one of text, smiles, number, node; of a number that may be
+        missing, as the model fills it, `may_be_missing`."""
+        filled = {"may_be_missing": True} if self._model.fills_numbers else {}
+        return [
+            {"name": name, "type": type_, **(filled if type_ == "number" else {})} for name, type_ in self._model.fields
+        ]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the model is, as JSON; where it lies is not among it."""
+        rows = {"columns": self.fields, "training_rows": self._num_training_rows}
+        return {"kind": self.kind, "over": self._model.over, **self._model.facts, **rows}
+
+    def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[TargetPrediction, ...]]:
+        """The prediction of each target for each row; all rows are computed together.
+
+        Raises:
+            DataError: a row lacks a field, has one too many, or a value cannot be read; the message names both.
+        """
+        if not rows:
+            return []
+        return self._model.predict(self._values(rows))
+
+    def statuses(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """For each row `ok`, or what its prediction lacks: a text may have no word that the model knows.
+
+        Raises:
+            DataError: as in `predict`.
+        """
+        values = self._values(rows)
+        numbers = [(place, name) for place, (name, type_) in enumerate(self._model.fields) if type_ == "number"]
+        missing = {
+            row: [repr(name) for place, name in numbers if math.isnan(cells[place])] for row, cells in enumerate(values)
+        }
+        filled = {row: names for row, names in missing.items() if names}
+        return with_filled(self._model.statuses(values), filled) if rows else []
+
+    def explain(
+        self,
+        row: Mapping[str, Any],
+        *,
+        target: str | None = None,
+        label: Any = None,
+        top: int | None = None,
+        methods: Choice = None,
+    ) -> Explanation:
+        """The predictions for a row, where the model attends, and what changes them.
+
+        Args:
+            row: the values by the names of `fields`.
+            target: the target that is explained; the first by default.
+            label: the class whose probability is explained; the predicted one by default.
+            top: how many of the strongest weights of each unit are stored; by default all where they are few.
+            methods: names of methods, in the order of the attributions; by default those of the task. See
+                `edgewise.explain.methods`.
+
+        Raises:
+            DataError: as in `predict`.
+            SettingError: there is no such target, class or method.
+            UnsupportedError: the model is one that cannot be explained; the message says which can.
+        """
+        (values,) = self._values([row])
+        return self._model.explain(values, target=target, label=label, top=top, methods=methods)
+
+    def unread(self, row: Mapping[str, Any]) -> str:
+        """What of a row is cut off before the model reads it, in words; empty where nothing is.
+
+        Raises:
+            DataError: as in `predict`.
+        """
+        (values,) = self._values([row])
+        return self._model.unread(values)
+
+    def _values(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        """The values of each row in the order of the fields, each of the type that it must be."""
+        fields, found = self._model.fields, []
+        names = [name for name, _ in fields]
+        for place, row in enumerate(rows):
+            where = f"row {place}: " if len(rows) > 1 else ""
+            for name in row:
+                if name not in names:
+                    raise DataError(f"{where}there is no field {str(name)[:60]!r}; expected {', '.join(names)}.")
+            values: list[Any] = []
+            for name, type_ in fields:
+                if name not in row:
+                    raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
+                may_be_missing = type_ == "number" and self._model.fills_numbers
+                values.append(
+                    math.nan
+                    if may_be_missing and _is_missing(row[name])
+                    else _checked(f"{where}{name}", row[name], type_)
+                )
+            found.append(tuple(values))
+        if self.kind == "text" and not self._model.reads_spaces:
+            for place, texts in enumerate(found):
+                if not any(text.strip() for text in texts):
+                    where = f"row {place}: " if len(rows) > 1 else ""
+                    raise DataError(f"{where}{names[0]}: the text is empty.")
+        return found
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value stands for a missing number."""
+    if isinstance(value, str):
+        return is_missing(value)
+    return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+
+
+def _checked(where: str, value: Any, type_: str) -> Any:
+    """A value as the type of its field."""
+    if type_ == "number":
+        return _number(where, value)
+    if type_ == "node" and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise DataError(f"{where} is a {type(value).__name__}, expected a text.")
+    if any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise DataError(f"{where} holds half a character (a lone surrogate), which no text has.")
+    return value
+
+
+def _number(where: str, value: Any) -> float:
+    """A finite number; words that are one are taken, as they come from files and forms."""
+
+    if isinstance(value, str):
+        number, reason = read_number(value)
+        if reason:
+            raise DataError(f"{where}: {reason[:120]}.")
+        value = number
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DataError(f"{where} is a {type(value).__name__}, expected a number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise DataError(f"{where} is {number}, expected a finite number.")
+    if abs(number) > LARGEST:
+        raise DataError(f"{where} is {number:g}, beyond ±{LARGEST:g} and too large to be scaled.")
+    return number

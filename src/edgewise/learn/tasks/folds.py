@@ -1,0 +1,154 @@
+"""Cross-validation: a run for each fold, in its own sub-folder, and the mean and spread of their scores."""
+
+import csv
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgewise.formatting import formatted, plural
+from edgewise.learn.engine.workers import Workers
+from edgewise.learn.tasks.config import check_config, check_content, job_to_config
+from edgewise.learn.tasks.parts import train_folds
+from edgewise.learn.tasks.run import Run
+from edgewise.learn.tasks.scores import ScoreTable
+from edgewise.learn.tasks.table_settings import TableRunSettings
+from edgewise.learn.tasks.table_task import TableTask
+from edgewise.learn.training.baseline import LABELS
+from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.metrics import HEADLINES
+
+Scores = Mapping[str, Mapping[str, Any]]
+"""By target and score."""
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Runs over all folds of all repeats."""
+
+    task: TableTask
+    """What kind of model."""
+    settings: TableRunSettings
+    """The settings of the whole; `num_folds` is given, and `fold` is None."""
+    folder: RunFolder
+    """Holds a sub-folder for each fold, and the scores of all."""
+
+    def runs(self) -> list[tuple[TableRunSettings, RunFolder]]:
+        """The settings and the folder of each fold."""
+        settings, found = self.settings, []
+        for repeat in range(settings.num_repeats):
+            for fold in range(settings.num_folds or 0):
+                name = f"fold_{fold}" if settings.num_repeats == 1 else f"repeat_{repeat}/fold_{fold}"
+                own = replace(settings, fold=fold, data_seed=settings.data_seed + repeat)
+                found.append((own, RunFolder(self.folder.path / name)))
+        return found
+
+    def finish(
+        self,
+        show: Callable[[Run], None],
+        *,
+        overwrite: bool = False,
+        resume: bool = False,
+        workers: Workers | None = None,
+    ) -> dict[str, Any]:
+        """Trains and scores each fold; finished folds are not trained again where the run is resumed.
+
+        Args:
+            show: is called with each run before it is trained.
+            overwrite: An earlier run in the folder may be replaced.
+            resume: An interrupted run is continued.
+            workers: Train the folds side by side; None trains one after the other, here.
+
+        Returns:
+            The content of metrics.json.
+
+        Raises:
+            RunFolderError: The folder is taken, or the run to be continued has other settings.
+        """
+        config = job_to_config(self.settings)
+        if resume and self.folder.is_started:
+            check_config(self.folder, type(self.settings), config)
+            for settings, folder in self.runs():
+                if folder.is_finished:
+                    check_content(folder, settings)
+        if not (resume and self.folder.is_started):
+            with self.folder.claimed(overwrite=overwrite):
+                self.folder.begin()
+                self.folder.write_config(config)
+        left = [(settings, folder) for settings, folder in self.runs() if not (resume and folder.is_finished)]
+        if workers is not None:
+            train_folds(workers, self.task, left, overwrite=overwrite, resume=resume)
+        for settings, folder in left if workers is None else ():
+            run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume and folder.is_started)
+            show(run)
+            run.finish()
+        names = {folder.path.relative_to(self.folder.path).as_posix(): folder for _, folder in self.runs()}
+        folds = [{"folder": name, **folder.read_json("metrics.json")} for name, folder in names.items()]
+        metrics = {
+            "num_folds": self.settings.num_folds,
+            "num_repeats": self.settings.num_repeats,
+            "test": summary([fold["test"] for fold in folds]),
+            "baselines": {
+                name: {"test": summary([fold["baselines"][name]["test"] for fold in folds])}
+                for name in folds[0].get("baselines", {})
+            },
+            "folds": folds,
+        }
+        with self.folder.locked():
+            self.folder.write_table("test_predictions.csv", *predictions_of(names))
+            self.folder.write_json("metrics.json", metrics)
+        return metrics
+
+
+def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[list[str]]]:
+    """The header of the test predictions of all folds below each other, and their rows, each with its fold."""
+
+    def lines(folder: RunFolder) -> Iterator[list[str]]:
+        with (folder.path / "test_predictions.csv").open(encoding="utf-8", newline="") as file:
+            yield from csv.reader(file)
+
+    header = next(lines(next(iter(folds.values()))))
+    rows = ([name, *row] for name, folder in folds.items() for row in itertools.islice(lines(folder), 1, None))
+    return ["fold", *header], rows
+
+
+def summary(folds: Sequence[Scores]) -> dict[str, dict[str, Any]]:
+    """Mean, standard deviation (of a sample) and number of folds of each score of each target; None without values."""
+    found: dict[str, dict[str, Any]] = {}
+    for target, scores in folds[0].items():
+        found[target] = {}
+        for name in scores:
+            values = [fold[target][name] for fold in folds if fold[target].get(name) is not None]
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+            found[target][name] = (
+                {"mean": float(np.mean(values)), "std": spread, "folds": len(values)} if values else None
+            )
+    return found
+
+
+def score_tables(metrics: Mapping[str, Any], task_type: str, chosen: Sequence[str] = ()) -> list[ScoreTable]:
+    """For each target a row for each fold, and mean ± standard deviation of the model and of its baselines."""
+    tables = []
+    names = chosen or HEADLINES[task_type]
+    for target, scores in metrics["test"].items():
+        rows = [
+            [fold["folder"], *(formatted(fold["test"][target].get(name)) for name in names)]
+            for fold in metrics["folds"]
+        ]
+        rows.append(["edgewise", *(spread(scores.get(name)) for name in names)])
+        for baseline, known in metrics["baselines"].items():
+            rows.append([LABELS.get(baseline, baseline), *(spread(known["test"][target].get(name)) for name in names)])
+        title = f"{target}: test rows of {plural(len(metrics['folds']), 'fold')}, mean ± standard deviation"
+        tables.append(ScoreTable(title, ["", *names], rows))
+    return tables
+
+
+def spread(score: Mapping[str, Any] | None) -> str:
+    """A mean and its standard deviation."""
+    if score is None:
+        return "-"
+    return (
+        formatted(score["mean"]) if score["std"] is None else f"{formatted(score['mean'])} ± {formatted(score['std'])}"
+    )

@@ -1,0 +1,79 @@
+"""The settings of a run over series on a graph."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from edgewise.choices import Gaps
+from edgewise.learn.networks.time_settings import ForecastSettings
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.settings import setting
+from edgewise.learn.tasks.config import RunSettings, check_split_sizes
+from edgewise.learn.tasks.named_layer import check_foreign
+from edgewise.learn.training.settings import TrainSettings, require
+
+RECIPE = TrainSettings(
+    epochs=20,
+    batch_size=32,
+    optimizer="adam",
+    learning_rate=3e-3,
+    final_learning_rate=1e-5,
+    warmup=0.05,
+    weight_decay=0.0,
+    second_moment_decay=0.999,
+    clip_norm=5.0,
+    ema_decay=0.0,
+    loss_function="mae",
+    checkpoint="best",
+)
+"""How series are learned by default; the batch size counts windows."""
+
+
+@dataclass(frozen=True)
+class ForecastRunSettings(RunSettings):
+    """The settings of a run over series on a graph."""
+
+    FORMAT = "edgewise forecast model"
+    SUMMARY = "future values of the nodes of a graph, from series"
+    EXAMPLE = "forecast series.csv --edges edges.csv"
+    READS = ("edges", "gaps")
+    ESTIMATORS = ("Forecaster",)
+    FOREIGN = dict.fromkeys(
+        ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
+        "the model reads the series only",
+    )
+
+    data: tuple[str, ...]
+    """The series, one table: columns are nodes, rows are times."""
+    graph: GraphSource = field(default_factory=GraphSource)
+    """Where the edges are."""
+    model: ForecastSettings = field(default_factory=ForecastSettings)
+    """The model."""
+    train: TrainSettings = RECIPE
+    """The recipe."""
+    task_type: Literal["forecast"] = "forecast"
+    """What is learned."""
+    time_column: str | None = setting(None, metavar="COLUMN")
+    """The column of times, numbers or dates, by which rows are sorted; it is no node. None takes rows as they come."""
+    gaps: Gaps = setting("error")
+    """What happens to times that are missing or repeated: error refuses them; mask reads missing ones as unknown, and
+    interpolate from the rows around them; both take the mean of repeated ones."""
+    split_sizes: tuple[float, ...] = setting((0.7, 0.1, 0.2), metavar="FRACTION")
+    """Fractions for training, validation and test, in the order of time."""
+    strict: bool = setting(False)
+    """Stop at the first edge that cannot be read instead of listing it in `rejected.csv`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("data", len(self.data), len(self.data) == 1, "one table of series")
+        check_split_sizes(self.split_sizes, 3)
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; gru has no heads."""
+        if groups["model"].get("model") == "gru":
+            usual = ForecastSettings()
+            check_foreign(groups["model"], usual, [name for name in vars(usual) if name != "num_heads"], "gru")
+        return super().build(own, groups)
+
+
+SETTINGS = ForecastRunSettings

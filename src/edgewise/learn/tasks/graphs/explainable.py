@@ -1,0 +1,227 @@
+"""Many graphs, as the methods of explanation and an `Explainer` see them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from edgewise.errors import UnsupportedError
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.explanation import Unit
+from edgewise.explain.heads import to_layer
+from edgewise.formatting import plural
+from edgewise.graph.records import GraphBatch
+from edgewise.learn.readers.graphs.graphs import GraphTable
+from edgewise.learn.readers.graphs.union import graph_copies, led_to
+from edgewise.learn.tasks.explainable import ExplainableByName, checked_row, explaining, undirected
+from edgewise.learn.tasks.explained import Explained
+from edgewise.learn.tasks.graphs.settings import GraphRunSettings
+from edgewise.learn.tasks.graphs.task import FittedGraphs
+from edgewise.trace import Trace
+
+MAX_NODES = 2000
+"""Nodes of a graph that can be explained: each is removed, and the whole computed again."""
+BATCH_SIZE = 2**18
+"""Nodes and edges that are computed together, about."""
+GRADIENT_SIZE = 2**15
+"""Nodes and edges that are computed together where gradients go back through them, about."""
+READOUTS = ("attention", "attention_sum", "root")
+"""Readouts that attend."""
+FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
+"""What gradients are taken by, and where integrated gradients begin."""
+
+
+class GraphItem(Explainable):
+    """The prediction for a graph, where the model attends in it, and what changes the prediction.
+
+    The units are the nodes of the graph, called as their table calls them; the links are its edges, both ways of an
+    edge being one link. A node is removed with its edges, each removal is a graph of its own. Where the model reads the
+    root of a tree, what is left is always a tree: removing a node or link also removes everything that reaches the root
+    only through it, and the root itself, which stays, loses its features: they become zero, the mean, as they are
+    scaled by their spread. Weights and what follows from them are those of the first member of an ensemble, all other
+    numbers are means over the members.
+
+    Args:
+        trained: the ensemble.
+        table: graphs.
+        row: the one that is explained.
+        target: the target that is explained; the first by default.
+        label: the class whose probability is explained; the predicted one by default.
+
+    Raises:
+        DataError: there is no such row, or it cannot be predicted.
+        SettingError: there is no such target or class.
+        UnsupportedError: the graph has more than 2,000 nodes.
+
+    Cost: a prediction for every node and link, some for the curves of faithfulness, and 33 with gradients.
+    """
+
+    def __init__(
+        self, trained: FittedGraphs, table: GraphTable, row: int, *, target: str | None = None, label: Any = None
+    ):
+        name = checked_row("graph", table, row, table.frame[table.columns.graph_column].array)
+        batch = trained.batches(table).batch(np.array([row]))
+        if (count := len(batch.features)) > MAX_NODES:
+            raise UnsupportedError(
+                f"the graph {name!r} has {plural(count, 'node')}; at most {MAX_NODES:,} can be explained."
+            )
+        self.trained, self.name, self.names, self.batch = trained, name, table.nodes_of(row), batch
+        self.traced, self.roots = Trace(), batch.roots.numpy()
+        self.explained = Explained.of(
+            trained, lambda place, member: member(batch, self.traced if place == 0 else None), target, label
+        )
+
+    @property
+    def scale(self) -> float:
+        return self.explained.scale
+
+    @property
+    def num_units(self) -> int:
+        """Nodes of the graph."""
+        return len(self.batch.features)
+
+    @property
+    def about(self) -> str:
+        """A node goes with its edges."""
+        if len(self.roots):
+            return (
+                "The prediction less that without the node and everything that reaches the root only through it; of "
+                "the root, without its features."
+            )
+        return "The prediction less the prediction without the node and its edges."
+
+    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The number without each of these lists of nodes, and all edges at them."""
+        batch, roots = self.batch, self.roots
+
+        def copies(remaining: Bool[np.ndarray, " copy node"]) -> GraphBatch:
+            if not len(roots):
+                return graph_copies(batch, remaining)
+            is_blank = ~remaining[:, roots[0]]
+            remaining[:, roots] = True
+            every = np.ones((len(remaining), batch.edges.num_edges), dtype=bool)
+            found = graph_copies(batch, led_to(batch.edges, roots, remaining, every))
+            features = found.features.clone()
+            features[found.roots[torch.from_numpy(is_blank)]] = 0
+            return replace(found, features=features)
+
+        return self._predict(removed, self.num_units, copies)
+
+    def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The number without each of these lists of edges; all nodes stay that still have a way to a root."""
+        batch, roots = self.batch, self.roots
+
+        def copies(remaining: Bool[np.ndarray, " copy edge"]) -> GraphBatch:
+            nodes = np.ones((len(remaining), self.num_units), dtype=bool)
+            return graph_copies(batch, led_to(batch.edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
+
+        return self._predict(removed, batch.edges.num_edges, copies)
+
+    def _predict(
+        self, removed: Sequence[np.ndarray], count: int, copies: Callable[[np.ndarray], GraphBatch]
+    ) -> np.ndarray:
+        step = max(1, BATCH_SIZE // (self.num_units + self.batch.edges.num_edges))
+        return self.explained.without(removed, count, copies, step)
+
+    def links(self) -> Links:
+        """The edges between two nodes, both ways one link."""
+        senders, receivers = self.batch.edges.senders.numpy(), self.batch.edges.receivers.numpy()
+        first, groups = undirected(senders, receivers, senders != receivers)
+        ends = [(min(pair), max(pair)) for pair in zip(senders[first].tolist(), receivers[first].tolist(), strict=True)]
+        return Links(ends, groups, self.predict_without_edges)
+
+    def differentiable(self) -> list[Differentiable]:
+        """By the features of the nodes."""
+        features = self.batch.features
+        batch_size = max(1, GRADIENT_SIZE // (self.num_units + self.batch.edges.num_edges))
+        return [
+            Differentiable(partial(self._of_features, member), features, None, None, FEATURES, batch_size)
+            for member in self.trained.members
+        ]
+
+    def _of_features(self, member: Any, features: Tensor) -> Tensor:
+        batch = graph_copies(self.batch, np.ones(features.shape[:2], dtype=bool))
+        return self.explained.of_scores(member(replace(batch, features=features.flatten(0, 1))))
+
+    def trace(self) -> Attention:
+        """The layers among nodes, and the readout behind them."""
+        recorded, layer, size = list(self.traced.weights), self.trained.settings.spec, self.num_units
+        name = self.trained.whole.readout
+        readout = recorded.pop() if name in READOUTS else None
+        recorded = self.between = [] if layer.over_distances else recorded
+        layers = [to_layer(weights, f"layer {place}") for place, weights in enumerate(recorded, 1)]
+        direct, top = None, torch.full((size,), 1 / size, dtype=torch.float64)
+        if readout is not None:
+            layers.append(to_layer(readout, "readout", is_readout=True))
+            heads = readout.values.reshape(-1, len(readout.senders)).double().mean(0)
+            direct = top = torch.zeros(size, dtype=torch.float64).index_add(0, readout.senders, heads)
+            if name == "root":
+                # The block of the root has a residual connection: half of what follows is the root's own way.
+                top = 0.5 * direct + 0.5 * torch.nn.functional.one_hot(self.batch.roots, size)[0]
+        self.has_negative = any(not bool((weights.values >= 0).all()) for weights in recorded)
+        # Only blocks have a residual connection; the layers of papers read the node itself by its loop alone.
+        through = [] if self.has_negative else recorded
+        return Attention(
+            layers,
+            [Attended(direct, top, through, residual=0.5 if layer.has_residual else 0.0)],
+            f"How much the {'root' if name == 'root' else 'readout'} attends to each node, the mean of its heads.",
+            "How much of each node can reach the readout through all layers: their weights multiplied.",
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The graph and its nodes."""
+        notes = []
+        if not self.between:
+            notes.append(f"The layers of the model {self.trained.settings.model} do not attend from node to node.")
+        elif self.has_negative:
+            notes.append("Some weights are negative: they are no shares, and there is no rollout.")
+        if len(self.roots):
+            notes.append(
+                "The model reads the root of a tree: removing a node or link also removes everything that reaches the "
+                "root only through it; the root stays, and loses its features."
+            )
+        return {
+            "kind": "graph",
+            "title": self.name,
+            "sources": {},
+            "predictions": self.explained.predictions,
+            "explained": self.explained.name,
+            "units": tuple(Unit(node) for node in self.names),
+            "center": int(self.roots[0]) if len(self.roots) else None,
+            "notes": (*notes, *self.explained.member_notes),
+        }
+
+
+explain_graph = explaining(GraphItem)
+
+
+class ExplainableGraphs(ExplainableByName):
+    """The graphs that a model of many was trained on, and those that it was tested on."""
+
+    unit = "graph"
+    trained_type = FittedGraphs
+    settings_type = GraphRunSettings
+    in_files = "graphs", "explain(graph)"
+    over = "graphs"
+    row_item = GraphItem
+
+    @classmethod
+    def read_table(cls, trained: FittedGraphs, job: GraphRunSettings) -> GraphTable:
+        return trained.read(job.data, trained.columns.to_predict(), job.graph)
+
+    @classmethod
+    def names_of(cls, table: GraphTable) -> list[str]:
+        return [str(name) for name in table.frame[table.columns.graph_column]]
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The name of a graph."""
+        return [(self.table.columns.graph_column, "node")]
+
+
+EXPLAINABLE = ExplainableGraphs

@@ -1,0 +1,350 @@
+"""Graphs: a number or a class for each of many graphs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.graph.records import GraphBatch
+from edgewise.learn.networks.graph import GraphModel
+from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
+from edgewise.learn.readers.graphs.edges import AS_FEATURES
+from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
+from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
+from edgewise.learn.readers.graphs.node_features import Categories, check_categories
+from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
+from edgewise.learn.readers.graphs.union import Union, take
+from edgewise.learn.tables.impute import filled_notes, with_filled
+from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
+from edgewise.learn.tables.split import Splits
+from edgewise.learn.tasks.batches import RowBatches
+from edgewise.learn.tasks.graphs.settings import GraphRunSettings
+from edgewise.learn.tasks.nodes.units import (
+    are_degrees,
+    check_same_kind,
+    check_weights,
+    features_in_words,
+    lacks_features,
+    note_of_edges,
+    num_edge_features,
+    with_loops,
+)
+from edgewise.learn.tasks.rejected import list_left_out
+from edgewise.learn.tasks.table_notes import constant_features, names_of_features
+from edgewise.learn.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
+from edgewise.learn.tasks.task import PredictRequest, Prepared
+from edgewise.learn.tasks.trained import ROWS_A_BATCH, FittedTable
+from edgewise.learn.training.baseline import finite_features
+
+NODES_A_BATCH = 100_000
+"""Nodes that are computed together where no gradient is wanted, or about as many."""
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The scales learned on training graphs."""
+
+    node: ConditionScaler
+    """Of the features of nodes."""
+    edge: ConditionScaler
+    """Of the features of edges."""
+    graph: ConditionScaler
+    """Of the numbers of graphs as a whole."""
+    target: TargetScaler | None
+    """Of the targets; None for classes."""
+
+
+@dataclass(kw_only=True)
+class FittedGraphs(FittedTable):
+    """A trained ensemble over many graphs."""
+
+    FORMAT = GraphRunSettings.FORMAT
+
+    columns: GraphColumns
+    """The columns it was trained on, targets by name."""
+    settings: NodeSettings
+    """The layers over the edges."""
+    whole: GraphSettings
+    """How the nodes of a graph become one vector."""
+    sizes: GraphSizes
+    """What the data looks like."""
+    graph: GraphsSource
+    """Where the edges of the training graphs were, and how they were read."""
+    scales: Scales
+    """The scales learned on the training graphs."""
+    categories: Categories
+    """The words of each column of categories of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of edges."""
+    has_degrees: bool | None = None
+    """Whether nothing was known of the nodes in training but their edges; None in runs of older versions."""
+    adds_degrees: bool = False
+    """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""
+
+    @property
+    def target_scale(self) -> TargetScaler | None:
+        return self.scales.target
+
+    @property
+    def rows_a_batch(self) -> int:
+        """Graphs that are computed together: fewer where they are large."""
+        return max(1, min(ROWS_A_BATCH, int(NODES_A_BATCH / self.sizes.typical_nodes)))
+
+    def new_member(self) -> GraphModel:
+        return GraphModel(self.sizes, self.settings, self.whole)
+
+    def read(
+        self, paths: Sequence[str], columns: GraphColumns, source: GraphsSource, *, strict: bool = False
+    ) -> GraphTable:
+        """Graphs to predict, with the words that the model knows."""
+        need_roots = self.whole.needs_roots
+        return read_graphs(
+            paths, columns, source, need_roots=need_roots, strict=strict, may_lack_edges=True, **self.known_words
+        )
+
+    def batches(self, table: GraphTable) -> RowBatches:
+        """The graphs as the models take them.
+
+        Raises:
+            DataError: nodes, edges or graphs have another number of features than those of the training.
+        """
+        scales, edges = self.scales, table.edges
+        columns = {
+            "nodes": (node_features(table, adds_degrees=self.adds_degrees), scales.node),
+            "edges": (edges.features, scales.edge),
+            "graphs": (table.conditions, scales.graph),
+        }
+        for what, (values, scale) in columns.items():
+            if values.shape[1] != len(scale.mean):
+                added = 2 * self.adds_degrees if what == "nodes" else 0
+                raise DataError(
+                    f"{table.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
+                    f"model was trained on {len(scale.mean) - added}."
+                )
+        check_same_kind(self, table, len(scales.node.mean))
+        features, edge_features, conditions = (
+            scale.transform(values.astype(np.float64)).astype(np.float32) for values, scale in columns.values()
+        )
+        check_weights(table.source, edges, self.settings, self.sizes)
+        if self.settings.spec.reads_edge_weights:  # a weight is not scaled
+            edge_features = scales.edge.imputer.complete(edges.features, are_marked=False)
+        starts, trees = table.offsets[table.graph_of_edge], table.trees
+        offsets, edge_offsets, senders, receivers, of_node, of_edge = (
+            torch.from_numpy(each)
+            for each in (
+                *(table.offsets, table.edge_offsets, edges.senders - starts, edges.receivers - starts),
+                *(features, edge_features),
+            )
+        )
+
+        def batch(rows: np.ndarray) -> GraphBatch:
+            union = Union.of(rows, offsets, edge_offsets, senders, receivers)
+            among, known = union.edges, take(of_edge, union.edge_places)
+            if self.settings.has_loops:
+                among, known = with_loops(among, known)
+            roots = torch.zeros(0, dtype=torch.int64)
+            if trees is not None:
+                roots = torch.from_numpy((trees.roots - table.offsets[:-1])[rows]) + union.offsets[:-1]
+            of_graph = torch.from_numpy(conditions[rows])
+            return GraphBatch(take(of_node, union.nodes), among, known, union.offsets, roots, of_graph)
+
+        return RowBatches.of(table, scales.target, batch)
+
+    def statuses(self, table: GraphTable) -> list[str]:
+        """Also which graphs lack edges that cannot be read."""
+        found = with_lost(table.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
+        missing: dict[int, list[str]] = {}
+        for values, of_row, names, whose in self.numbers(table):
+            for row, column in np.argwhere(np.isnan(values)).tolist():
+                name = names[column] if whose == "graph" else f"{names[column]} of a{'n' * (whose == 'edge')} {whose}"
+                if name not in (lacking := missing.setdefault(int(of_row[row]), [])):
+                    lacking.append(name)
+        return with_filled(found, missing)
+
+    def numbers(self, table: GraphTable) -> list[tuple[np.ndarray, np.ndarray, list[str], str]]:
+        """Numbers of nodes, edges and graphs (row, column), the graph of each row, their names, and whose they are."""
+        of_node, of_graph = np.repeat(np.arange(table.num_rows), table.num_nodes), np.arange(table.num_rows)
+        columns, edges, of_edge = self.columns, table.edges.features, table.graph_of_edge
+        nodes = names_of_features(columns.descriptors_columns, table.features.shape[1], self.categories)
+        between = names_of_features(self.graph.edge_feature_columns, edges.shape[1], self.edge_categories)
+        whole = names_of_features(columns.graph_feature_columns, table.conditions.shape[1], {})
+        parts = (table.features, of_node, nodes, "node"), (edges, of_edge, between, "edge")
+        return [*parts, (table.conditions, of_graph, whole, "graph")]
+
+    def check(self) -> None:
+        super().check()
+        check_categories("categories", self.categories, self.columns.category_columns)
+        check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
+        for name, size, scaler in (
+            ("num_features", self.sizes.num_features, self.scales.node),
+            ("num_conditions", self.sizes.num_conditions, self.scales.graph),
+        ):
+            if size != scaler.num_features:
+                raise DataError(f"sizes.{name} is {size}, but scales have {scaler.num_features}.")
+        if self.settings.spec.has_edge_features:
+            size, expected = self.sizes.num_edge_features, num_edge_inputs(self.scales.edge.num_features, self.settings)
+            if size != expected:
+                raise DataError(f"sizes.num_edge_features is {size}, but scales have {expected}.")
+
+
+class GraphsTask(TableTask):
+    """Numbers or classes of graphs."""
+
+    settings_type = GraphRunSettings
+    noun = "graphs"
+
+    def read_table(self, settings: GraphRunSettings) -> GraphTable:
+        need_roots = settings.whole.needs_roots
+        return read_graphs(
+            settings.data, settings.columns, settings.graph, need_roots=need_roots, strict=settings.strict
+        )
+
+    def resolved(self, settings: GraphRunSettings, table: GraphTable, splits: Splits) -> GraphRunSettings:
+        train = settings.train.resolved(len(splits.train), len(splits.train))
+        assert train.batch_size is not None
+        return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
+
+    def untrained(self, settings: GraphRunSettings, table: GraphTable, splits: Splits) -> FittedGraphs:
+        rows, columns = splits.train, table.columns
+        assert isinstance(columns, GraphColumns)
+        is_trained = np.isin(np.arange(table.num_rows), rows)
+        nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
+        edges = np.flatnonzero(is_trained[table.graph_of_edge])
+        node = ConditionScaler.fit(table.features, nodes, keep_one=True)
+        if adds_degrees := lacks_features(node, table.features, table.edges):
+            node = ConditionScaler.fit(node_features(table, adds_degrees=True), nodes, keep_one=True)
+        scales = Scales(
+            node,
+            scale_of_edges(table.edges.features, edges),
+            ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.graph_feature_columns)),
+            target_scale(table, rows),
+        )
+        num_columns = num_edge_features(table.edges, scales.edge, settings.model)
+        sizes = GraphSizes(
+            num_features=scales.node.num_features,
+            num_edge_features=num_edge_inputs(num_columns, settings.model),
+            num_conditions=scales.graph.num_features,
+            num_outputs=num_outputs(table),
+            typical_nodes=float(table.num_nodes[rows].mean()),
+        )
+        return FittedGraphs(
+            **target_fields(table, settings.coverage),
+            settings=settings.model,
+            whole=settings.whole,
+            sizes=sizes,
+            graph=settings.graph,
+            scales=scales,
+            categories=table.categories,
+            edge_categories=table.edges.categories,
+            adds_degrees=adds_degrees,
+            has_degrees=table.has_degrees,
+        )
+
+    def features(self, prepared: Prepared) -> Features:
+        found = summaries(prepared.data, prepared.splits.train)
+        return lambda rows: found[rows]
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Features of nodes, edges and graphs that do not vary, too."""
+        fitted, table, columns = prepared.fitted, prepared.data, prepared.data.columns
+        scales, adds_degrees, edges = fitted.scales, fitted.adds_degrees, table.edges
+        names = names_of_features(columns.descriptors_columns, table.features.shape[1], fitted.categories)
+        found = super().warnings(prepared)
+        for values, of_row, called, whose in fitted.numbers(table):
+            what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
+            are_marked = whose != "edge" or not fitted.settings.spec.reads_edge_weights
+            found += filled_notes(values[table.usable[of_row]], called, what, are_marked=are_marked)
+        if not scales.node.constant_columns or not are_degrees(table.features, edges):
+            found += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
+        if not fitted.settings.spec.reads_edge_weights:
+            named, count = prepared.settings.graph.edge_feature_columns, edges.features.shape[1]
+            names = names_of_features(named, count, fitted.edge_categories)
+            found += constant_features(scales.edge, names, "edges of training graphs")
+        return [*found, *constant_features(scales.graph, columns.graph_feature_columns, "training graphs")]
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        """The nodes and edges, what was assumed of them, and what graphs lack."""
+        table, settings = prepared.data, prepared.settings
+        # Graphs that are rejected are not counted.
+        edges, sizes = table.usable_edges, table.num_nodes[table.usable]
+        num_nodes = int(sizes.sum())
+        least, most = (f"{size:,}" for size in (sizes.min(), sizes.max()))
+        found = [
+            f"{plural(num_nodes, 'node')}, {least} to {most} a graph; {edges.ways(settings.graph.directed)}; "
+            f"{features_in_words(table, table.features.shape[1])}",
+            *edges.unused(AS_FEATURES),
+        ]
+        alone, empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())
+        strays = f"to graphs that {settings.graph.graphs} does not name, and"
+        counts = [
+            (alone, "graph has one node", "graphs have one node"),
+            (empty, "graph has no edge", "graphs have no edge"),
+            (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
+        ]
+        found += note_of_edges(edges.features.shape[1], settings.model)
+        found += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
+        found += [plural(*each) for each in counts if each[0]]
+        if table.trees is not None:
+            found.append(note_of_depth(settings.model, int(table.trees.depths.max())))
+        return found
+
+    def read(self, request: PredictRequest) -> tuple[Any, Any]:
+        trained = FittedGraphs.load(request.run_folder)
+        known = trained.columns
+        columns = known.to_predict(
+            target_columns=known.target_columns,
+            graph_column=request["graph_column"] or known.graph_column,
+            node_column=request["node_column"] or known.node_column,
+            descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
+        )
+        source = replace(trained.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"])
+        table = trained.read([request.data], columns, source, strict=request.strict)
+        list_left_out(table.edges.rejected, table.rejected, request)
+        return trained, table
+
+
+def node_features(table: GraphTable, *, adds_degrees: bool) -> np.ndarray:
+    """(node, feature): what is known of each node and, where they are added, the numbers of edges that come and go."""
+    if not adds_degrees:
+        return table.features
+    return np.concatenate([table.features, table.edges.degrees(len(table.features))], axis=1, dtype=np.float32)
+
+
+def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:
+    """Of each graph the numbers of its nodes and edges, the means and sums of their features, its own numbers."""
+    sizes = np.maximum(table.num_nodes, 1)[:, None]
+    parts = [table.num_nodes[:, None], np.diff(table.edge_offsets)[:, None]]
+    for features, of_graph in (
+        (table.features, np.repeat(np.arange(table.num_rows), table.num_nodes)),
+        (table.edges.features, table.graph_of_edge),
+    ):
+        sums = np.zeros((table.num_rows, features.shape[1]))
+        np.add.at(sums, of_graph, features)
+        parts += [sums, sums / sizes]
+    return finite_features(np.concatenate([*parts, table.conditions], axis=1), training)
+
+
+def note_of_depth(model: NodeSettings, depth: int) -> str:
+    """How far the roots lie from what leads to them, and how far the layers carry."""
+    flag, reach = "--num-hops" if model.spec.over_distances else "--num-layers", model.reach
+    if depth <= reach:
+        return f"the longest way to a root is {depth:,} edges long, which {flag} {reach} carry"
+    return (
+        f"the longest way to a root is {depth:,} edges long, and {flag} {reach} carry {reach}: from nodes further "
+        "away a root depends by attention alone, which does not see the edges between them"
+    )
+
+
+def scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ConditionScaler:
+    """The scale of the features of edges; training graphs without an edge say nothing of it, and it gives 0 always."""
+    if len(edges):
+        return ConditionScaler.fit(features, edges)
+    nothing = (0.0,) * features.shape[1]
+    return ConditionScaler(nothing, nothing, (), (), (), ())
+
+
+TASK = GraphsTask()

@@ -1,0 +1,121 @@
+"""The settings of a run over a text, and the steps it comes to."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+from edgewise.choices import TOKEN_KINDS, TokenKind
+from edgewise.errors import SettingError
+from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.learn.settings import setting
+from edgewise.learn.tasks.config import RunSettings, Sign, check_split_sizes, named_model
+from edgewise.learn.tasks.pretrained import transformer_of
+from edgewise.learn.training.settings import TrainSettings, usual_threads
+
+RECIPE = TrainSettings(
+    batch_size=12,
+    learning_rate=2e-3,
+    final_learning_rate=1e-5,
+    warmup=0.05,
+    weight_decay=0.1,
+    ema_decay=0.0,
+    threads=usual_threads(8),
+)
+"""How a language model is trained by default; its matrices are too small for many threads."""
+FINE_TUNING_RATE = 5e-5
+"""The learning rate of a model that is trained further, as in Hugging Face's Trainer."""
+SPLIT_SIZES = (0.9, 0.1)
+"""Fractions of a text for training and validation."""
+STEPS_AN_EPOCH = 1000
+"""Steps between two validations, about."""
+
+
+@dataclass(frozen=True)
+class LanguageRunSettings(RunSettings):
+    """The settings of a run that predicts each token of a text from those before it."""
+
+    FORMAT = "edgewise language model"
+    SUMMARY = "a language model: the next token of a text"
+    EXAMPLE = "language book.txt"
+    SIGNS = (Sign(2, endings=(".txt", ".txt.gz"), holds="is a text"),)
+    ESTIMATORS = ("LanguageModel",)
+    FOREIGN: ClassVar = {
+        **dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
+        **dict.fromkeys(("delimiter", "decimal", "quoting", "sheet"), "a text has no columns"),
+    }
+    PRESETS = tuple(CONFIGURATIONS)
+
+    data: tuple[str, ...]
+    """The text; several are read one behind the other."""
+    model: TransformerSettings = field(default_factory=TransformerSettings)
+    """The model."""
+    train: TrainSettings = RECIPE
+    """The recipe; its epochs are passes over the text."""
+    task_type: Literal["language"] = "language"
+    """What is learned."""
+    tokens: TokenKind = setting("characters", choices=TOKEN_KINDS)
+    """How a text is split into tokens."""
+    vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))
+    """Tokens of the vocabulary, at most, of words and bpe."""
+    split_sizes: tuple[float, ...] = setting(SPLIT_SIZES, metavar="FRACTION")
+    """Fractions of the text, in its order, for training and validation."""
+    validation_data: str | None = setting(None, metavar="FILE")
+    """Another text for validation; then all of the first is for training."""
+    steps: int = setting(2000, at_least=1, aliases=("max-iters", "max-steps"))
+    """Training steps; ignored where epochs is given."""
+    pretrained: str | None = setting(None, metavar="RUN")
+    """The folder of a language model, trained or converted, that is trained further. It brings its vocabulary and its
+    sizes; only dropout and a shorter context can be chosen."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_split_sizes(self.split_sizes, 2)
+        if self.validation_data is not None and self.split_sizes != SPLIT_SIZES:
+            raise SettingError("--split-sizes divides one text, but --validation-data names another; leave one out.")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return super().files if self.validation_data is None else (*super().files, self.validation_data)
+
+    def schedule(self, num_tokens: int) -> tuple[int, int]:
+        """How many epochs, and how many steps in each; the validation text is scored at the end of each epoch.
+
+        Args:
+            num_tokens: tokens of the training text.
+        """
+        steps, batch_size = self.steps, self.train.batch_size or 1
+        if self.train.epochs is not None:
+            steps = math.ceil(self.train.epochs * num_tokens / (batch_size * self.model.context))
+        epochs = max(1, round(steps / STEPS_AN_EPOCH))
+        return epochs, math.ceil(steps / epochs)
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; `model` may name one of `CONFIGURATIONS`, which the rest changes."""
+        name, pretrained = own.pop("model", None), own.get("pretrained")
+        if pretrained is None:
+            model = replace(named_model(name, TransformerSettings(), "a text"), **groups["model"])
+        else:
+            if name is not None:
+                raise SettingError(f"--pretrained {pretrained} brings its own model; leave out --model.")
+            model = sizes_to_fine_tune(pretrained, transformer_of(pretrained, cls.FORMAT, 1), groups["model"])
+            groups["train"].setdefault("learning_rate", FINE_TUNING_RATE)
+        return super().build(own, groups, model=model)
+
+
+def sizes_to_fine_tune(path: str, sizes: TransformerSettings, given: Mapping[str, Any]) -> TransformerSettings:
+    """The sizes of a trained model with the dropout and the context that are given.
+
+    Raises:
+        SettingError: Another size is given, or a longer context than the model was trained with.
+    """
+    for name, value in given.items():
+        is_shorter = name == "context" and value <= sizes.context
+        if name != "dropout" and not is_shorter and value != getattr(sizes, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingError(f"{flag} is {value}, but the model of {path} has {getattr(sizes, name)}; leave it out.")
+    return replace(sizes, **given)
+
+
+SETTINGS = LanguageRunSettings

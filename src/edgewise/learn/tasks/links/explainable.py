@@ -1,0 +1,247 @@
+"""Pairs of nodes, as the methods of explanation and an `Explainer` see them: the probability of their link."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from edgewise.errors import DataError, SettingError
+from edgewise.explain.explanation import TargetPrediction
+from edgewise.graph.records import NodeBatch
+from edgewise.learn.tasks.explainable import ExplainableModel, Names, explaining, title_of
+from edgewise.learn.tasks.links.trained import FittedLinks, LinkGraph, probabilities
+from edgewise.learn.tasks.nodes.explainable import SubgraphItem
+from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
+from edgewise.learn.training.device import cpu_threads
+from edgewise.trace import Trace
+
+TARGET = "link_prob"
+"""The prediction, as tables of predictions call it."""
+MAX_WHOLE = 2**15
+"""Nodes and edges of a graph that is computed as a whole for every removal; of larger ones a subgraph."""
+Moments = tuple[Tensor, Tensor]
+"""The mean of the vectors of all nodes, and how far they lie from it."""
+
+
+class LinkItem(SubgraphItem):
+    """The probability of a link, what of the neighborhood of its ends the model attends to, and what changes it.
+
+    Where the graph has the very link, no message goes along it, as in training and wherever the model is scored: the
+    model must not see the edge it predicts. Messages go along all others.
+
+    The units are the nodes that one of the ends depends on, the ends first; the links are the edges between them, both
+    ways of an edge being one link. Weights are of the layers that come to the ends: in layer l of L those of nodes up
+    to L − l hops away from one of them.
+
+    Vectors are measured from the mean of all nodes, in units of their spread. Up to 32,768 nodes and edges the whole
+    graph is computed for every removal, and effects are those of a graph without the part; of larger ones mean and
+    spread stay as they are, and the subgraph is computed alone. Gradients keep them always: all features together
+    smaller make all vectors smaller, and if the spread followed, next to nothing would change on the way from zeros.
+
+    Args:
+        trained: the model.
+        sender, receiver: nodes of the graph, counted from 0; their order matters where edges are one way.
+        graph: whose edges carry messages; that of the training by default.
+        hops: how far away from an end nodes are shown and removed; by default as far as the model reaches.
+        target: `link_prob`, or None.
+        label: None; there are no classes.
+
+    Raises:
+        DataError: there is no such node, it is one twice, or the graph is none for the model.
+        SettingError: another target is named, or a class, or `hops` is below 1.
+
+    Cost: a prediction for every node and link near the ends, up to 2,000 of each, and fewer of large subgraphs.
+    """
+
+    def __init__(
+        self,
+        trained: FittedLinks,
+        sender: int,
+        receiver: int,
+        *,
+        graph: LinkGraph | None = None,
+        hops: int | None = None,
+        target: str | None = None,
+        label: Any = None,
+    ):
+        graph = graph or trained.graph
+        check_ends(graph, sender, receiver)
+        check_choice(target, label)
+        self.trained, self.graph, self.ends, settings = trained, graph, [sender, receiver], trained.settings
+        whole, self.is_linked = _apart(trained, graph, sender, receiver)
+        self.is_small = whole.features.shape[0] + whole.edges.num_edges <= MAX_WHOLE
+        reach, border = settings.reach, border_of(settings)
+        subgraph, trace = Subgraph.of(whole, self.ends, reach, border), Trace()
+        with torch.no_grad():
+            moments = trained.model.moments(trained.model.eval().encoder(whole))
+            self.here = LinkProbability(trained, moments)
+            self.value = float(self.here.scores(subgraph.batch, trace).sigmoid())
+        perturbation = NodePerturbation(self.here, subgraph)
+        if self.is_small:
+            every = Subgraph.of(whole, self.ends, reach, border, is_whole=True)
+            perturbation = NodePerturbation(LinkProbability(trained, None), every)
+        super().__init__(settings, subgraph, perturbation, [trace], hops)
+        self.names = graph.names
+        self.title = title_of(graph.names[sender], graph.names[receiver], trained.place.directed)
+        self.target, self.predictions = TARGET, (link_prediction(self.value),)
+        self.notes = self._notes()
+
+    def members(self) -> list[Callable[[NodeBatch], Tensor]]:
+        """The probability, with the mean and spread of the whole graph."""
+        return [lambda batch: self.here.scores(batch).sigmoid().squeeze(0)]
+
+    def _notes(self) -> list[str]:
+        """What was predicted, and of which graph."""
+        trained, graph, (sender, receiver) = self.trained, self.graph, self.ends
+        notes = ["The graph does not have this link."]
+        if self.is_linked:
+            (seen,) = trained.predict(np.array([sender]), np.array([receiver]), graph)
+            notes = [
+                "The graph has this link: no message goes along it here, as in training and test, as the model must "
+                f"not see the edge it predicts; with it, as in `edgewise predict`, {TARGET} would be {seen:.3g}."
+            ]
+        way_back = (graph.edges.senders == receiver) & (graph.edges.receivers == sender)
+        if trained.place.directed and way_back.any():
+            notes.append("Edges are one way: the link back is another one, which the graph has, and carries messages.")
+        if not trained.num_columns:
+            notes.append("Nodes have no features: gradients are by the vector that each node has learned.")
+        reach = self.settings.reach
+        steps = f"{reach} step{'s' if reach > 1 else ''}"
+        if self.is_small:
+            notes.append(
+                f"Vectors are measured from the mean of all nodes, so that what lies more than {steps} away counts "
+                "too, a little; it is not shown and not removed. Gradients keep that mean, and the spread."
+            )
+        else:
+            notes.append(
+                f"Nodes more than {steps} away do not count; the mean and spread of the vectors of all nodes, from "
+                "which they are measured, stay as they are, as the graph is large."
+            )
+        return notes
+
+
+explain_link = explaining(LinkItem)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkProbability:
+    """The probability of a link, in copies of a graph whose first two nodes are its ends."""
+
+    trained: FittedLinks
+    """The model."""
+    moments: Moments | None
+    """Those that vectors are measured by; None where each copy holds all nodes, and has its own."""
+
+    def scores(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " copy"]:
+        """s of the two ends in each copy; keeps gradients."""
+        model, num_copies = self.trained.model, len(batch.rows) // 2
+        found = model.encoder(batch, trace).unflatten(0, (num_copies, -1))
+        vectors = model.measured(found[:, :2], *(self.moments or model.moments(found)))
+        senders = 2 * torch.arange(num_copies)
+        return model.score_pairs(vectors.flatten(0, 1), senders, senders + 1).squeeze(1)
+
+    def of_batch(self, batch: NodeBatch) -> Float64[np.ndarray, " copy"]:
+        """The probability in each copy."""
+        with torch.no_grad(), cpu_threads(self.trained.threads):
+            return self.scores(batch).double().sigmoid().numpy()
+
+
+def predict_links(
+    trained: FittedLinks, senders: Sequence[int], receivers: Sequence[int], graph: LinkGraph | None = None
+) -> Float64[np.ndarray, " pair"]:
+    """The probability of each pair, no message going along its own link; as in `LinkItem`.
+
+    Raises:
+        DataError: there is no such node, or it is one twice.
+
+    Cost: the vectors of all nodes once, and once more for each pair that the graph links.
+    """
+    graph = graph or trained.graph
+    for pair in zip(senders, receivers, strict=True):
+        check_ends(graph, *pair)
+    found = trained.predict(np.array(senders, dtype=np.int64), np.array(receivers, dtype=np.int64), graph)
+    for place, pair in enumerate(zip(senders, receivers, strict=True)):
+        batch, is_linked = _apart(trained, graph, *pair)
+        if is_linked:
+            ends = (np.array([end], dtype=np.int64) for end in pair)
+            found[place] = probabilities(trained.scores(trained.vectors(batch), *ends))[0]
+    return found
+
+
+def link_prediction(value: float) -> TargetPrediction:
+    """The probability of a link as an explanation has it."""
+    return TargetPrediction(TARGET, value)
+
+
+def check_ends(graph: LinkGraph, sender: int, receiver: int) -> None:
+    """Raise a DataError where two numbers are not those of two nodes."""
+    for node in (sender, receiver):
+        if not 0 <= node < len(graph):
+            raise DataError(f"node {node} does not exist; they are 0 to {len(graph) - 1}.")
+    if sender == receiver:
+        raise DataError(f"the node {graph.names[sender]!r} is named twice: a node and itself are no link.")
+
+
+def check_choice(target: str | None, label: Any) -> None:
+    """Raise a SettingError where something else than the probability is named."""
+    if target not in (None, TARGET):
+        raise SettingError(f"explain: target is {target!r}; the model predicts {TARGET}.")
+    if label is not None:
+        raise SettingError(f"explain: label is {label!r}, but {TARGET} is a number and has no classes; leave it out.")
+
+
+def _apart(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int) -> tuple[NodeBatch, bool]:
+    """The graph without the link between two nodes, and whether there was one."""
+    edges = graph.edges
+    is_own = (edges.senders == sender) & (edges.receivers == receiver)
+    if not trained.place.directed:
+        is_own |= (edges.senders == receiver) & (edges.receivers == sender)
+    return trained.messages(graph).along(~is_own), bool(is_own.any())
+
+
+class ExplainableLinks(ExplainableModel):
+    """Pairs of nodes of the graph that a model was trained on, which the model keeps."""
+
+    trained_type = FittedLinks
+    kind = "graph"
+    over = "the links of a graph"
+    targets = ("link", {TARGET: []})  # type: ignore[assignment]
+
+    def __init__(self, trained: FittedLinks):
+        super().__init__(trained)
+        self._nodes = Names("node", trained.graph.names)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The names of both ends, called as in the test pairs of a run; where edges go both ways, their order does not
+        matter."""
+        return [("sender", "node"), ("receiver", "node")]
+
+    @property
+    def model_name(self) -> str:
+        return self.trained.settings.model
+
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
+        """How probable each link is, no message going along itself."""
+        pairs = [self._ends(row) for row in rows]
+        found = predict_links(self.trained, [sender for sender, _ in pairs], [receiver for _, receiver in pairs])
+        return [(link_prediction(value),) for value in found.tolist()]
+
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> LinkItem:
+        """One pair; all weights are listed, as few nodes are near it."""
+        return LinkItem(self.trained, *self._ends(row), target=target, label=label)
+
+    def _ends(self, row: tuple[Any, ...]) -> tuple[int, int]:
+        """The places of two nodes, by their names."""
+        sender, receiver = (
+            self._nodes.place(name, f"{field}: ") for (field, _), name in zip(self.fields, row, strict=True)
+        )
+        check_ends(self.trained.graph, sender, receiver)
+        return sender, receiver
+
+
+EXPLAINABLE = ExplainableLinks

@@ -1,0 +1,74 @@
+"""The settings of a run over texts with masked tokens."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+from edgewise.choices import TOKEN_KINDS, TokenKind
+from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.learn.settings import setting
+from edgewise.learn.tasks.config import RunSettings, check_split_sizes, named_model
+from edgewise.learn.training.settings import TrainSettings, require, usual_threads
+
+MODEL = TransformerSettings(num_layers=4, num_heads=4, model_dim=128, context=128, dropout=0.1)
+RECIPE = TrainSettings(
+    epochs=10,
+    batch_size=4096,
+    learning_rate=1e-3,
+    final_learning_rate=1e-5,
+    warmup=0.1,
+    weight_decay=0.01,
+    ema_decay=0.0,
+    checkpoint="best",
+    threads=usual_threads(8),
+)
+"""How masked tokens are learned by default; the batch size counts tokens."""
+
+
+@dataclass(frozen=True)
+class MaskedRunSettings(RunSettings):
+    """The settings of a run that predicts masked tokens from those around them."""
+
+    FORMAT = "edgewise masked model"
+    SUMMARY = "a masked language model: hidden tokens of texts"
+    EXAMPLE = "masked texts.txt"
+    READS = ("text_columns",)
+    FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy")
+    PRESETS = tuple(CONFIGURATIONS)
+
+    data: tuple[str, ...]
+    """Text files, each line a text; or tables."""
+    text_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """The columns of a table whose cells are texts."""
+    model: TransformerSettings = field(default_factory=lambda: MODEL)
+    """The model."""
+    train: TrainSettings = RECIPE
+    """The recipe; its batch size counts tokens."""
+    task_type: Literal["masked"] = "masked"
+    """What is learned."""
+    tokens: TokenKind = setting("words", choices=TOKEN_KINDS)
+    """How a text is split into tokens."""
+    vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))
+    """Tokens of the vocabulary, at most, of words and bpe."""
+    lowercase: bool = setting(False, aliases=("do-lower-case",))
+    """Whether upper and lower case are the same."""
+    mask_fraction: float = setting(0.15, above=0, below=1, aliases=("mlm-probability",))
+    """The fraction of tokens that is masked."""
+    split_sizes: tuple[float, ...] = setting((0.9, 0.1), metavar="FRACTION")
+    """Fractions of the rows or lines for training and validation."""
+    data_seed: int = setting(0, at_least=0)
+    """Seed of the split."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # A masked token alone has nothing around it.
+        require("--context", self.model.context, self.model.context >= 2, "at least 2")
+        check_split_sizes(self.split_sizes, 2)
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; `model` may name one of `CONFIGURATIONS`, which the rest changes."""
+        model = replace(named_model(own.pop("model", None), MODEL, "masked tokens"), **groups["model"])
+        return super().build(own, groups, model=model)
+
+
+SETTINGS = MaskedRunSettings

@@ -1,0 +1,450 @@
+"""Rows of molecules and numbers, as the methods of explanation and an `Explainer` see them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from edgewise.errors import DataError
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.explanation import Curve, Layer, Part, TargetPrediction
+from edgewise.explain.methods import METHODS
+from edgewise.explain.rank import spearman
+from edgewise.formatting import formatted
+from edgewise.graph.records import Batch
+from edgewise.learn.networks.molecule_transformer import MoleculeTransformer
+from edgewise.learn.networks.property import GraphEncoder
+from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.readers.graphs.union import copies
+from edgewise.learn.readers.molecules.bounded import conformers
+from edgewise.learn.readers.molecules.conformer import conformer_status
+from edgewise.learn.readers.molecules.fragments import COMPONENT, fragments
+from edgewise.learn.readers.molecules.molecule import as_smiles, canonical_smiles
+from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.tables.impute import FILLED
+from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tasks.explainable import ExplainableTable, explaining
+from edgewise.learn.tasks.explained import Explained, target_predictions
+from edgewise.learn.tasks.molecules.row import Row
+from edgewise.learn.tasks.molecules.trained import FittedProperty
+from edgewise.learn.training.device import cpu_threads
+from edgewise.trace import Trace, Weights
+
+ABOUT = "How much {} attends to each atom{}; a share of each molecule's attention."
+
+
+def attention_of(
+    row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[str, ...]
+) -> tuple[Attention, list[str]]:
+    """The attention that a model recorded while it predicted a row, and notes on it.
+
+    Args:
+        row: the row.
+        model: one member of the ensemble.
+        trace: what it recorded.
+        columns: what the molecules of a row are called.
+    """
+    if isinstance(model.encoder, MoleculeTransformer):
+        return _of_transformer(row, trace)
+    *between, readout = trace.weights
+    layers = [_layer(f"layer {place}", weights) for place, weights in enumerate(between, start=1)]
+    firsts = row.first_atoms
+    for number, column in enumerate(columns):
+        own = (readout.senders >= firsts[number]) & (readout.senders < firsts[number + 1])
+        part = Weights(readout.senders[own], readout.receivers[own] * 0, readout.values[:, own], row.num_atoms, 1)
+        name = "readout" if len(columns) == 1 else f"readout of {column}"
+        layers.append(replace(_layer(name, part), is_readout=True))
+    share = readout.values.double().mean(0)
+    share = share.new_zeros(row.num_atoms).index_add(0, readout.senders, share)
+    notes, through = [], between
+    direct: torch.Tensor | None = share
+    if isinstance(model.encoder, GraphEncoder) and model.encoder.settings.spec.over_edges:
+        direct = None  # the same for every atom: it says nothing of them
+        notes.append("Messages go along bonds and atoms are read out by their mean: nothing attends.")
+    elif not between:
+        notes.append(
+            "The layers are convolutions, which weigh neighbors by their number alone: only the readout attends."
+        )
+    elif any(not bool((weights.values >= 0).all()) for weights in between):
+        notes.append("Some weights are negative, so that they are no shares, and there is no rollout.")
+        through = []
+    about = ABOUT.format("the readout", ", mean of its heads"), ABOUT.format("the readout", " through all layers")
+    return Attention(layers, [Attended(direct, share, through)], *about), notes
+
+
+def _of_transformer(row: Row, trace: Trace) -> tuple[Attention, list[str]]:
+    """The same where atoms attend to all atoms and a dummy, and the readout is their mean."""
+    offsets = row.batch.offsets
+    graphs = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
+    # Each dummy stands behind the atoms of its molecule.
+    of_atom = torch.arange(row.num_atoms) + graphs
+    unit = torch.full((row.num_atoms + len(offsets) - 1,), -1).scatter(0, of_atom, torch.arange(row.num_atoms))
+    sizes, layers = offsets.diff() + 1, []
+    evenly = torch.repeat_interleave(1 / sizes.double(), sizes)
+    for place, weights in enumerate(trace.weights, start=1):
+        atoms = (unit[weights.senders] >= 0) & (unit[weights.receivers] >= 0)
+        ends = unit[weights.senders[atoms]], unit[weights.receivers[atoms]]
+        part = Weights(*ends, weights.values[:, atoms], row.num_atoms, row.num_atoms)
+        layers.append(_layer(f"layer {place}", part))
+    last = trace.weights[-1]
+    seen = evenly[last.receivers] * last.values.double().mean(0)
+    direct = torch.zeros(len(unit), dtype=torch.float64).index_add(0, last.senders, seen)
+    notes = [
+        "The weights are those of the attention, before distances and bonds are mixed in.",
+        "Each molecule has a dummy atom, too, which is not shown: the attention to it is missing in the sums.",
+        "The atoms are read out by their mean: the readout does not attend.",
+    ]
+    attended = Attended(direct, evenly, trace.weights, positions=of_atom)
+    about = (
+        ABOUT.format("the mean of all atoms", " in the last layer, mean of its heads"),
+        ABOUT.format("the mean of all atoms", " through all layers"),
+    )
+    return Attention(layers, [attended], *about), notes
+
+
+def _layer(name: str, weights: Weights) -> Layer:
+    ends = weights.senders.numpy(), weights.receivers.numpy()
+    return Layer(name, *ends, weights.values.detach().double().numpy())
+
+
+STEPS = 41
+"""Points of a curve."""
+SPREADS = 2.0
+"""How far a curve reaches to both sides of the mean, in standard deviations, where the run does not know the ends."""
+
+
+def curves_of(
+    row: Row, scaler: ConditionScaler, names: tuple[str, ...], predict: Callable[[np.ndarray], np.ndarray]
+) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
+    """A curve for each condition that varied in the training, and notes on those where it means little.
+
+    A curve goes from the smallest to the largest value of the training rows, in even steps, or in even ratios where
+    the model takes the logarithm; and on to the value of the row where that lies beyond.
+    """
+    curves, notes = [], []
+    for place, name in enumerate(names):
+        if np.isnan(here := row.conditions[place]):
+            here = scaler.imputer.median[place]
+            notes.append(f"{name} is missing, {FILLED} of the training rows, {here:g}.")
+        if scaler.std[place] == 0:
+            notes.append(f"{name} is the same in all training rows, so that the model ignores it.")
+            continue
+        low, high = seen_range(scaler, place)
+        if not low <= here <= high:
+            notes.append(f"{name} is {here:g}, beyond what training rows have: {low:g} to {high:g}.")
+        floor = scaler.log_smallest[scaler.log_columns.index(place)] if place in scaler.log_columns else None
+        at = _steps(min(low, here), max(high, here), floor)
+        raw = np.tile(np.array(row.conditions), (STEPS, 1))
+        raw[:, place] = at
+        curves.append(Curve(name, at, predict(raw), here))
+    return tuple(curves), tuple(notes)
+
+
+def seen_range(scaler: ConditionScaler, place: int) -> tuple[float, float]:
+    """The smallest and the largest value of a condition in the training rows; in old runs, two deviations around."""
+    if scaler.smallest:
+        return scaler.smallest[place], scaler.largest[place]
+    if place in scaler.log_columns:
+        log = scaler.log_columns.index(place)
+        return scaler.log_smallest[log], float(np.exp(scaler.log_mean[log] + SPREADS * scaler.log_std[log]))
+    reach = SPREADS * scaler.std[place]
+    return scaler.mean[place] - reach, scaler.mean[place] + reach
+
+
+def _steps(low: float, high: float, floor: float | None) -> Float[np.ndarray, " step"]:
+    """Even steps, or even ratios where there is a `floor`, the smallest value that has a logarithm."""
+    if floor is None or low < 0 or high <= floor:
+        return np.linspace(low, high, STEPS)
+    return np.geomspace(low, high, STEPS) if low > 0 else np.append(low, np.geomspace(floor, high, STEPS - 1))
+
+
+BATCH_SIZE = 2**15
+"""Atoms that are computed together."""
+GRADIENT_ATOMS = 2**12
+"""Atoms that are computed together where gradients go back through them."""
+COUNTED = "Where an atom is removed, they are counted again; gradients and attention see the network alone."
+"""What stands beside the network."""
+REMOVAL = (
+    "An atom is removed with its bonds; the features of its neighbors (their hydrogens, their degree, their rings) "
+    "stay as they were."
+)
+
+
+class MoleculeItem(Explainable):
+    """The prediction of a trained ensemble for one row of molecules, and why.
+
+    Units are the atoms of all molecules, in the order of the SMILES as they came. The number that is explained is the
+    target in its own unit, or the probability of a class; it is the average over the members of the ensemble, and so
+    is every effect. Attention is that of the first member: heads have no counterpart in another member.
+
+    Args:
+        trained: the ensemble.
+        row: the molecules and numbers.
+        target: which target is explained; the first where None.
+        label: the probability of which class is explained; the predicted one where None.
+
+    Cost: one prediction an atom, a bond and a fragment, 38 for each method, and 33 with gradients.
+    """
+
+    methods = (
+        "occlusion",
+        "shared occlusion",
+        "integrated gradients",
+        "gradient × input",
+        "attention",
+        "rollout",
+    )
+    about = "The prediction less the prediction without the atom and its bonds."
+
+    def __init__(self, trained: FittedProperty, row: Row, target: str | None = None, label: str | None = None):
+        self.trained, self.row, self.traced = trained, row, Trace()
+        self.molecules = [tuple(map(canonical_smiles, row.smiles))]
+        self.similarities = trained.similarities_of(self.molecules)
+        self.explained = Explained.of(
+            trained,
+            lambda place, member: member(row.batch, self.traced if place == 0 else None),
+            target,
+            label,
+            self.similarities,
+        )
+
+    @property
+    def scale(self) -> float:
+        return self.explained.scale
+
+    @property
+    def num_units(self) -> int:
+        """Atoms of all molecules."""
+        return self.row.num_atoms
+
+    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The number without some atoms, and all bonds to them.
+
+        Substructures are counted again. All else stays: the features that the neighbors had with them (their hydrogens,
+        their number of neighbors, their rings), the descriptors of the whole molecule, the places of the atoms.
+        """
+        return self._predict(removed, self.num_units, self._copies)
+
+    def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The number without some edges; all atoms stay."""
+
+        def taken(remaining: np.ndarray) -> Batch:
+            return self._copies(np.ones((len(remaining), self.num_units), dtype=bool), remaining)
+
+        return self._predict(removed, self.row.batch.edges.num_edges, taken)
+
+    def _copies(self, atoms: np.ndarray, edges: np.ndarray | None = None) -> Batch:
+        """Copies of the row without some atoms and edges, whose substructures are counted again."""
+        found, count = copies(self.row.batch, atoms, edges), self.trained.sizes.num_substructures
+        return with_substructures(found, count) if count else found
+
+    def _predict(self, removed: Sequence[np.ndarray], count: int, taken: Callable[[np.ndarray], Batch]) -> np.ndarray:
+        return self.explained.without(removed, count, taken, max(1, BATCH_SIZE // max(1, self.num_units)))
+
+    def links(self) -> Links:
+        """Bonds; bond b is edges 2b and 2b + 1."""
+        bonds = self.row.bonds
+        return Links(
+            bonds, [np.array([2 * bond, 2 * bond + 1]) for bond in range(len(bonds))], self.predict_without_edges
+        )
+
+    def differentiable(self) -> list[Differentiable]:
+        """By the features of the atoms."""
+        words = ("the features of the atom", "atoms without features")
+        features, batch_size = self.row.batch.node_features, max(1, GRADIENT_ATOMS // max(1, self.num_units))
+        return [
+            Differentiable(partial(self._of_features, member), features, words=words, batch_size=batch_size)
+            for member in self.trained.members
+        ]
+
+    def _of_features(self, member: Any, features: Tensor) -> Tensor:
+        batch = self._copies(np.ones(features.shape[:2], dtype=bool))
+        return self.explained.of_scores(member(replace(batch, node_features=features.flatten(0, 1))).double())
+
+    @cached_property
+    def attended(self) -> tuple[Attention, list[str]]:
+        """Attention, and notes on it."""
+        return attention_of(self.row, self.trained.members[0], self.traced, self.trained.columns.smiles_columns)
+
+    def trace(self) -> Attention:
+        """The layers in which atoms attend to each other, then the readout of each molecule."""
+        return self.attended[0]
+
+    def parts(self) -> list[Part]:
+        """What the molecules are made of; the whole row is no part of itself."""
+        found = [
+            (part, tuple(first + atom for atom in part.atoms))
+            for molecule, first in zip(self.row.molecules, self.row.first_atoms, strict=False)
+            for part in fragments(molecule)
+        ]
+        return [
+            Part(part.name, part.kind, atoms, np.nan)
+            for part, atoms in found
+            if part.kind != COMPONENT or len(atoms) < self.num_units
+        ]
+
+    @cached_property
+    def drawn(self) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
+        """Curves, and notes on them."""
+        scaler = self.trained.scales.condition
+        return curves_of(self.row, scaler, self.trained.columns.descriptors_columns, self.at_conditions)
+
+    def curves(self) -> Sequence[Curve]:
+        """The prediction over each condition."""
+        return self.drawn[0]
+
+    def at_conditions(self, raw: Float[np.ndarray, " step condition"]) -> np.ndarray:
+        """The number of the same molecules under other conditions, in their raw units."""
+        scaled = self.trained.scales.condition.transform(raw).astype(np.float32)
+        rows = self.row.batch.graph_of_row.expand(len(raw), -1)
+        return self.explained.of_batch(replace(self.row.batch, graph_of_row=rows, conditions=torch.from_numpy(scaled)))
+
+    def describe(self) -> dict[str, Any]:
+        """The molecules and their atoms."""
+        trained, row, notes = self.trained, self.row, [REMOVAL]
+        if trained.descriptors:
+            notes.append(
+                "The descriptors of the whole molecule stay, too: no atom gets what the model reads from them."
+            )
+        if trained.sizes.tree_nodes:
+            notes.append(
+                "Two thirds of a probability are those of a random forest over these descriptors, the conditions and "
+                f"counts of substructures. {COUNTED}"
+            )
+        if trained.sizes.process_rows:
+            count, variants = trained.sizes.process_copies, trained.members[0].head.num_variants
+            notes.append(
+                f"{count / (count + variants):.0%} of a prediction are those of a Gaussian process over these "
+                f"descriptors, the conditions and counts of substructures. {COUNTED}"
+            )
+        if trained.settings.needs_coordinates:
+            notes.append("The atoms that are left stay where they were.")
+        if len(trained.members) > 1:
+            notes.append(
+                f"Attention is that of the first of {len(trained.members)} models; predictions and effects are the "
+                "mean of all."
+            )
+        (new,) = trained.new_parts(self.molecules, np.array([row.conditions]).reshape(1, -1))
+        near = f"The similarity to the nearest training row is {formatted(float(self.similarities['similarity'][0]))}"
+        notes.append(f"{near}; new: {new}." if new else f"{near}; nothing is new.")
+        return {
+            "kind": "molecule",
+            "title": ".".join(row.smiles),
+            "sources": dict(zip(trained.columns.smiles_columns, row.smiles, strict=True)),
+            "predictions": self.explained.predictions,
+            "explained": self.explained.name,
+            "units": row.units,
+            "notes": (*notes, *self.attended[1], *self.drawn[1]),
+        }
+
+
+def molecule_item(
+    trained: FittedProperty, smiles: Sequence[str], conditions: Sequence[float] = (), **more: Any
+) -> MoleculeItem:
+    """One molecule for each SMILES column of the training, in any writing, and one number for each condition.
+
+    Raises:
+        DataError: a SMILES or a condition cannot be used, or their number is not that of the training.
+        SettingError: there is no such target or class.
+    """
+    return MoleculeItem(trained, Row.of(trained, smiles, conditions), **more)
+
+
+explain_molecule = explaining(molecule_item)
+
+
+class ExplainableMolecules(ExplainableTable):
+    """Rows of molecules, and numbers beside them."""
+
+    trained_type = FittedProperty
+    kind = "molecule"
+    over = "molecules"
+
+    def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
+        """Change the limits of molecules, where one is given."""
+        self.trained.limits = self.trained.limits.changed(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+
+    @property
+    def fills_numbers(self) -> bool:  # type: ignore[override]
+        """Whether the ensemble fills missing conditions."""
+        return bool(self.trained.scales.condition.imputer.median)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The columns of molecules, then those of numbers."""
+        columns = self.trained.columns
+        numbers = [(name, "number") for name in columns.descriptors_columns]
+        return [*((name, "smiles") for name in columns.smiles_columns), *numbers]
+
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
+        """The predictions for molecules; a `DataError` names the first that cannot be read."""
+        trained, size = self.trained, len(self.trained.columns.smiles_columns)
+        smiles = np.array([row[:size] for row in rows], dtype=object).reshape(len(rows), -1)
+        numbers = np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
+        table = table_from_arrays(
+            smiles,
+            conditions=numbers if numbers.shape[1] else None,
+            with_descriptors=trained.descriptors,
+            limits=trained.limits,
+        )
+        for row in np.flatnonzero(~table.usable).tolist():
+            # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.
+            column, _, reason = table.status[row].partition(": ")
+            names = dict(zip(table.columns.inputs, (name for name, _ in self.fields), strict=True))
+            where = f"row {row}: " if len(rows) > 1 else ""
+            raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
+        predictions = trained.predict(table)
+        return [target_predictions(trained, predictions, row) for row in range(len(rows))]
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        trained, names = self.trained, self.trained.columns.smiles_columns
+        if not trained.settings.needs_coordinates:
+            return super().statuses(rows)
+        placed = [conformers(list(map(as_smiles, row[: len(names)])), trained.limits) for row in rows]
+        return [conformer_status([each.how for each in found], names) for found in placed]
+
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> MoleculeItem:
+        """The molecules of one row; all weights are listed, as atoms are few."""
+        self.predict([row])  # raises where a value cannot be read
+        size = len(self.trained.columns.smiles_columns)
+        return molecule_item(self.trained, tuple(map(as_smiles, row[:size])), row[size:], target=target, label=label)
+
+
+class QuickItem(MoleculeItem):
+    """Half of the points of an integral: an order needs no sum to the last digit."""
+
+    points = 16  # type: ignore[assignment]
+
+
+def recovery(trained: FittedProperty, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
+    """Spearman's rank correlation over the atoms of a molecule of each attribution and the truth, mean over molecules.
+
+    Args:
+        trained: A model with one target and one SMILES column.
+        contributions: What each atom of a molecule adds to the target, by the SMILES of the molecule. Molecules whose
+            atoms all add the same say nothing and are left out.
+
+    Returns:
+        The mean by the name of the attribution, the best first; where an attribution has no order, as it gives all
+        atoms of a molecule the same number, it has recovered nothing there, which counts as 0.
+    """
+    found: dict[str, list[float]] = {}
+    for smiles, true in contributions.items():
+        if len(np.unique(true)) < 2:
+            continue
+        item = QuickItem(trained, Row.of(trained, (smiles,)))
+        with cpu_threads(trained.threads):
+            attributions = [METHODS[name].attribute(item) for name in item.methods]
+        for each in attributions:
+            if each is not None:
+                found.setdefault(each.name, []).append(float(np.nan_to_num(spearman(each.values, true))))
+    means = {name: float(np.mean(each)) for name, each in found.items()}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+EXPLAINABLE = ExplainableMolecules

@@ -1,0 +1,110 @@
+"""One row of molecules as a model takes it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from edgewise.errors import DataError
+from edgewise.explain.explanation import Unit
+from edgewise.graph.records import Batch
+from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.readers.graphs.union import offsets_of
+from edgewise.learn.readers.molecules.molecule import Chem, atom_characters, read_molecule
+from edgewise.learn.readers.molecules.store import MoleculeStore
+from edgewise.learn.tasks.molecules.trained import FittedProperty
+from edgewise.neighborhood import Edges
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One row: its molecules, each a graph of its own even where two are the same, and its conditions."""
+
+    smiles: tuple[str, ...]
+    """As they came."""
+    molecules: tuple[Chem.Mol, ...]
+    """The same as RDKit reads them, atoms in the order of the string."""
+    units: tuple[Unit, ...]
+    """The atoms of all molecules, in the order of the nodes of the batch."""
+    conditions: tuple[float, ...]
+    """In their raw units; NaN where one is missing, which the model fills."""
+    batch: Batch
+    """The row in the units of the model."""
+
+    @classmethod
+    def of(cls, trained: FittedProperty, smiles: Sequence[str], conditions: Sequence[float] = ()) -> "Row":
+        """The row of some SMILES and conditions.
+
+        Raises:
+            DataError: a SMILES cannot be read, a condition is no finite number and is not filled, or there are not as
+                many of either as the model was trained on.
+        """
+        smiles = (smiles,) if isinstance(smiles, str) else tuple(smiles)
+        columns = trained.columns
+        for what, given, names in (
+            ("SMILES", smiles, columns.smiles_columns),
+            ("conditions", conditions, columns.descriptors_columns),
+        ):
+            if len(given) != len(names):
+                raise DataError(
+                    f"explain: {len(given)} {what}, but the model was trained on {len(names)}: "
+                    f"{', '.join(names) or 'none'}."
+                )
+        raw = np.array([conditions], dtype=np.float64).reshape(1, -1)
+        fills = bool(trained.scales.condition.imputer.median)
+        for name, value in zip(columns.descriptors_columns, raw[0].tolist(), strict=True):
+            if not np.isfinite(value) and not (fills and np.isnan(value)):
+                raise DataError(f"explain: {name} is {value}, expected a finite number.")
+        scaled = trained.scales.condition.transform(raw).astype(np.float32)
+        batch = _batch(trained, smiles, scaled)  # first, as it is bounded in time
+        molecules = tuple(read_molecule(text) for text in smiles)
+        units = [
+            Unit(atom.GetSymbol(), column, *span)
+            for column, text, molecule in zip(columns.smiles_columns, smiles, molecules, strict=True)
+            for atom, span in zip(molecule.GetAtoms(), atom_characters(text, molecule), strict=True)
+        ]
+        return cls(smiles, molecules, tuple(units), tuple(raw[0].tolist()), batch)
+
+    @property
+    def num_atoms(self) -> int:
+        """Atoms of all molecules."""
+        return len(self.units)
+
+    @property
+    def first_atoms(self) -> list[int]:
+        """Where the atoms of each molecule begin among those of all, and where the last end."""
+        return self.batch.offsets.tolist()
+
+    @property
+    def bonds(self) -> list[tuple[int, int]]:
+        """The two ends of each bond; bond b is edges 2b and 2b + 1."""
+        edges = self.batch.edges
+        return list(zip(edges.senders[::2].tolist(), edges.receivers[::2].tolist(), strict=True))
+
+
+def _batch(trained: FittedProperty, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
+    """One row whose molecules lie one behind the other, each alone in a store: none is shared, none is reordered."""
+    options: dict[str, Any] = {"with_descriptors": trained.descriptors, "limits": trained.limits}
+    stores = [MoleculeStore.from_smiles([text], **options) for text in smiles]
+    stores = [store.with_coordinates() for store in stores] if trained.settings.needs_coordinates else stores
+    offsets = offsets_of([len(store.node_features) for store in stores])
+    senders, receivers = (
+        torch.cat([getattr(store, side).long() + int(first) for store, first in zip(stores, offsets[:-1], strict=True)])
+        for side in ("senders", "receivers")
+    )
+    features = np.concatenate([store.global_features.numpy() for store in stores])
+    places = [store.coordinates for store in stores if store.coordinates is not None]
+    batch = Batch(
+        node_features=torch.cat([store.node_features for store in stores]),
+        edges=Edges(senders, receivers, int(offsets[-1]), int(offsets[-1])),
+        edge_features=torch.cat([store.edge_features for store in stores]),
+        global_features=torch.from_numpy(trained.scales.feature.transform(features).astype(np.float32)),
+        offsets=torch.from_numpy(offsets),
+        graph_of_row=torch.arange(len(stores))[None, :],
+        conditions=torch.from_numpy(conditions),
+        coordinates=torch.cat(places) if places else None,
+    )
+    return with_substructures(batch, count) if (count := trained.sizes.num_substructures) else batch

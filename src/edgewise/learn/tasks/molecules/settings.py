@@ -1,0 +1,54 @@
+"""The settings of a run over a table of molecules."""
+
+import math
+from dataclasses import dataclass, field
+
+from edgewise.errors import SettingError
+from edgewise.learn.networks.graph_settings import PropertySettings
+from edgewise.learn.readers.molecules.limits import MoleculeLimits
+from edgewise.learn.settings import setting
+from edgewise.learn.tasks.config import Sign
+from edgewise.learn.tasks.table_settings import TableRunSettings
+
+
+@dataclass(frozen=True)
+class PropertyRunSettings(TableRunSettings):
+    """The settings of a run over a table of molecules."""
+
+    FORMAT = "edgewise property model"
+    SUMMARY = "properties of molecules, from SMILES"
+    EXAMPLE = "molecules data.csv --smiles-columns smiles --target-columns y"
+    SIGNS = (Sign(1, flag="smiles_columns"),)
+    READS = ("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout")
+    ESTIMATORS = ("MoleculeClassifier", "MoleculeRegressor")
+    REQUIRED = ("smiles_columns",)
+    FOREIGN = dict.fromkeys(("text_columns", "node_column", "node_type_column", "category_columns"), "")
+
+    model: PropertySettings = field(default_factory=PropertySettings)
+    """The model."""
+    molecule_descriptors: bool = setting(True)
+    """Whether RDKit's descriptors of the whole molecule join the learned vectors, and the forest's features."""
+    bounds: tuple[float, ...] = setting((), metavar="BOUND")
+    """The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
+    intervals stay between them. Without them predictions may lie anywhere."""
+    forest: bool = setting(True)
+    """Whether a random forest over descriptors, counts of substructures and conditions predicts classes beside the
+    network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another.
+    It learns from the validation rows, too, when these are scored."""
+    gaussian_process: bool = setting(True)
+    """Whether a Gaussian process over descriptors, counts of substructures and conditions predicts numbers beside the
+    network, weighted by the validation rows, where at most 9,216 rows train (4,608 for 8 targets). Where molecules have
+    many rows each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
+    rows of more. It learns from the validation rows, too, when these have weighed it and calibrated the intervals."""
+    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
+    """The largest molecule, and the longest time for one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        are_two = len(self.bounds) == 2 and all(type(bound) in (int, float) for bound in self.bounds)
+        if self.bounds and not (are_two and -math.inf < self.bounds[0] < self.bounds[1] < math.inf):
+            listed = " ".join(map(str, self.bounds))
+            raise SettingError(f"--bounds is {listed}; expected two numbers, the lower one first: --bounds 0 1.")
+
+
+SETTINGS = PropertyRunSettings

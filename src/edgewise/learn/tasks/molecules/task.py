@@ -1,0 +1,311 @@
+"""Molecules: numbers or classes of the rows of a table that holds SMILES."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.learn.engine.workers import Workers
+from edgewise.learn.files import copied_rows
+from edgewise.learn.memory import available_memory
+from edgewise.learn.networks.graph_settings import MANY_MOLECULES, PropertySizes
+from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.table import MoleculeTable, read_table, table_of
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.impute import filled_notes
+from edgewise.learn.tables.read import Cells, TableChunks
+from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
+from edgewise.learn.tables.split import Splits, evenly
+from edgewise.learn.tasks.chunks import Tally, predictions, read_rows
+from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
+from edgewise.learn.tasks.molecules.trained import (
+    MAX_KNOWN,
+    FittedProperty,
+    Scales,
+    distinct_rows,
+    molecules_of,
+    process_rows,
+)
+from edgewise.learn.tasks.report.leakage import SplitContents, by_key, molecule_contents
+from edgewise.learn.tasks.table_notes import constant_features
+from edgewise.learn.tasks.table_task import (
+    MAX_FITTED,
+    Features,
+    TableTask,
+    check_same_numbers,
+    num_outputs,
+    outputs_of,
+    target_fields,
+    target_scale,
+)
+from edgewise.learn.tasks.task import PredictRequest, Prepared
+from edgewise.learn.training.baseline import FiniteFeatures
+from edgewise.learn.training.settings import Steps, share_molecules
+
+WIDEST = 1e4
+"""Standard deviations of the training targets that bounds may be apart: in single precision, the targets of wider ones
+are hardly apart."""
+FOREST_ROWS = 10_000
+"""Training rows from which on a network of classes stands alone: the sets that were compared have up to 2,000."""
+STEPS_OF_CLASSES, STEPS_OF_FEW, STEPS_OF_KNOWN = Steps(16, 240), Steps(40, 600), Steps(12, 600)
+"""With more the validation loss of classes rises again, and numbers of few molecules gain nothing; known ones with many
+rows each gain 1% from more than twice the steps, where a Gaussian process has learned from all rows. Learned from
+validation rows, see docs/molecules.md."""
+
+
+def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool, has_process: bool = False) -> Steps:
+    """How many steps a table of molecules is trained for.
+
+    Args:
+        num_rows: training rows.
+        num_molecules: distinct molecules in them.
+        of_classes: whether classes are learned.
+        has_process: whether new rows are of known molecules with many rows each, and a Gaussian process has learned
+            from all of these.
+    """
+    if of_classes:
+        return STEPS_OF_CLASSES
+    if has_process:
+        return STEPS_OF_KNOWN
+    is_small = num_molecules < MANY_MOLECULES and not share_molecules(num_rows, num_molecules)
+    return STEPS_OF_FEW if is_small else Steps()
+
+
+def check_memory_of_process(num_rows: int) -> None:
+    """Raise SettingError where the covariance of so many rows does not fit: it is made after the training."""
+    from edgewise.learn.training.estimate import size
+
+    needed, available = 8 * num_rows**2, available_memory()
+    if available is not None and needed > available:
+        raise SettingError(
+            f"the Gaussian process beside the network needs {size(needed)} of memory for the covariance of "
+            f"{num_rows:,} rows, but only {size(available)} are available. Leave it out with --no-gaussian-process, or "
+            "go on anyway with --no-memory-check."
+        )
+
+
+class MoleculesTask(TableTask):
+    """Numbers or classes of molecules."""
+
+    settings_type = PropertyRunSettings
+    noun = "molecules"
+    trees_beside = True
+
+    def read_table(self, settings: PropertyRunSettings) -> MoleculeTable:
+        return read_table(
+            list(settings.data),
+            settings.columns,
+            strict=settings.strict,
+            with_descriptors=settings.molecule_descriptors,
+            limits=settings.limits,
+        )
+
+    def resolved(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
+        num_molecules = len(np.unique(table.graph_of_row[splits.train]))
+        of_classes = table.columns.task_type != "regression"
+        of_few = share_molecules(len(splits.train), num_molecules)
+        of_known = splits.calibration == "random" and of_few
+        reads_all = len(splits.train) <= process_rows(table.targets.shape[1])
+        process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
+        conditions = table.conditions[splits.train]
+        vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
+        process = process and (of_known and vary if of_few else reads_all)
+        if process and settings.train.check_memory:
+            rows = len(splits.train) + len(splits.val)
+            check_memory_of_process(min(rows, process_rows(table.targets.shape[1])))
+        has_process = process and reads_all and of_few
+        steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
+        train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
+        assert train.batch_size is not None
+        model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
+        forest = settings.forest and of_classes and settings.molecule_descriptors and settings.class_weight is None
+        forest = forest and len(splits.train) < FOREST_ROWS
+        return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
+
+    def calibrate(self, prepared: Prepared) -> None:
+        """The same. When a Gaussian process or a forest has been judged, it learns from the validation rows, too."""
+        fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
+        seed, all_alike = prepared.settings.train.seed, not splits.left_out  # else most members know a row already
+        if prepared.settings.gaussian_process:
+            members = [splits.of_member(number) for number in range(len(fitted.members))]
+            fitted.add_processes(table, members, seed, later=all_alike)
+        super().calibrate(prepared)
+        if all_alike:
+            fitted.learn_later()
+        if prepared.settings.forest:
+            rows, more = self.scored(prepared, splits.val), evenly(splits.val, FOREST_ROWS - len(splits.train))
+            fitted.grow_forest(table, splits.train, seed)
+            if len(rows):
+                prepared.found["validation"] = rows, outputs_of(fitted.predict_rows(table, rows))
+                fitted.grow_forest(table, np.union1d(splits.train, more), seed)
+
+    def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
+        """The model before its first step: sizes, scales, and the molecules of the training rows."""
+        rows, store, columns = splits.train, table.store, table.columns
+        graphs = np.unique(table.graph_of_row[rows])
+        scales = Scales(
+            target_scale(table, rows),
+            FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
+            ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.descriptors_columns)),
+        )
+        sizes = PropertySizes(
+            num_node_features=store.node_types.shape[1],
+            num_edge_features=store.edge_types.shape[1],
+            num_global_features=store.global_features.shape[1],
+            num_components=table.graph_of_row.shape[1],
+            num_conditions=scales.condition.num_features,
+            num_outputs=num_outputs(table),
+            typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
+        )
+        if settings.bounds and scales.target is not None:
+            learned = np.sort(np.concatenate([splits.train, splits.val]))
+            low, high = scaled_bounds(settings.bounds, table, learned, scales.target)
+            sizes = replace(sizes, low=low, high=high)
+        known = distinct_rows(table, rows)
+        return FittedProperty(
+            **target_fields(table, settings.coverage),
+            sizes=sizes,
+            settings=settings.model,
+            scales=scales,
+            known_rows=molecules_of(table, evenly(known, MAX_KNOWN)),
+            num_known=len(known) if len(known) > MAX_KNOWN else None,
+            descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
+            limits=settings.limits,
+            bounds=settings.bounds,
+        )
+
+    def features(self, prepared: Prepared) -> Features:
+        """RDKit's descriptors and the conditions; those of a row that cannot be used mean nothing."""
+        table = prepared.data
+
+        def raw(rows: np.ndarray) -> np.ndarray:
+            graphs = table.graph_of_row[rows].reshape(-1)
+            known = copied_rows(table.store.global_features.numpy(), graphs).reshape(len(rows), -1)
+            return np.concatenate([known, table.conditions[rows]], axis=1)
+
+        learned = raw(evenly(prepared.splits.train, MAX_FITTED))
+        if not learned.shape[1]:
+            return raw
+        finite = FiniteFeatures.fit(learned)
+        return lambda rows: finite(raw(rows))
+
+    def split_contents(self, prepared: Prepared) -> SplitContents:
+        """The molecules of each split, the same and nearly so."""
+        table, split = prepared.data, super().split_contents(prepared)
+        molecules = by_key(split.rows, split.contents, lambda rows: molecules_of(table, rows))
+        return molecule_contents(split.unit, split.rows, split.contents, molecules)
+
+    def warnings(self, prepared: Prepared) -> list[str]:
+        """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
+        scaler, names = prepared.fitted.scales.condition, prepared.fitted.columns.descriptors_columns
+        table, found = prepared.data, super().warnings(prepared)
+        found += filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
+        found += constant_features(scaler, list(map(repr, names)), "training rows")
+        conformers = table.store.conformer_note if prepared.settings.model.needs_coordinates else ""
+        return [*found, *([f"conformers: {conformers}"] if conformers else [])]
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        """How the conditions are scaled, and what must be known of targets and molecules."""
+        conditions = prepared.fitted.scales.condition.note(prepared.fitted.columns.descriptors_columns)
+        notes = [f"conditions, scaled: {conditions}"] if conditions else []
+        targets, settings = prepared.data.targets[prepared.splits.train], prepared.settings
+        if prepared.fitted.task_type == "regression" and not settings.bounds and could_be_fractions(targets):
+            notes.append("all training targets lie between 0 and 1; if all must, --bounds 0 1 keeps predictions there")
+        chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
+        if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
+            notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
+        if (known := prepared.fitted.num_known) is not None:
+            unit = prepared.data.row_unit
+            notes.append(f"new {unit} will be compared with {chosen.format(known, unit)}")
+        return notes
+
+    def read(self, request: PredictRequest) -> tuple[Any, Any]:
+        return read_rows(self, request)
+
+    def predictions(
+        self, request: PredictRequest, suffix: str, workers: Workers | None = None
+    ) -> Generator[tuple[Any, str]]:
+        return predictions(self, request, suffix, workers)
+
+    def opened(self, request: PredictRequest) -> tuple[FittedProperty, Columns]:
+        trained = FittedProperty.load(request.run_folder)
+        columns = renamed(trained.columns, request["smiles_columns"], request["descriptors_columns"])
+        check_same_numbers(columns, trained.columns)
+        trained.limits = trained.limits.changed(
+            max_atoms=request["max_atoms"], molecule_timeout=request["molecule_timeout"]
+        )
+        return trained, columns
+
+    def chunks(self, request: PredictRequest, columns: Columns) -> TableChunks:
+        return TableChunks(request.data)
+
+    def table_of(self, trained: FittedProperty, columns: Columns, cells: Cells, *, strict: bool) -> MoleculeTable:
+        return table_of(
+            cells,
+            columns,
+            strict=strict,
+            need_targets=False,
+            with_descriptors=trained.descriptors,
+            limits=trained.limits,
+        )
+
+    def tally(self, trained: FittedProperty, table: MoleculeTable) -> Tally:
+        if not trained.settings.needs_coordinates:
+            return Tally()
+        store = table.store
+        found = zip(store.canonical, store.conformers, store.smiles, strict=True)
+        return Tally(conformers={key: (each.how, text) for key, each, text in found if each.how != "relaxed"})
+
+
+def scaled_bounds(
+    bounds: tuple[float, ...], table: MoleculeTable, rows: np.ndarray, scaler: TargetScaler
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The bounds of the targets in model units.
+
+    Args:
+        bounds: The lowest and the highest number that a target can have.
+        table: The data.
+        rows: Those that a model learns from.
+        scaler: Of the targets.
+
+    Raises:
+        DataError: A target lies beyond them; the message names its line.
+    """
+    targets = table.targets[rows]
+    beyond = np.argwhere((targets < bounds[0]) | (targets > bounds[1]))
+    where = table.places(rows, table.columns.target_columns)
+    for place, column in beyond[:1].tolist():
+        raise DataError(
+            f"{where(place, column)}: {targets[place, column]:.6g} lies beyond --bounds "
+            f"{bounds[0]:g} {bounds[1]:g}; {plural(len(beyond), 'target does', 'targets do')}."
+        )
+    for name, std in zip(table.columns.target_columns, scaler.std, strict=True):
+        if bounds[1] - bounds[0] > WIDEST * std:
+            raise DataError(
+                f"{table.source}, column {name!r}: --bounds {bounds[0]:g} {bounds[1]:g} are "
+                f"{(bounds[1] - bounds[0]) / std:.1g} times as far apart as the standard deviation of the training "
+                f"targets, {std:.3g}, so that a model cannot tell these apart; give bounds nearer to the targets, or "
+                "leave them out."
+            )
+    ends = scaler.transform(np.array(bounds, dtype=np.float64)[:, None].repeat(targets.shape[1], axis=1))
+    return tuple(ends[0].tolist()), tuple(ends[1].tolist())
+
+
+def could_be_fractions(targets: np.ndarray) -> bool:
+    """Whether all known targets lie between 0 and 1, and some between them."""
+    known = targets[~np.isnan(targets)]
+    return bool(len(known) and known.min() >= 0 and known.max() <= 1 and ((known > 0) & (known < 1)).any())
+
+
+def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:
+    """The columns of a file to be predicted: no targets, and other names where they are given."""
+    return columns.to_predict(
+        smiles_columns=tuple(smiles or columns.smiles_columns),
+        descriptors_columns=tuple(descriptors or columns.descriptors_columns),
+    )
+
+
+TASK = MoleculesTask()

@@ -1,0 +1,411 @@
+"""Nodes and their surroundings, as the methods of explanation and an `Explainer` see them."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgewise.errors import SettingError
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.explanation import Part, TargetPrediction, Unit
+from edgewise.explain.heads import to_layer
+from edgewise.explain.rollout import rollout
+from edgewise.formatting import formatted
+from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.layers.convolution import spread_evenly
+from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.readers.graphs.nodes import NodeTable
+from edgewise.learn.readers.graphs.types import spoken
+from edgewise.learn.tasks.explainable import ExplainableByName, checked_row, explaining, own_names, undirected
+from edgewise.learn.tasks.explained import Explained
+from edgewise.learn.tasks.nodes.settings import NodeRunSettings
+from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
+from edgewise.learn.tasks.nodes.task import FittedNodes
+from edgewise.neighborhood import EDGE_TYPES
+from edgewise.trace import Trace, Weights
+
+MAX_NODES = 5000
+"""Nodes that stand in an explanation."""
+MAX_SIZE = 2**22
+"""Nodes and edges that are computed for all removals, about: of a large subgraph less is removed."""
+MAX_REMOVALS, MIN_REMOVALS = 2000, 32
+"""Nodes, and links, that are removed one by one, at most and at least."""
+POINTS = 32, 8
+"""Points of an integral, of small subgraphs and of very large ones."""
+FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
+"""What gradients are taken by, and where integrated gradients begin."""
+
+
+class SubgraphItem(Explainable):
+    """What the prediction for some center nodes depends on; its units are nodes, the centers first.
+
+    Args:
+        settings: of the layers.
+        subgraph: what the predictions depend on.
+        perturbation: computes the number without some of it, or of a larger graph in the same order.
+        traces: what each member recorded on the subgraph.
+        hops: how far away nodes are shown and removed; None for as far as the model reaches.
+
+    Raises:
+        SettingError: `hops` is below 1.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        subgraph: Subgraph,
+        perturbation: NodePerturbation,
+        traces: Sequence[Trace],
+        hops: int | None,
+    ):
+        if hops is not None and hops < 1:
+            raise SettingError(f"hops is {hops}; expected at least 1.")
+        reach = settings.reach
+        self.settings, self.subgraph, self.perturbation, self.traces = settings, subgraph, perturbation, traces
+        self.num_near = int((subgraph.hops <= min(reach, reach if hops is None else hops)).sum())
+        self.link_notes: list[str] = []
+        self.trace_notes: list[str] = []
+
+    names: Sequence[str]
+    """The names of all nodes of the graph."""
+    title: str
+    """What the item is called."""
+    target: str
+    """The name of the explained number."""
+    predictions: Sequence[TargetPrediction]
+    """The prediction of each target."""
+    notes: Sequence[str] = ()
+    """What else should be known of the item."""
+    member_notes: Sequence[str] = ()
+    """Which member of an ensemble the weights belong to."""
+
+    @abstractmethod
+    def members(self) -> Sequence[Callable[[NodeBatch], Tensor]]:
+        """The explained number of each member of an ensemble; keeps gradients."""
+
+    @property
+    def num_units(self) -> int:
+        """The nodes that are shown."""
+        return min(self.num_near, MAX_NODES)
+
+    @property
+    def max_removals(self) -> int:
+        """How many nodes, and links, are removed at most."""
+        return max(MIN_REMOVALS, min(MAX_REMOVALS, MAX_SIZE // self.perturbation.subgraph.size))
+
+    @property
+    def groups(self) -> Sequence[np.ndarray]:
+        """The nearest nodes, each alone."""
+        return [np.array([unit]) for unit in range(min(self.num_units, self.max_removals))]
+
+    @property
+    def budget(self) -> int | None:
+        """Less for larger subgraphs."""
+        return MAX_SIZE // self.perturbation.subgraph.size
+
+    @property
+    def points(self) -> int:
+        """Fewer for larger subgraphs."""
+        return max(POINTS[1], min(POINTS[0], MAX_SIZE // (4 * self.subgraph.size)))
+
+    @property
+    def about(self) -> str:
+        """A node loses its edges, a center its features."""
+        own = "the explained node, its" if self.subgraph.num_centers == 1 else "the two ends, their"
+        return f"The prediction less that without the node: all its edges are removed; of {own} own features."
+
+    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The number without some nodes."""
+        return self.perturbation.without_nodes(removed)
+
+    def links(self) -> Links:
+        """The edges between the nodes that are shown, both ways one link, nearest first.
+
+        Edges that a model adds to the graph are no links of it: they stay when one is removed.
+        """
+        batch, count = self.perturbation.subgraph.batch, self.num_units
+        senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
+        is_link, self.link_notes = (senders < count) & (receivers < count) & (senders != receivers), []
+        if self.settings.is_extended:
+            # Which type an edge is of are its last features; see `FittedNodes.batches`.
+            is_of_graph = batch.edge_features[:, -len(EDGE_TYPES)].numpy() > 0
+            is_link &= is_of_graph
+            added = f"{int((~is_of_graph).sum()):,} edges that the model adds to the graph (expander, virtual nodes)"
+            self.link_notes.append(f"{added} carry messages here too; they go with their nodes, and are no links.")
+        # Nodes stand by hops: the smaller number of a pair is the nearer.
+        first, groups = undirected(senders, receivers, is_link)
+        if len(groups) > self.max_removals:
+            self.link_notes.append(f"Only the nearest {self.max_removals:,} of {len(groups):,} links were removed.")
+        ends = list(zip(senders[first].tolist(), receivers[first].tolist(), strict=True))
+        return Links(ends, groups[: self.max_removals], self.perturbation.without_edges)
+
+    def differentiable(self) -> list[Differentiable]:
+        """By the features of the nodes: of sparse ones only those that are not zero, a row each."""
+        batch, count = self.subgraph.batch, self.num_units
+        features, size = batch.features, batch.features.shape[0]
+        if isinstance(features, Tensor):
+            values, node = features, np.arange(size)
+        else:
+            values, node = features.values[:, None], features.edges.receivers.numpy()
+
+        def function(member: Callable[[NodeBatch], Tensor], values: Tensor) -> Tensor:
+            own = values.squeeze(0)
+            found = own if isinstance(features, Tensor) else SparseFeatures(features.edges, own[:, 0])
+            return member(replace(batch, features=found)).unsqueeze(0)
+
+        def by_unit(found: np.ndarray) -> np.ndarray:
+            return np.bincount(node, found, minlength=size)[:count]
+
+        return [Differentiable(partial(function, each), values, None, by_unit, FEATURES) for each in self.members()]
+
+    def trace(self) -> Attention:
+        """The layers that come to the centers; of several centers attributions are the mean."""
+        layer, subgraph, recorded = self.settings.spec, self.subgraph, self.traces[0].weights
+        size, count = len(subgraph.nodes), subgraph.num_centers
+        if layer.over_distances:
+            return self._over_distances()
+        if not recorded:
+            self.trace_notes = [f"The model {layer.name} does not attend: neighbors count by their number of edges."]
+            return Attention()
+        layers, self.trace_notes = [], []
+        for place, weights in enumerate(recorded, 1):
+            comes = np.append(subgraph.hops <= len(recorded) - place, np.zeros(subgraph.num_virtual, dtype=bool))
+            layers.append(to_layer(_among(weights, comes, self.num_units), f"layer {place}"))
+        if any(not bool((weights.values >= 0).all()) for trace in self.traces for weights in trace.weights):
+            self.trace_notes = ["Attention is not followed through the layers: some weights are negative."]
+            return Attention(layers)
+        top = torch.zeros(size + subgraph.num_virtual, dtype=torch.float64)
+        top[:count] = 1 / count
+        residual = 0.5 if layer.has_residual else 0.0
+        if subgraph.num_virtual:
+            through = [rollout(trace, residual=residual, queries=list(range(count))) for trace in self.traces]
+            shares = [float(each.values[each.senders >= size].sum()) / count for each in through]
+            self.trace_notes = [
+                f"{np.mean(shares):.0%} of the rollout is of virtual nodes themselves, which stand for no node of the "
+                "graph. Through them the prediction depends on every node; those far away along other edges are not "
+                "shown."
+            ]
+        who = "the one that is explained" if count == 1 else "the two ends, on average"
+        return Attention(
+            layers,
+            [Attended(None, top, trace.weights, residual) for trace in self.traces],
+            about_rollout=f"Attention through all layers: how much of each node can reach {who}.",
+        )
+
+    def _over_distances(self) -> Attention:
+        """Attention over distances: there are no layers from node to node."""
+        size, count = len(self.subgraph.nodes), self.subgraph.num_centers
+        distances = torch.stack([trace.weights[0].values.reshape(size, -1)[:count] for trace in self.traces])
+        spread = [_spread(self.subgraph.batch, each) for each in distances]
+        listed = ", ".join(formatted(weight) for weight in distances.mean((0, 1)).tolist())
+        self.trace_notes = [f"Attention over distances of 0, 1, 2, … hops: {listed}."]
+        return Attention(
+            members=[Attended(each) for each in spread],
+            about="How much of each node's own numbers the answer sums: attention over distances, spread over edges.",
+            is_signed=bool((torch.stack(spread).mean(0) < 0).any()),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The centers and their surroundings."""
+        positions = []
+        if self.settings.laplacian_positions or self.settings.random_walk_positions:
+            positions = [
+                "Positions are those of the whole graph, also where nodes and links are removed: what a node or link "
+                "does to them is not counted, and gradients are by the features alone."
+            ]
+        found = {
+            "kind": "graph",
+            "title": self.title,
+            "sources": {},
+            "predictions": tuple(self.predictions),
+            "explained": self.target,
+            "units": tuple(Unit(self.names[row]) for row in self.subgraph.nodes[: self.num_units].tolist()),
+            "center": 0,
+            "notes": (
+                *(*self.notes, *self.limit_notes(), *self.link_notes),
+                *(*positions, *self.trace_notes, *self.member_notes),
+            ),
+        }
+        return found if self.subgraph.num_centers == 1 else {**found, "other_end": 1}
+
+    def limit_notes(self) -> list[str]:
+        """Which nodes are not shown, or not removed."""
+        notes = []
+        if self.num_near > self.num_units:
+            notes.append(f"Only the nearest {self.num_units:,} of {self.num_near:,} nodes are shown.")
+        if (removed := len(self.groups)) < self.num_units:
+            notes.append(f"Only the nearest {removed:,} nodes were removed; deletion and insertion are of them.")
+        return notes
+
+
+class EnsembleItem(SubgraphItem):
+    """What an ensemble predicts at center nodes: the centers themselves, or the edge between them.
+
+    Args:
+        trained: the ensemble.
+        graph: all of it, in the units of the models.
+        names: of all nodes.
+        title: what the item is called.
+        centers: the nodes by number.
+        hops, target, label: as in `node_item`.
+        to_batch: from a graph whose `rows` are the centers, copy after copy, to the batch of a model.
+        notes: what else should be known.
+    """
+
+    def __init__(
+        self,
+        trained: Any,
+        graph: NodeBatch,
+        names: Sequence[str],
+        title: str,
+        centers: Sequence[int],
+        hops: int | None,
+        target: str | None,
+        label: Any,
+        to_batch: Callable[[NodeBatch], Any] = lambda batch: batch,
+        notes: Sequence[str] = (),
+    ):
+        settings = trained.settings
+        subgraph = Subgraph.of(graph, centers, settings.reach, border_of(settings))
+        traces = [Trace() for _ in trained.members]
+        batch = to_batch(subgraph.batch)
+        explained = Explained.of(trained, lambda place, member: member(batch, traces[place]), target, label)
+        super().__init__(settings, subgraph, NodePerturbation(Number(explained, to_batch), subgraph), traces, hops)
+        self.trained, self.explained, self.to_batch = trained, explained, to_batch
+        self.names, self.title, self.notes = names, title, notes
+        self.target, self.predictions, self.member_notes = explained.name, explained.predictions, explained.member_notes
+
+    @property
+    def scale(self) -> float:
+        return self.explained.scale
+
+    def members(self) -> list[Callable[[NodeBatch], Tensor]]:
+        """The number of each member."""
+        return [partial(self._of_member, member) for member in self.trained.members]
+
+    def _of_member(self, member: Any, batch: NodeBatch) -> Tensor:
+        return self.explained.of_scores(member(self.to_batch(batch))).squeeze(0)
+
+    def parts(self) -> list[Part]:
+        """All nodes of a type but the one that is explained, and all edges of a type."""
+        batch, count = self.subgraph.batch, self.num_units
+        if batch.types is None or batch.relations is None or self.trained.types is None:
+            return []
+        names = self.trained.types
+        of_node, of_edge = batch.types.of_row[:count].numpy(), batch.relations.relation.numpy()
+        ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, np.int64)
+        nodes = [np.flatnonzero(of_node[1:] == number) + 1 for number in range(len(names.nodes))]
+        edges = [np.flatnonzero(of_edge == number) for number in range(len(names.relations))]
+        removed = [(nothing, nothing), *((some, nothing) for some in nodes), *((nothing, some) for some in edges)]
+        found = self.perturbation(removed)
+        units = [*nodes, *(np.unique(ends[:, some]) for some in edges)]
+        named = [(name, "type of node") for name in names.nodes]
+        named += [(spoken(relation), "type of edge") for relation in names.relations]
+        return [
+            Part(name, kind, tuple(some[some < count].tolist()), float(effect))
+            for (name, kind), some, effect in zip(named, units, found[0] - found[1:], strict=True)
+            if len(some)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """The explained number of an ensemble, in copies of a graph."""
+
+    explained: Explained
+    """The number."""
+    to_batch: Callable[[NodeBatch], Any]
+    """From copies of a graph to the batch of a model."""
+
+    def of_batch(self, batch: NodeBatch) -> np.ndarray:
+        """The number in each copy."""
+        return self.explained.of_batch(self.to_batch(batch))
+
+
+def _spread(batch: NodeBatch, weights: Tensor) -> Tensor:
+    """Σ_k α_ik S^k_ij of every node j, mean over the centers i, S = D^−½ Â D^−½: what `HopAttention` multiplies the
+    numbers of each node by."""
+    # S^k is a map of all nodes, some rows of which are wanted: the gradients of the first outputs by each input.
+    with torch.enable_grad():
+        start = torch.zeros(batch.edges.num_receivers, 1, requires_grad=True)
+        versions = [start]
+        for _ in range(weights.shape[1] - 1):
+            versions.append(spread_evenly(versions[-1], batch.edges))
+        summed = (torch.cat([version[: len(weights)] for version in versions], 1) * weights).sum(1).mean()
+        (found,) = torch.autograd.grad(summed, start)
+    return found[:, 0].double()
+
+
+def _among(weights: Weights, comes: np.ndarray, count: int) -> Weights:
+    """The weights of the receivers that come to the centers, and of senders that are shown."""
+    left = torch.from_numpy(comes)[weights.receivers] & (weights.senders < count) & (weights.receivers < count)
+    return Weights(weights.senders[left], weights.receivers[left], weights.values[..., left], count, count)
+
+
+def node_item(
+    trained: FittedNodes,
+    table: NodeTable,
+    node: int,
+    *,
+    hops: int | None = None,
+    target: str | None = None,
+    label: Any = None,
+) -> EnsembleItem:
+    """A node of a graph, what of its neighborhood it attends to, and what changes its prediction.
+
+    Everything is computed on the subgraph that the prediction depends on, where it is the same as on the whole graph.
+    The units are the nodes of this subgraph, the one that is explained first; the links are the edges between them
+    along which messages come, both ways of an edge being one link. Weights are of the layers that come to the node: in
+    layer l of L those of nodes up to L − l hops away. Of an ensemble they are its first member's, and all other
+    numbers are means over the members. Positions stay those of the whole graph, whatever is removed; edges that the
+    model adds to the graph go with their nodes; every node and edge keeps its type.
+
+    Args:
+        trained: the ensemble.
+        table: the graph.
+        node: the row of the table.
+        hops: how far away nodes are shown and removed; by default as far as the model reaches.
+        target: the target that is explained; the first by default.
+        label: the class whose probability is explained; the predicted one by default.
+
+    Raises:
+        DataError: there is no such row, or it cannot be predicted.
+        SettingError: there is no such target or class, or `hops` is below 1.
+
+    Cost: a prediction for every node and link near the node, up to 2,000 of each.
+    """
+    name = checked_row("node", table, node, table.names)
+    graph = trained.batches(table).graph
+    return EnsembleItem(trained, graph, table.names, name, [node], hops, target, label)
+
+
+explain_node = explaining(node_item)
+
+
+class ExplainableNodes(ExplainableByName):
+    """The nodes of the graph that a model was trained on."""
+
+    unit = "node"
+    trained_type = FittedNodes
+    settings_type = NodeRunSettings
+    in_files = "graph", "explain(features, edges, node)"
+    over = "the nodes of a graph"
+    row_item = staticmethod(node_item)
+
+    @classmethod
+    def read_table(cls, trained: FittedNodes, job: NodeRunSettings) -> NodeTable:
+        columns = trained.columns.to_predict(**own_names(job.columns))
+        return trained.read(job.data, columns, job.graph)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The name of a node."""
+        return [(self.table.columns.node_column or "node", "node")]
+
+
+EXPLAINABLE = ExplainableNodes

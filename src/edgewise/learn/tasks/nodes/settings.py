@@ -1,0 +1,106 @@
+"""The settings of a run over the nodes of a graph."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+from edgewise.errors import SettingError
+from edgewise.learn.networks.graph_layers import LAYERS, layers_for
+from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.settings import setting, spelled
+from edgewise.learn.tables.options import array_names
+from edgewise.learn.tasks.config import Sign
+from edgewise.learn.tasks.named_layer import with_layer
+from edgewise.learn.tasks.table_settings import GraphTableRunSettings
+from edgewise.learn.training.settings import TrainSettings
+
+SCALES = ("auto", "rows", "standard", "none")
+RECIPE = TrainSettings(
+    epochs=200,
+    optimizer="adam",
+    learning_rate=1e-2,
+    final_learning_rate=1e-2,
+    warmup=0.0,
+    weight_decay=5e-4,
+    second_moment_decay=0.999,
+    clip_norm=0.0,
+    ema_decay=0.0,
+    checkpoint="best",
+)
+"""How a graph is learned by default: each step sees all of it."""
+SAMPLED_ROWS = 1024
+"""Nodes a batch where neighbors are sampled, unless a batch size is given."""
+WITH_TYPES = "hgt"
+"""The model where nodes or edges are of several types and no model is named."""
+TYPE_COLUMNS = {"node_type_column": "columns", "edge_type_column": "graph"}
+"""Columns that give nodes and edges their types, and the group of settings they stand in."""
+REMEDY = f"take --model {' or '.join(name for name, spec in LAYERS.items() if spec.is_relational)}"
+
+
+@dataclass(frozen=True)
+class NodeRunSettings(GraphTableRunSettings):
+    """The settings of a run over the nodes of a graph."""
+
+    FORMAT = "edgewise node model"
+    SUMMARY = "classes or numbers of the nodes of one graph"
+    EXAMPLE = "nodes nodes.csv --edges edges.csv --target-columns label"
+    SIGNS = (Sign(5, flag="edges"), Sign(5, endings=(".npz",), holds="holds a graph"))
+    READS = (
+        "coverage",
+        "descriptors_columns",
+        "node_column",
+        "node_type_column",
+        "edges",
+        "features",
+        "edge_type_column",
+    )
+    ESTIMATORS = ("NodeClassifier", "NodeRegressor")
+    FOREIGN = dict.fromkeys(("smiles_columns", "text_columns"), "")
+    CHOICES: ClassVar = {"model": layers_for("nodes")}
+
+    graph: GraphSource = field(default_factory=GraphSource)
+    """Where the edges are."""
+    model: NodeSettings = field(default_factory=NodeSettings)
+    """The model."""
+    train: TrainSettings = RECIPE
+    """The recipe; without `fanouts` a step sees the whole graph."""
+    feature_scale: str = setting("auto", choices=SCALES)
+    """Features in units of their spread over all nodes (standard), as fractions of their sum over the node's features
+    (rows), or as they are (none); auto is rows for bags of words, else standard."""
+    fanouts: tuple[int, ...] = setting((), metavar="EDGES", aliases=("num-neighbors",))
+    """Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
+    --batch-size. Without it a step sees the whole graph, where it fits into memory. Validation and predictions always
+    do."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for value in self.fanouts:
+            if type(value) is not int or value < -1 or value == 0:
+                raise SettingError(f"--fanouts has {value!r}; expected edges a node, at least 1, or -1 for all.")
+        if self.fanouts and self.model.num_virtual_nodes:
+            raise SettingError(
+                "--fanouts samples neighbors, but virtual nodes are joined with all nodes; leave out "
+                "--num-virtual-nodes."
+            )
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; the named model brings its own sizes and recipe."""
+        types = {name: groups[group].get(name) for name, group in TYPE_COLUMNS.items()}
+        usual = WITH_TYPES if any(types.values()) or holds_types(own["data"]) else NodeSettings().model
+        groups["model"].setdefault("model", usual)
+        named = groups["model"]["model"]
+        for name, column in types.items():
+            if column and not LAYERS[named].is_relational:
+                raise SettingError(f"{spelled(name)} does nothing with --model {named}; leave it out, or {REMEDY}.")
+        return super().build(own, groups, **with_layer("nodes", groups, NodeSettings(), RECIPE))
+
+
+def holds_types(files: Sequence[str]) -> bool:
+    """Whether one of the files is a graph that says the types of its nodes or edges."""
+    arrays = [array_names(name) for name in files if name.lower().endswith(".npz")]
+    return any({"node_type", "edge_type"} & names for names in arrays)
+
+
+SETTINGS = NodeRunSettings

@@ -1,0 +1,292 @@
+"""The graph of a store in the units of a model: sampled around rows, in parts for a layer, or whole."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.graph import Graph
+from edgewise.graph.records import NodeBatch
+from edgewise.learn.files import mapped_array
+from edgewise.learn.memory import available_memory
+from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.readers.graphs.union import runs
+from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.readers.store.table import StoredTable, one_hot_of
+from edgewise.learn.tasks.nodes.units import note_of_edges
+from edgewise.neighborhood import Edges
+from edgewise.sampling import NeighborSampler
+from edgewise.sampling.incoming import Incoming
+
+MEMORY_SHARE, MIN_BYTES, MAX_BYTES = 32, 2**21, 2**26
+"""The part of the free memory that the vectors of a part may take, and its bounds."""
+MAX_ROWS = 2**18
+"""Nodes of a part, at most."""
+EDGES_TOGETHER = 2**22
+
+
+def check_stored(settings: NodeSettings, store: GraphStore) -> None:
+    """Raise SettingError where a model needs more of a graph than a store gives it."""
+    needs = {
+        "--expander-degree": settings.expander_degree,
+        "--num-virtual-nodes": settings.num_virtual_nodes,
+        "--laplacian-positions": settings.laplacian_positions,
+        "--random-walk-positions": settings.random_walk_positions,
+    }
+    for flag, value in needs.items():
+        if value:
+            raise SettingError(f"{flag} needs the graph in memory, but {store.folder} is a store; leave it out.")
+    if settings.is_relational:
+        raise SettingError(
+            f"--model {settings.model} reads types of nodes and edges, which stores do not give yet; take another "
+            "--model, or train on the tables themselves."
+        )
+
+
+class StoredNodes:
+    """The graph of a store, from which parts are read.
+
+    Args:
+        table: the nodes.
+        settings: of the layers.
+        scale: from features as they stand in the files, `(node, feature)`, to the units of the model.
+        reads_weights: whether the one feature of an edge is its weight.
+        adds_degrees: whether the numbers of edges that come and go are features, too.
+        num_marks: features of an edge that say which of its numbers were filled: none is missing in a store.
+        scratch: the folder for what does not fit into memory; that of temporary files by default.
+    """
+
+    def __init__(
+        self,
+        table: StoredTable,
+        settings: NodeSettings,
+        scale: Callable[[np.ndarray], torch.Tensor],
+        *,
+        reads_weights: bool,
+        adds_degrees: bool = False,
+        num_marks: int = 0,
+        scratch: str | None = None,
+    ):
+        self.known = replace(table.features, adds_degrees=adds_degrees)
+        self.table, self.store, self.settings, self.scale = table, table.store, settings, scale
+        self.num_nodes, self.scratch_folder = table.store.num_nodes, scratch
+        self.offsets, self.links = (self.store.array(f"incoming_{name}") for name in ("offsets", "links"))
+        self.loops = self.store.array("loops")
+        self.reads_weights, self.num_marks = reads_weights, num_marks
+        self._weights: np.ndarray | None = None
+        self._words = [
+            (place, one_hot_of(self.store["edge_words"][name], known))
+            for place, (name, known) in self._edge_words(table)
+        ]
+        self._kept: dict[tuple[int, str], tuple[Any, tuple[int, ...], torch.Tensor]] = {}
+
+    def _edge_words(self, table: StoredTable) -> list[tuple[int, tuple[str, Sequence[str]]]]:
+        stored = list(self.store["edge_words"])
+        return [(stored.index(name), (name, known)) for name, known in table.edge_categories.items()]
+
+    def features(self, nodes: np.ndarray) -> torch.Tensor:
+        """What is known of some nodes, in the units of the model."""
+        return self.scale(self.known.of_rows(nodes))
+
+    def scratch(self, shape: tuple[int, int]) -> np.ndarray:
+        """An array in a file without a name."""
+        return mapped_array(shape, np.float32, self.scratch_folder)
+
+    def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, NodeBatch, int]]:
+        """Some nodes in turn; see `edgewise.learn.networks.layerwise.StoredGraph`."""
+        free = available_memory() or MAX_BYTES * MEMORY_SHARE
+        room = min(max(free // MEMORY_SHARE, MIN_BYTES), MAX_BYTES) // (4 * max(width, self.known.shape[1]))
+        start = 0
+        while start < len(nodes):
+            rows = nodes[start : start + min(MAX_ROWS, max(room, 1))]
+            if with_edges:
+                counts = self.offsets[rows + 1].astype(np.int64) - self.offsets[rows] + 1
+                rows = rows[: max(1, int(np.searchsorted(np.cumsum(counts), room, side="right")))]
+            yield self._part(rows) if with_edges else (rows, self._without_edges(len(rows)), len(rows))
+            start += len(rows)
+
+    def _without_edges(self, count: int) -> NodeBatch:
+        nothing = torch.zeros(0, dtype=torch.int64)
+        edges = Edges(nothing, nothing, count, count)
+        return NodeBatch(torch.zeros(count, 0), edges, torch.zeros(0, self.num_edge_features), nothing)
+
+    def _part(self, rows: np.ndarray) -> tuple[np.ndarray, NodeBatch, int]:
+        """Some nodes, ascending, with all edges that come to them."""
+        places, ends = runs(self.offsets, rows)
+        senders = self.links[places, 0].astype(np.int64)
+        own = self._with_senders(rows, senders)
+        self._place[own] = np.arange(len(own))
+        local = self._place[senders]
+        receivers = np.repeat(np.arange(len(rows)), np.diff(ends))
+        batch = self.batch(own, local, receivers, places, np.arange(len(rows)))
+        degrees = self.degrees(own) if self.settings.spec.reads_sender_degrees else None
+        return own, NodeBatch(**{**vars(batch), "degrees": degrees}), len(rows)
+
+    def _with_senders(self, rows: np.ndarray, senders: np.ndarray) -> np.ndarray:
+        """Some nodes, then the other senders of their edges, ascending; marks are faster than a sort of all senders."""
+        self._is_sender[senders] = True
+        self._is_sender[rows] = False
+        others = np.flatnonzero(self._is_sender)
+        self._is_sender[others] = False
+        return np.concatenate([rows, others])
+
+    @cached_property
+    def _is_sender(self) -> np.ndarray:
+        return mapped_array((self.num_nodes,), np.bool_, self.scratch_folder)
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        """Where nodes stand in the part that was read last; of others it says nothing."""
+        return mapped_array((self.num_nodes,), np.int32, self.scratch_folder)
+
+    @property
+    def num_edge_features(self) -> int:
+        """Numbers of an edge as the model reads them; loops that were added have a mark."""
+        known = self.table.num_edge_features + self.num_marks
+        return known + (known > 0 and self.settings.has_loops)
+
+    def degrees(self, nodes: np.ndarray) -> torch.Tensor:
+        """Edges that come to some nodes, or the sums of their weights."""
+        if not self.reads_weights:
+            own = np.searchsorted(self.loops, nodes, side="right") - np.searchsorted(self.loops, nodes)
+            return torch.from_numpy(self.offsets[nodes + 1].astype(np.int64) - self.offsets[nodes] + own).float()
+        if self._weights is None:
+            self._weights = self._summed_weights()
+        return torch.from_numpy(self._weights[nodes])
+
+    def _summed_weights(self) -> np.ndarray:
+        found = mapped_array((self.num_nodes,), np.float32, self.scratch_folder)
+        for start in range(0, self.num_nodes, MAX_ROWS):
+            stop = min(start + MAX_ROWS, self.num_nodes)
+            low, high = int(self.offsets[start]), int(self.offsets[stop])
+            for first in range(low, high, EDGES_TOGETHER):
+                places = np.arange(first, min(first + EDGES_TOGETHER, high))
+                of_edge = np.searchsorted(self.offsets[start : stop + 1], places, side="right") - 1
+                weights = self.store.array("edge_features")[places, 0]
+                found[start:stop] += np.bincount(of_edge, weights, minlength=stop - start).astype(np.float32)
+        np.add.at(found, self.loops, self.store.array("loop_features")[:, 0])
+        return found
+
+    def batch(
+        self, nodes: np.ndarray, senders: np.ndarray, receivers: np.ndarray, places: np.ndarray, looped: np.ndarray
+    ) -> NodeBatch:
+        """Some nodes and edges between them as a batch without features and rows.
+
+        Args:
+            nodes: by number.
+            senders, receivers: the ends of the edges, which are no loops, by their place in `nodes`.
+            places: where the edges stand in the store.
+            looped: the places in `nodes` of those that get their loops.
+        """
+        first, last = (np.searchsorted(self.loops, nodes[looped], side=side) for side in ("left", "right"))
+        counts = last - first
+        own_loops = np.repeat(last - counts.cumsum(), counts) + np.arange(counts.sum())
+        at_loops = np.repeat(looped, counts)
+        added = looped[counts == 0] if self.settings.has_loops else looped[:0]
+        ends = [np.concatenate([side, at_loops, added]).astype(np.int64) for side in (senders, receivers)]
+        among = Edges(torch.from_numpy(ends[0]), torch.from_numpy(ends[1]), len(nodes), len(nodes))
+        known = [self._edge_features("edge", places), self._edge_features("loop", own_loops)]
+        features = torch.from_numpy(np.concatenate(known))
+        if self.settings.has_loops and features.shape[1]:
+            marked = F.pad(features.new_ones(len(added), 1), (features.shape[1], 0))
+            features = torch.cat([F.pad(features, (0, 1)), marked])
+        elif len(added):
+            features = features.new_zeros(len(features) + len(added), features.shape[1])
+        return NodeBatch(torch.zeros(len(nodes), 0), among, features, torch.zeros(0, dtype=torch.int64))
+
+    def _edge_features(self, kind: str, places: np.ndarray) -> np.ndarray:
+        """What is known of some edges, or loops."""
+        parts = [np.zeros((len(places), 0), np.float32)]
+        if self.store.has(f"{kind}_features"):
+            parts.append(self.store.array(f"{kind}_features")[places])
+        parts += [table[self.store.array(f"{kind}_words")[places, column]] for column, table in self._words]
+        parts.append(np.zeros((len(places), self.num_marks), np.float32))
+        return np.concatenate(parts, axis=1)
+
+    def whole(self) -> NodeBatch:
+        """The whole graph, in memory."""
+        everyone = np.arange(self.num_nodes)
+        places = np.arange(len(self.links))
+        counts = self.offsets[1:].astype(np.int64) - self.offsets[:-1]
+        receivers = np.repeat(everyone, counts)
+        found = self.batch(everyone, self.links[:, 0].astype(np.int64), receivers, places, everyone)
+        features = torch.cat([self.features(rows) for rows in np.array_split(everyone, self.num_nodes // MAX_ROWS + 1)])
+        return NodeBatch(**{**vars(found), "features": features})
+
+    def sampler(self, fanouts: Sequence[int], seed: int) -> "StoreSampler":
+        """Samples around rows."""
+        return StoreSampler(self, fanouts, seed)
+
+    def outputs(self, member: Any, compute: Callable[[], torch.Tensor], kind: str) -> torch.Tensor:
+        """What a model gives for all nodes, computed once as long as its weights stay."""
+        key, versions = (id(member), kind), tuple(weight._version for weight in member.parameters())
+        # The model is kept too: while it is, no other has its id.
+        if key not in self._kept or self._kept[key][1] != versions:
+            self._kept[key] = member, versions, compute()
+        return self._kept[key][2]
+
+
+class StoreSampler:
+    """Samples around rows of a store.
+
+    Args:
+        nodes: the graph.
+        fanouts: edges a node in each hop.
+        seed: of the samples.
+    """
+
+    def __init__(self, nodes: StoredNodes, fanouts: Sequence[int], seed: int):
+        self.nodes = nodes
+        nothing = torch.zeros(0, dtype=torch.int64)
+        graph = Graph(None, Edges(nothing, nothing, nodes.num_nodes, nodes.num_nodes))
+        empty = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
+        # The files of a store are compared with their checksums where they may have changed.
+        incoming = Incoming(nodes.offsets, nodes.links, *empty, is_trusted=True)
+        self.sampler = NeighborSampler(graph, fanouts, seed=seed, incoming=incoming)
+
+    def sample(self, rows: np.ndarray, epoch: int, batch: int) -> NodeBatch:
+        """Rows and the sampled graph around them."""
+        sample = self.sampler.sample(rows, epoch=epoch, batch=batch)
+        numbers, edges = sample.n_id.numpy(), sample.graph.edges
+        ends = edges.senders.numpy(), edges.receivers.numpy()
+        found = self.nodes.batch(numbers, *ends, sample.e_id.numpy(), np.arange(len(numbers)))
+        return NodeBatch(**{**vars(found), "features": self.nodes.features(numbers), "rows": sample.seeds})
+
+
+def notes_of_store(table: StoredTable, settings: NodeSettings) -> list[str]:
+    """The edges of a store, what a model does not read, and what its nodes lack, a line each."""
+    store = table.store
+    mirrored = store.manifest.get("num_mirrored")
+    way = "one way each" if mirrored is None else f"both ways, {mirrored:,} of them added for it"
+    found = [f"{plural(store.num_edges, 'edge')}, {way}; {plural(table.features.shape[1], 'feature')} of a node"]
+    if count := store["num_loops"]:
+        found.append(plural(count, "edge is a loop, counted as a neighbor", "edges are loops, counted as neighbors"))
+    if count := store["rejected_edges"]["count"]:
+        _, file, line, column, _, reason = store["rejected_edges"]["first"][0]
+        what = f"{plural(count, 'row of the edges has', 'rows of the edges have')} a cell that cannot be read"
+        found.append(f"{what}, the first in {file}, line {line}, column {column!r}: {reason}")
+    found += note_of_edges(table.num_edge_features, settings)
+    types = store["edge_type_column"], store["config"]["columns"]["node_type_column"]
+    for column, whose in zip(types, ("edges", "nodes"), strict=True):
+        if column:
+            found.append(f"the types of {whose} (column {column!r}) are stored; --model {settings.model} ignores them")
+    if column := store["edge_time_column"]:
+        found.append(f"the times of edges (column {column!r}) are stored; no model reads them")
+    return found
+
+
+def check_stored_weights(table: StoredTable, settings: NodeSettings) -> None:
+    """Raise DataError where the one feature of an edge is read as its weight, and is below 0."""
+    weights = table.store.array("edge_features")[:, 0]
+    for start in range(0, len(weights), EDGES_TOGETHER):
+        if (least := float(weights[start : start + EDGES_TOGETHER].min(initial=0))) < 0:
+            raise DataError(
+                f"{table.source}: the weight of an edge is {least:g}; --model {settings.model} reads the one feature "
+                "of an edge as its weight, expected zero or more."
+            )

@@ -1,0 +1,203 @@
+"""Runs over a store: its table, its batches, predictions some nodes at a time; and when neighbors are sampled."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.graph.records import NodeBatch
+from edgewise.learn.networks.layerwise import StoredBatch
+from edgewise.learn.networks.node import NodeModel
+from edgewise.learn.progress import remark
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.readers.store.nodes import node_names
+from edgewise.learn.readers.store.table import StoredTable, read_store
+from edgewise.learn.settings import spelled
+from edgewise.learn.tables.cell import Rejection
+from edgewise.learn.tables.read import pd
+from edgewise.learn.tables.scale import TargetScaler
+from edgewise.learn.tasks.batches import RowBatches
+from edgewise.learn.tasks.chunks import note_empty_intervals
+from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
+from edgewise.learn.tasks.nodes.stored import EDGES_TOGETHER, StoredNodes
+from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
+from edgewise.learn.tasks.task import PredictRequest, Prepared
+from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.training.device import pick_device
+from edgewise.learn.training.estimate import of_counts, size
+
+PREDICTED_TOGETHER = 2**16
+"""Nodes whose predictions are written together."""
+FANOUTS = (15, 10, 5)
+"""Edges a node in each hop where the whole graph does not fit; further hops have the last."""
+
+
+def stored_table(settings: NodeRunSettings) -> StoredTable:
+    """The store that a run names.
+
+    Raises:
+        SettingError: there is more than one, a table is named beside it, or its edges were read otherwise.
+    """
+    if len(settings.data) != 1:
+        raise SettingError(f"{len(settings.data)} files were given, expected one store.")
+    for name in ("edges", "features"):
+        if getattr(settings.graph, name) is not None:
+            raise SettingError(f"{settings.data[0]} is a store, which holds its {name}; leave out --{name}.")
+    table = read_store(settings.data[0], settings.columns, strict=settings.strict)
+    lost_edges_of(table.store, strict=settings.strict)
+    kept = source_of(table.store)
+    for name in ("edge_columns", "edge_feature_columns", "edge_category_columns", "edge_type_column", "directed"):
+        wanted, own = getattr(settings.graph, name), getattr(kept, name)
+        if wanted and wanted != own:
+            known = f" has {', '.join(own)}" if isinstance(own, tuple) and own else " was prepared without"
+            raise SettingError(
+                f"{settings.data[0]} is a store, which{known}: {spelled(name)} cannot change it; leave it out, or "
+                "prepare the store again with it."
+            )
+    return table
+
+
+def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], int]:
+    """The first rows of the tables of a store that are no edge, and how many there are.
+
+    Raises:
+        DataError: `strict`, and there is one.
+    """
+    known = store["rejected_edges"]
+    found = [Rejection(*each[1:]) for each in known["first"]]
+    if found and strict:
+        first = found[0]
+        raise DataError(
+            f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; mend the row and prepare the "
+            "store again, or do without strict to pass over it."
+        )
+    return found, known["count"]
+
+
+def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
+    """Says how many edges of a store have a word that the model does not know, column by column; nothing where none.
+
+    Such an edge stays in the graph, as its rows are sorted by node and cannot be left out; it has none of the words.
+
+    Raises:
+        DataError: `strict`, and there is one.
+    """
+    store, places = table.store, list(table.store["edge_words"])
+    for name, known in table.edge_categories.items():
+        words = store["edge_words"][name]
+        if not (unknown := [code for code, word in enumerate(words) if word not in known]):
+            continue
+        count = 0
+        for kind in ("edge", "loop"):
+            codes = store.array(f"{kind}_words")
+            for start in range(0, len(codes), EDGES_TOGETHER):
+                count += int(np.isin(codes[start : start + EDGES_TOGETHER, places.index(name)], unknown).sum())
+        if not count:
+            continue
+        which = f"{words[unknown[0]]!r} is none of the {plural(len(known), 'word')} that are known"
+        if strict:
+            raise DataError(f"{store.folder}, column {name!r} of the edges: {which}; do without strict to read none.")
+        ways = "" if "num_mirrored" not in store.manifest else ", both ways counted,"
+        verb = "has" if count == 1 else "have"
+        remark(
+            f"{plural(count, 'edge')}{ways} {verb} a word in column {name!r} that the model does not know, read as "
+            f"none of its words: {which}"
+        )
+
+
+def source_of(store: GraphStore) -> GraphSource:
+    """How the edges of a store were read."""
+    return GraphSource(
+        edge_columns=tuple(store["edge_columns"]),
+        edge_feature_columns=tuple(store["edge_features"]),
+        edge_category_columns=tuple(name for name in store["edge_words"] if name != store["edge_type_column"]),
+        directed="num_mirrored" not in store.manifest,
+    )
+
+
+def stored_batches(table: StoredTable, nodes: StoredNodes, scale: TargetScaler | None, *, whole: bool) -> RowBatches:
+    """The rows of a store; of the whole graph, where it is read into memory, else of the graph in its files."""
+    graph: NodeBatch | None = nodes.whole() if whole else None
+
+    def batch(rows: np.ndarray) -> Any:
+        places = torch.from_numpy(np.asarray(rows, dtype=np.int64))
+        return StoredBatch(nodes, places) if graph is None else replace(graph, rows=places)
+
+    return RowBatches.of(table, scale, batch, nodes if graph is None else graph)
+
+
+class Remembered:
+    """A model of which rows of a store are asked in turn: all nodes are computed at the first."""
+
+    def __init__(self, nodes: StoredNodes, member: NodeModel, rows: np.ndarray, device: str):
+        self.nodes, self.member, self.rows = nodes, member, rows
+        self.everyone = StoredBatch(nodes, torch.arange(nodes.num_nodes, device=device))
+
+    def __call__(self, _: Any) -> torch.Tensor:
+        return self.nodes.outputs(self.member, lambda: self.member(self.everyone).cpu(), "outputs")[self.rows]
+
+    def fingerprint(self, _: Any) -> torch.Tensor:
+        """The learned vectors of the rows."""
+        found = self.nodes.outputs(self.member, lambda: self.member.fingerprint(self.everyone).cpu(), "vectors")
+        return found[self.rows]
+
+
+def stored_predictions(
+    trained: FittedTable, table: StoredTable, request: PredictRequest, suffix: str
+) -> Generator[tuple[Any, str]]:
+    """The names of the nodes of a store with their predictions, some at a time, and a line about those so far."""
+    usable, column = table.usable, table.store["name_column"] or "node"
+    known = 0
+    for start in range(0, table.num_rows, PREDICTED_TOGETHER):
+        stop = min(start + PREDICTED_TOGETHER, table.num_rows)
+        rows = start + np.flatnonzero(usable[start:stop])
+        places = rows - start, stop - start
+        found = trained.predict_rows(
+            table, rows, coverage=request["coverage"], device=pick_device(request.device), among=places
+        )
+        frame = pd.DataFrame({column: node_names(table.store, start, stop)})
+        added: dict[str, Any] = {**prediction_columns(trained, found), "status": table.status[start:stop]}
+        known += len(rows)
+        summary = f"{known:,} of {plural(stop, 'row')} predicted"
+        summary += f"; {stop - known:,} could not be, and say why in the column 'status'" if known < stop else ""
+        yield with_columns(frame, added, request.data, suffix, with_header=not start), summary
+    note_empty_intervals(trained, request)
+
+
+def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
+    """The same run with sampled neighbors where a step over the whole graph would not fit into memory.
+
+    Args:
+        prepared: a run over nodes.
+        batch_size: the one that was given.
+    """
+    settings: NodeRunSettings = prepared.settings
+    if settings.fanouts or settings.model.num_virtual_nodes or not settings.train.check_memory:
+        return prepared
+    table, fitted = prepared.data, prepared.fitted
+    num_nodes, width = table.features.shape
+    num_edges = table.store.num_edges if isinstance(table, StoredTable) else len(table.edges)
+    num_edges += num_nodes * settings.model.has_loops
+    # What is read into memory before the first step: features, ends of edges and their plan, what is known of edges.
+    read = 4 * num_nodes * width + num_edges * (40 + 4 * fitted.sizes.num_edge_features)
+    with torch.device("meta"):
+        model = fitted.new_member()
+    device = pick_device(settings.train.device)
+    whole = of_counts(
+        model, num_nodes, num_edges, settings.train, device, read if isinstance(table, StoredTable) else 0
+    )
+    if whole.available is None or whole.needed <= whole.available:
+        return prepared
+    hops = min(settings.model.reach, len(FANOUTS)) if settings.model.spec.over_distances else settings.model.reach
+    fanouts = tuple(FANOUTS[min(hop, len(FANOUTS) - 1)] for hop in range(hops))
+    chosen = replace(settings, fanouts=fanouts, train=replace(settings.train, batch_size=batch_size or SAMPLED_ROWS))
+    line = (
+        f"neighbors are sampled, --fanouts {' '.join(map(str, fanouts))}: a step over the whole graph needs about "
+        f"{size(whole.needed)} of memory, and {size(whole.available)} are available"
+    )
+    return replace(prepared, settings=chosen, decisions=(*prepared.decisions, line))

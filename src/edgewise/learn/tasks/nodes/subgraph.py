@@ -1,0 +1,196 @@
+"""The subgraph that the predictions of some nodes depend on, and predictions without some of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int64
+
+from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.readers.graphs.union import runs
+from edgewise.neighborhood import Edges, Relations, Types
+
+BATCH_SIZE = 2**18
+"""Nodes and edges that are computed together, about."""
+Removed = tuple[np.ndarray, np.ndarray]
+"""Nodes, and edges, that are removed."""
+
+
+class Predicts(Protocol):
+    """Computes the explained number."""
+
+    def of_batch(self, batch: NodeBatch) -> Float64[np.ndarray, " removal"]:
+        """It in each copy of a graph, of which `batch.rows` lists the center nodes, copy after copy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraph:
+    """The nodes within some hops of the center nodes, against the direction of the edges: all they depend on."""
+
+    nodes: Int64[np.ndarray, " node"]
+    """Where each stands in the whole graph; the center nodes first, then by hops."""
+    hops: Int64[np.ndarray, " node"]
+    """How many edges lie between it and the nearest center."""
+    batch: NodeBatch
+    """These nodes, the edges among them, and as rows the centers."""
+
+    @classmethod
+    def of(
+        cls, graph: NodeBatch, centers: int | Sequence[int], reach: int, border: int, *, is_whole: bool = False
+    ) -> Self:
+        """The nodes within `reach + border` hops and the edges among them that lead to one within `reach − 1 + border`.
+
+        A graph with virtual nodes stays whole: through these every node depends on every other.
+
+        Args:
+            graph: all of it, in the units of a model.
+            centers: the center node, or several different ones.
+            reach: the hops that the model reaches.
+            border: 1 where a node that is `reach` hops away must still know how many edges come to it.
+            is_whole: whether all other nodes and edges stand behind these.
+        """
+        first = np.atleast_1d(np.asarray(centers, dtype=np.int64))
+        senders, receivers = graph.edges.senders.numpy(), graph.edges.receivers.numpy()
+        num_nodes = graph.features.shape[0]
+        # A way over a virtual node is none between two nodes of the graph: it would make all of them neighbors.
+        is_own = (senders < num_nodes) & (receivers < num_nodes)
+        distance = np.full(graph.edges.num_receivers, -1)
+        distance[first] = 0
+        is_inside = np.zeros(len(senders), dtype=bool)
+        for hop in range(1, reach + border + 1):
+            is_inside = is_own & (distance[receivers] >= 0)
+            found = senders[is_inside]
+            found = found[distance[found] < 0]
+            distance[found] = hop
+            if not len(found):
+                break
+        distance = distance[:num_nodes]
+        if is_whole or num_nodes < graph.edges.num_receivers:
+            distance[distance < 0] = num_nodes
+            is_inside[:] = True
+        others = np.flatnonzero((distance >= 0) & ~np.isin(np.arange(num_nodes), first))
+        nodes = np.concatenate([first, others[np.argsort(distance[others], kind="stable")]])
+        return cls(nodes, distance[nodes], _part(graph, nodes, np.flatnonzero(is_inside), len(first)))
+
+    @property
+    def num_centers(self) -> int:
+        """How many nodes are centers."""
+        return len(self.batch.rows)
+
+    @property
+    def num_virtual(self) -> int:
+        """How many virtual nodes stand behind the nodes."""
+        return self.batch.edges.num_receivers - len(self.nodes)
+
+    @property
+    def size(self) -> int:
+        """Nodes and edges: what one computation costs."""
+        return len(self.nodes) + self.batch.edges.num_edges
+
+
+@dataclass(frozen=True, eq=False)
+class NodePerturbation:
+    """The explained number without some nodes and edges.
+
+    A node that is removed loses its edges, so that nothing depends on it. Centers keep them: their own features
+    become zero, the mean where they are scaled by their spread.
+    """
+
+    number: Predicts
+    """The explained number."""
+    subgraph: Subgraph
+    """All that it depends on."""
+
+    def without_nodes(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " removal"]:
+        """The number without each of these lists of nodes."""
+        return self([(nodes, np.zeros(0, dtype=np.int64)) for nodes in removed])
+
+    def without_edges(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " removal"]:
+        """The number without each of these lists of edges of the part."""
+        return self([(np.zeros(0, dtype=np.int64), edges) for edges in removed])
+
+    def __call__(self, removed: Sequence[Removed]) -> Float64[np.ndarray, " removal"]:
+        """The number without these nodes and edges, each removal in a copy of the graph of its own."""
+        # Virtual nodes stand behind all others, once: then a batch holds one copy.
+        step = 1 if self.subgraph.num_virtual else max(1, BATCH_SIZE // self.subgraph.size)
+        found = [self._predict(removed[start : start + step]) for start in range(0, len(removed), step)]
+        return np.concatenate([np.zeros(0), *found])
+
+    def _predict(self, removed: Sequence[Removed]) -> np.ndarray:
+        batch, num_centers = self.subgraph.batch, self.subgraph.num_centers
+        senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
+        edges, copies, is_blank = [], [], np.zeros((len(removed), num_centers), dtype=bool)
+        for copy, (nodes, gone) in enumerate(removed):
+            is_cut = np.zeros(batch.edges.num_receivers, dtype=bool)
+            is_cut[nodes] = True
+            is_blank[copy], is_cut[:num_centers] = is_cut[:num_centers], False
+            # A loop leads to no other node, and nothing depends on a node that is cut off: loops may stay.
+            stays = ~(is_cut[senders] | is_cut[receivers]) | (senders == receivers)
+            stays[gone] = False
+            edges.append(np.flatnonzero(stays))
+            copies.append(np.full(len(edges[-1]), copy))
+        return self.number.of_batch(_copies(batch, np.concatenate(edges), np.concatenate(copies), is_blank))
+
+
+def border_of(settings: NodeSettings) -> int:
+    """1 where a layer divides by how many edges come to a sender, else 0."""
+    return int(settings.spec.reads_sender_degrees)
+
+
+def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: int) -> NodeBatch:
+    """Some nodes of a graph, in an order, and some edges among them; the first nodes are the rows."""
+    total = len(nodes) + graph.edges.num_receivers - graph.features.shape[0]
+    place = np.full(graph.edges.num_receivers, -1)
+    place[nodes] = np.arange(len(nodes))
+    place[graph.features.shape[0] :] = np.arange(len(nodes), total)
+    senders, receivers = (
+        torch.from_numpy(place[side.numpy()[edges]]) for side in (graph.edges.senders, graph.edges.receivers)
+    )
+    return select(graph, nodes, edges, Edges(senders, receivers, total, total), torch.arange(num_centers))
+
+
+def _copies(
+    batch: NodeBatch, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy center"]
+) -> NodeBatch:
+    """Copies of a part side by side, each with its own edges; nodes that are blank have no features."""
+    (num_copies, num_centers), num_nodes = is_blank.shape, batch.features.shape[0]
+    size = num_nodes * num_copies + batch.edges.num_receivers - num_nodes
+    shift = torch.from_numpy(copy_of_edge) * num_nodes
+    senders, receivers = (
+        side[torch.from_numpy(edges)] + shift for side in (batch.edges.senders, batch.edges.receivers)
+    )
+    rows = (batch.rows + torch.arange(num_copies)[:, None] * num_nodes).flatten()
+    found = select(batch, np.tile(np.arange(num_nodes), num_copies), edges, Edges(senders, receivers, size, size), rows)
+    blank = torch.zeros(num_copies, num_nodes, dtype=torch.bool)
+    blank[:, :num_centers] = torch.from_numpy(is_blank)
+    blank = blank.flatten()
+    if isinstance(found.features, torch.Tensor):
+        return replace(found, features=torch.where(blank[:, None], 0, found.features))
+    entries, values = found.features.edges, found.features.values
+    return replace(found, features=SparseFeatures(entries, torch.where(blank[entries.receivers], 0, values)))
+
+
+def select(batch: NodeBatch, nodes: np.ndarray, edges: np.ndarray, among: Edges, rows: torch.Tensor) -> NodeBatch:
+    """Some nodes of a graph, each as often as it is listed, and some edges, which now join the nodes `among` says."""
+    of_node, of_edge, types, known = torch.from_numpy(nodes), torch.from_numpy(edges), batch.types, batch.relations
+    features = batch.features
+    if isinstance(features, torch.Tensor):
+        features = features[of_node]
+    else:  # the entries of a node stand side by side
+        entries = features.edges
+        places, offsets = runs(entries.plan.receiver_offsets.numpy(), nodes)
+        receivers = torch.from_numpy(np.repeat(np.arange(len(nodes)), np.diff(offsets)))
+        own = Edges(entries.senders[places], receivers, entries.num_senders, len(nodes))
+        features = SparseFeatures(own, features.values[places])
+    return NodeBatch(
+        features,
+        among,
+        batch.edge_features[of_edge],
+        rows,
+        positions=None if batch.positions is None else batch.positions[of_node],
+        types=None if types is None else Types(types.of_row[of_node], types.num_types),
+        relations=None if known is None else Relations(among, known.relation[of_edge], known.num_relations),
+    )

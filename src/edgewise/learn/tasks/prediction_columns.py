@@ -1,0 +1,60 @@
+"""Predictions as columns of a table: their names, their cells, and a file of both."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import DataError
+from edgewise.graph.records import Prediction
+from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.training.folder import csv_text
+
+
+def prediction_columns(trained: FittedTable, predictions: Sequence[Prediction]) -> dict[str, np.ndarray | list[Any]]:
+    """The columns that predictions add to a table, in order: value, probabilities of classes, standard deviations,
+    interval."""
+    columns: dict[str, np.ndarray | list[Any]] = {}
+    for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):
+        if prediction.probabilities is None:
+            columns[f"{name}_pred"] = prediction.value
+        else:
+            classes = trained.classes[name]
+            columns[f"{name}_pred"] = ["" if np.isnan(v) else classes[int(v)] for v in prediction.value]
+            for number, label in enumerate(classes):
+                columns[f"{name}_prob_{label}"] = prediction.probabilities[:, number]
+        columns[f"{name}_std"] = prediction.std
+        if prediction.ensemble_std is not None:
+            columns[f"{name}_ensemble_std"] = prediction.ensemble_std
+        if prediction.probabilities is None:
+            columns[f"{name}_low"], columns[f"{name}_high"] = prediction.low, prediction.high
+    return columns
+
+
+def show(value: Any) -> Any:
+    """A cell: numbers to seven digits, nothing where there is no number."""
+    if isinstance(value, (float, np.floating)):
+        return "" if np.isnan(value) else f"{value:.7g}"
+    return value
+
+
+def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str, *, with_header: bool = True) -> Any:
+    """A table with further columns, for a file: a DataFrame for .parquet, else CSV rows.
+
+    Args:
+        frame: the cells, a DataFrame.
+        added: the new columns.
+        source: where the table is from, for messages.
+        suffix: how the file ends.
+        with_header: whether CSV rows begin with the names of the columns.
+
+    Raises:
+        DataError: the table has a column of such a name.
+    """
+    if taken := [name for name in added if name in frame.columns]:
+        raise DataError(f"{source} already has the column {taken[0]!r}, which predictions need; rename it.")
+    if suffix == ".parquet":
+        return frame.assign(**added)
+    columns = {name: frame[name].tolist() for name in frame.columns}
+    columns |= {name: [show(value) for value in values] for name, values in added.items()}
+    return csv_text(list(columns) if with_header else None, zip(*columns.values(), strict=True))

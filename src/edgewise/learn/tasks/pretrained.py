@@ -1,0 +1,110 @@
+"""What reads texts, out of the flags: a transformer, a recurrent network, or the model of a masked run; and how long
+it is trained."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, get_args
+
+from edgewise.errors import SettingError
+from edgewise.learn.networks.text_settings import CONFIGURATIONS, EncoderName, ReaderSettings, TransformerSettings
+from edgewise.learn.training.settings import TrainSettings
+
+PRETRAINED = ("edgewise masked model", 1)
+"""The kind of run that can be a start, and its newest format."""
+READERS = (*get_args(EncoderName), *CONFIGURATIONS)
+"""What `--model` may name."""
+RECURRENT = ("num_layers", "num_heads", "model_dim", "context", "dropout")
+"""The sizes that a recurrent network has too."""
+MIN_STEPS, EPOCHS = 400, 4
+"""Much text is read so many times; a little until so many steps are done."""
+Reader = TypeVar("Reader", bound=ReaderSettings)
+
+
+@dataclass(frozen=True)
+class PretrainedDocument:
+    """What a start must know of model.json."""
+
+    settings: TransformerSettings
+
+
+def chosen(
+    kind: type[Reader],
+    usual: TransformerSettings,
+    named: str | None,
+    read: Mapping[str, Any],
+    given: Mapping[str, Any],
+    pretrained: str | None,
+) -> tuple[Reader, TransformerSettings]:
+    """What reads, and its sizes.
+
+    Args:
+        kind: The dataclass of the choices around it.
+        usual: The sizes by default.
+        named: The value of `--model`: a recurrent network, or one of `CONFIGURATIONS`.
+        read: The fields of `kind` that are given.
+        given: The sizes that are given.
+        pretrained: The folder of a masked run, which brings its own sizes.
+
+    Raises:
+        SettingError: A name is not known, or two choices contradict each other.
+        RunFolderError: The folder is not that of a finished masked run.
+    """
+    if named in get_args(EncoderName):
+        read = {**read, "encoder": named}
+    elif named is not None and named not in CONFIGURATIONS:
+        raise SettingError(f"--model is {named!r}; to read texts expected one of {', '.join(READERS)}.")
+    reader, start = kind(**read), CONFIGURATIONS.get(named or "", usual)
+    if reader.encoder != "transformer":
+        for name, value in given.items():
+            if name not in RECURRENT and value != getattr(usual, name):
+                flag = f"--{name.replace('_', '-')}"
+                raise SettingError(f"{flag} belongs to transformers; the {reader.encoder} has no such choice.")
+    if pretrained:
+        start = pretrained_settings(pretrained, named, reader)
+        for name, value in given.items():
+            if name != "dropout" and value != getattr(start, name):
+                raise SettingError(
+                    f"--{name.replace('_', '-')} is {value}, but the model of {pretrained} has "
+                    f"{getattr(start, name)}; leave it out."
+                )
+    return reader, replace(start, **given)
+
+
+def pretrained_settings(path: str, named: str | None, reader: ReaderSettings) -> TransformerSettings:
+    """The choices of the model of a masked run.
+
+    Raises:
+        RunFolderError: The folder is not that of a finished masked run.
+        SettingError: Another model is named.
+    """
+    if named is not None or reader.encoder != "transformer":
+        raise SettingError(f"--pretrained {path} brings its own model; leave out --model.")
+    return transformer_of(path, *PRETRAINED)
+
+
+def transformer_of(path: str, kind: str, version: int) -> TransformerSettings:
+    """The sizes of the transformer of a finished run.
+
+    Args:
+        path: The run folder.
+        kind: What the run must hold, as model.json calls it.
+        version: The newest version of its format.
+
+    Raises:
+        RunFolderError: The folder is not that of a finished run of this kind.
+    """
+    from edgewise.learn.training.document import read_document
+    from edgewise.learn.training.folder import RunFolder
+
+    folder = RunFolder.finished(path)
+    content = folder.read_model(kind, version)
+    return read_document(PretrainedDocument, content, folder.path / "model.json").settings
+
+
+def scheduled(train: TrainSettings, num_rows: int, part: float = 1) -> TrainSettings:
+    """The recipe with a batch size, and a number of epochs that fits the training rows: a part of the usual one."""
+    batch_size = train.batch_size or 64
+    steps = math.ceil(num_rows / batch_size)
+    epochs = train.epochs or max(1, int(part * max(EPOCHS, math.ceil(MIN_STEPS / steps))))
+    return replace(train, batch_size=batch_size, epochs=epochs)

@@ -1,0 +1,39 @@
+"""Rows that were left out where a model is applied: counted, the first named, all listed in `rejected.csv`."""
+
+from collections.abc import Sequence
+
+from edgewise.formatting import plural
+from edgewise.learn.files import write_bytes
+from edgewise.learn.progress import remark
+from edgewise.learn.tables.cell import Rejection
+from edgewise.learn.tasks.task import PredictRequest
+from edgewise.learn.training.folder import csv_text
+
+HEADER = ("file", "line", "column", "value", "reason")
+"""The columns of `rejected.csv`."""
+
+
+def list_left_out(
+    edges: Sequence[Rejection],
+    others: Sequence[Rejection] = (),
+    request: PredictRequest | None = None,
+    count: int | None = None,
+) -> None:
+    """Says which edges cannot be read, whose messages a prediction then lacks; nothing where all can.
+
+    Args:
+        edges: those that cannot be read.
+        others: what else cannot be used, to be listed with them; it may contain the same edges.
+        request: says where they are listed; None lists them nowhere.
+        count: how many edges there are, where `edges` are the first of them.
+    """
+    if not edges:
+        return
+    first, listed, total = edges[0], "", len(edges) if count is None else count
+    if request is not None and request.rejected is not None:
+        rows = list(dict.fromkeys((*others, *edges)))
+        cells = ([each.file, each.line, each.column, each.value, each.reason] for each in rows)
+        write_bytes(request.rejected, csv_text(HEADER, cells).encode())
+        listed = f" ({'all' if total == len(edges) else f'the first {len(edges):,}'} in {request.rejected})"
+    where = f"{first.file}, line {first.line}, column {first.column!r}"
+    remark(f"{plural(total, 'edge')} passed over, the first in {where}: {first.reason}{listed}")

@@ -1,0 +1,289 @@
+"""The test predictions of a finished run, read from its folder, beside the true numbers, classes or tags."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from edgewise.learn.training.conformal import COVERAGES, interval_radius
+from edgewise.learn.training.folder import RunFolder
+
+NUM_BINS = 10
+"""Stretches of probability in which a promise of it is compared with what happened."""
+MAX_LABELS = 20
+"""Classes that are shown; the rarer ones are taken together."""
+OTHERS = "(others)"
+MAX_ROWS = 2**16
+"""Test rows that a report looks at; evenly chosen where there are more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The test rows as they stand in `test_predictions.csv`."""
+
+    numbers: list[str]
+    """Where each stands in the data, counted from 0; the place in the test rows where that is unknown."""
+    header: tuple[str, ...]
+    """The columns of the data, without targets."""
+    cells: list[tuple[str, ...]]
+    """The cells of each row in these columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A target that is a number."""
+
+    name: str
+    """The target."""
+    true: Float64[np.ndarray, " row"]
+    """Its value in each test row; NaN where there is none."""
+    predicted: Float64[np.ndarray, " row"]
+    """What was predicted."""
+    rows: Rows
+    """The rows."""
+    errors: Float64[np.ndarray, " error"]
+    """Prediction minus target on the validation rows, which the intervals are made of."""
+
+    @cached_property
+    def known(self) -> Int64[np.ndarray, " known"]:
+        """The rows whose value and prediction are known."""
+        return np.flatnonzero(~np.isnan(self.true) & ~np.isnan(self.predicted))
+
+    @cached_property
+    def residuals(self) -> Float64[np.ndarray, " known"]:
+        """Prediction minus target where both are known."""
+        return (self.predicted - self.true)[self.known]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A target that is a class."""
+
+    name: str
+    """The target."""
+    classes: tuple[str, ...]
+    """The classes in the order of their numbers."""
+    true: Int64[np.ndarray, " row"]
+    """The class of each test row; -1 where there is none."""
+    probabilities: Float64[np.ndarray, "row class"]
+    """What was predicted."""
+    rows: Rows
+    """The rows."""
+
+    @cached_property
+    def known(self) -> Int64[np.ndarray, " known"]:
+        """The rows whose class and prediction are known."""
+        return np.flatnonzero((self.true >= 0) & ~np.isnan(self.probabilities).any(axis=1))
+
+    @cached_property
+    def predicted(self) -> Int64[np.ndarray, " row"]:
+        """The most probable class of each row."""
+        return np.where(np.isnan(self.probabilities), -1, self.probabilities).argmax(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion:
+    """How often each class was predicted for each."""
+
+    labels: tuple[str, ...]
+    """The classes, or the most frequent ones and all others together."""
+    counts: Int64[np.ndarray, "label label"]
+    """[true, predicted]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """How many values lay in intervals of several promises."""
+
+    promised: Float64[np.ndarray, " step"]
+    """The promises that the validation rows are enough for."""
+    observed: Float64[np.ndarray, " step"]
+    """The share of the test values that lay inside."""
+    num_rows: int
+    """How many values there were."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Probabilities beside how often what they speak of was so, in stretches of probability."""
+
+    about: str
+    """What they are the probability of."""
+    mean: Float64[np.ndarray, " bin"]
+    """The mean probability of each stretch that has rows."""
+    observed: Float64[np.ndarray, " bin"]
+    """The share of its rows in which it was so."""
+    counts: Int64[np.ndarray, " bin"]
+    """Its rows."""
+
+    @property
+    def error(self) -> float:
+        """The mean distance of the two, weighted by rows (expected calibration error)."""
+        return float((np.abs(self.mean - self.observed) * self.counts).sum() / self.counts.sum())
+
+
+def coverage(target: Numbers, curve: Sequence[tuple[float, float]] | None = None) -> Coverage | None:
+    """Observed coverage of conformal intervals, for each promise that the validation rows are enough for.
+
+    Args:
+        target: the test rows.
+        curve: promised and observed coverage out of metrics.json. Runs of older versions have none; their intervals
+            are as wide for all rows: observed(c) = mean over test rows of [|error| ≤ r(c)], r = `interval_radius`.
+
+    Returns:
+        None without any.
+    """
+    sizes = np.abs(target.residuals)
+    if curve is not None:
+        points = np.array(curve, dtype=np.float64).reshape(-1, 2)
+        return Coverage(points[:, 0], points[:, 1], len(sizes)) if curve else None
+    radii = [interval_radius(target.errors, promise) for promise in COVERAGES]
+    good = [place for place, radius in enumerate(radii) if np.isfinite(radius)]
+    if not len(sizes) or not good:
+        return None
+    # The file has seven digits: a value on the edge of its interval lies inside.
+    observed = [float((sizes <= radii[place] * (1 + 1e-6)).mean()) for place in good]
+    return Coverage(np.array([COVERAGES[place] for place in good]), np.array(observed), len(sizes))
+
+
+def reliability(target: Labels) -> Reliability | None:
+    """Of two classes the probability of the second, of more that of the most probable; None without rows."""
+    rows = target.known
+    if not len(rows):
+        return None
+    predicted = target.probabilities[rows]
+    if len(target.classes) == 2:
+        about, chance, is_so = f"being {target.classes[1]}", predicted[:, 1], target.true[rows] == 1
+    else:
+        about, chance, is_so = "being right", predicted.max(axis=1), predicted.argmax(axis=1) == target.true[rows]
+    place = np.minimum((chance * NUM_BINS).astype(int), NUM_BINS - 1)
+    counts = np.bincount(place, minlength=NUM_BINS)
+    full = np.flatnonzero(counts)
+    sums = [np.bincount(place, weights, NUM_BINS)[full] / counts[full] for weights in (chance, is_so.astype(float))]
+    return Reliability(about, sums[0], sums[1], counts[full])
+
+
+def confusion(true: Sequence[str], predicted: Sequence[str], order: Sequence[str] = ()) -> Confusion:
+    """How often each label was predicted for each; the labels stand as in `order`, else by how often they occur.
+
+    Beyond `MAX_LABELS` the rarer ones are taken together.
+    """
+    often = Counter([*true, *predicted])
+    labels = [label for label in order if label in often] or [label for label, _ in often.most_common()]
+    if len(labels) > MAX_LABELS:
+        frequent = {label for label, _ in often.most_common(MAX_LABELS - 1)}
+        labels = [*(label for label in labels if label in frequent), OTHERS]
+    place = {label: number for number, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    rest = len(labels) - 1
+    np.add.at(counts, ([place.get(label, rest) for label in true], [place.get(label, rest) for label in predicted]), 1)
+    return Confusion(tuple(labels), counts)
+
+
+def worst(target: Numbers | Labels, most: int) -> np.ndarray:
+    """The worst predicted rows: those with the largest errors, or the wrong ones that were surest."""
+    rows = target.known
+    if isinstance(target, Numbers):
+        return rows[np.argsort(-np.abs(target.residuals), kind="stable")[:most]]
+    wrong = rows[target.predicted[rows] != target.true[rows]]
+    return wrong[np.argsort(target.probabilities[wrong, target.true[wrong]], kind="stable")[:most]]
+
+
+def judged_targets(folder: RunFolder) -> list[Numbers | Labels]:
+    """The targets of the test rows of a finished run over a table, beside their predictions; nothing without rows."""
+    cells, model = _cells(folder), folder.read_json("model.json")
+    if cells is None:
+        return []
+    # pandas takes a moment, and other runs do without it.
+    from edgewise.learn.tables.cell import Problems, read_numbers
+    from edgewise.learn.tables.labels import read_labels
+
+    names = tuple(model["columns"]["target_columns"])
+    header = list(cells)
+    own = header[1 : header.index(f"{names[0]}_pred")] if f"{names[0]}_pred" in header else []
+    rows = _rows(cells, tuple(name for name in own if name not in names))
+    found: list[Numbers | Labels] = []
+    for place, name in enumerate(names):
+        if name not in cells or f"{name}_pred" not in cells:
+            continue
+        if not model["classes"]:
+            values, predictions = (
+                read_numbers(cells[column], column, Problems(), may_be_missing=True)
+                for column in (name, f"{name}_pred")
+            )
+            found.append(Numbers(name, values, predictions, rows, _errors(folder, place)))
+            continue
+        classes = tuple(str(label) for label in model["classes"][name])
+        true = np.nan_to_num(read_labels(cells[name], name, classes, Problems()), nan=-1).astype(np.int64)
+        chances = [f"{name}_prob_{label}" for label in classes]
+        probabilities = [read_numbers(cells[column], column, Problems(), may_be_missing=True) for column in chances]
+        found.append(Labels(name, classes, true, np.stack(probabilities, axis=1), rows))
+    return found
+
+
+def judged_links(folder: RunFolder) -> list[Numbers | Labels]:
+    """The test pairs of a finished run over links, beside their predictions; nothing without pairs."""
+    cells = _cells(folder)
+    if cells is None:
+        return []
+    from edgewise.learn.tables.cell import Problems, read_numbers
+
+    is_link = np.array(cells["is_link"], dtype=np.int64)
+    chance = read_numbers(cells["link_prob"], "link_prob", Problems(), may_be_missing=True)
+    rows = _rows(cells, ("sender", "receiver"))
+    return [Labels("link", ("no link", "link"), is_link, np.stack([1 - chance, chance], axis=1), rows)]
+
+
+def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
+    """The cells of test_predictions.csv by column, of many rows some; None where there is no row."""
+    path = folder.path / "test_predictions.csv"
+    if not _has_rows(path):
+        return None
+    from edgewise.learn.tables.options import TableFormat
+    from edgewise.learn.tables.read import read_cells
+    from edgewise.learn.tables.split import evenly
+
+    # A run writes its own tables in one format, whatever that of its data.
+    frame = read_cells(path, TableFormat()).frame
+    if len(frame) > MAX_ROWS:
+        frame = frame.iloc[evenly(np.arange(len(frame)), MAX_ROWS)]
+    return {name: frame[name].tolist() for name in frame.columns}
+
+
+def tagged(folder: RunFolder) -> list[tuple[list[str], list[str], list[str]]]:
+    """Of each test sentence its words, their tags, and the predicted tags; nothing where there are none."""
+    path = folder.path / "test_predictions.jsonl"
+    if not path.is_file():
+        return []
+    found = [list(json.loads(line).values()) for line in path.read_text("utf-8").split("\n") if line]
+    return [(words, true, predicted) for words, true, predicted in found]
+
+
+def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> Rows:
+    length = len(next(iter(cells.values())))
+    numbers = cells.get("row_in_data", [str(place) for place in range(length)])
+    return Rows(numbers, header, list(zip(*(cells[name] for name in header), strict=True)) or [()] * length)
+
+
+def _errors(folder: RunFolder, place: int) -> np.ndarray:
+    """The errors of a target on the validation rows; none where there are none."""
+    from safetensors import safe_open
+
+    with safe_open(folder.path / "model.safetensors", "np") as tensors:
+        name = "validation.errors"
+        errors = tensors.get_tensor(name) if name in tensors.keys() else np.zeros((0, 0))  # noqa: SIM118
+    column = errors[:, place] if errors.shape[1:] and place < errors.shape[1] else np.zeros(0)
+    return column[~np.isnan(column)].astype(np.float64)
+
+
+def _has_rows(path: Path) -> bool:
+    """Whether a CSV file has more than a header."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return bool(file.readline()) and bool(file.readline().strip())

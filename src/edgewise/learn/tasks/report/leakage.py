@@ -1,0 +1,223 @@
+"""Data leakage: molecules, texts or graphs of test rows that are also, or nearly, in the training rows.
+
+Scores on rows like those of the training measure interpolation, and say little of others.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgewise.learn.tables.split import evenly
+
+MAX_QUERIED, MAX_KNOWN = 1_000, 10_000
+"""Different contents that are compared with those of the training rows, and of those; evenly chosen where there are
+more."""
+MAX_CANDIDATES = 100
+"""Training texts that one text is compared with word by word."""
+MAX_EXAMPLES = 10
+"""Pairs that are shown of each split."""
+_WORD = re.compile(r"\w+")
+
+Near = Callable[[Sequence[Any], Sequence[Any]], tuple[np.ndarray, np.ndarray]]
+"""From contents and known ones to the largest similarity of each, and the place of the known one it is to; -1 where
+none is near."""
+
+
+@dataclass(frozen=True, eq=False)
+class SplitContents:
+    """The rows of a split and what they hold."""
+
+    unit: str
+    """What a row holds, in the plural: molecules, texts."""
+    rows: Mapping[str, Sequence[int] | np.ndarray]
+    """The numbers of the rows of each split: train, val, test."""
+    contents: Mapping[str, Sequence[Hashable] | np.ndarray]
+    """What each of these rows holds, equal where it is the same; or numbers that stand for it."""
+    near: Near | None = None
+    """Finds contents that are nearly the same; None where none are compared."""
+    least: float = 1.0
+    """The similarity from which on it is."""
+    about: str = ""
+    """In a few words, what the similarity is."""
+
+
+def leakage(split: SplitContents) -> dict[str, Any]:
+    """Who of the validation and test rows is also, or nearly, among the training rows; for `metrics.json`.
+
+    A row is the same as a training row where their contents are equal, and near one where the similarity of its
+    content to that of any training row is at least `split.least`.
+
+    Args:
+        split: the split.
+
+    Returns:
+        unit, least, about, and for `validation` and `test`: rows, how many of them are the same as a training row
+        (`same`), near one (`near`) of how many that were compared (`compared`), and examples of both.
+
+    Cost: O(rows) for equal ones, and at most MAX_QUERIED × MAX_KNOWN comparisons a split.
+    """
+    keys, content_of = _numbered(split.contents)
+    train_rows = np.asarray(split.rows["train"])
+    known, first = np.unique(keys["train"], return_index=True)
+    first_row = train_rows[first] if len(known) else train_rows
+    distinct = evenly(known[np.argsort(first)], MAX_KNOWN)
+    found: dict[str, Any] = {"unit": split.unit, "least": split.least, "about": split.about}
+
+    def training_row(key: Any) -> int:
+        return int(first_row[np.searchsorted(known, key)])
+
+    for split_key, name in (("val", "validation"), ("test", "test")):
+        own, rows = keys.get(split_key, known[:0]), np.asarray(split.rows.get(split_key, ()))
+        if not len(rows):
+            continue
+        is_same = np.isin(own, known)
+        scores: dict[str, Any] = {"rows": len(rows), "same": int(is_same.sum())}
+        examples: list[dict[str, Any]] = [
+            {"row": int(rows[place]), "training_row": training_row(own[place])}
+            for place in np.flatnonzero(is_same)[:MAX_EXAMPLES].tolist()
+        ]
+        if split.near is not None and len(distinct):
+            others = np.flatnonzero(~is_same)
+            _, places = np.unique(own[others], return_index=True)
+            queried = evenly(own[others][np.sort(places)], MAX_QUERIED)
+            how_near, place = split.near(content_of(queried), content_of(distinct))
+            near = {
+                key: (float(value), training_row(distinct[at]))
+                for key, value, at in zip(queried.tolist(), how_near.tolist(), place.tolist(), strict=True)
+                if at >= 0 and value >= split.least
+            }
+            is_near = others[np.isin(own[others], list(near))]
+            rows_near = sorted(
+                ((*near[key], row) for key, row in zip(own[is_near].tolist(), rows[is_near].tolist(), strict=True)),
+                key=lambda each: -each[0],
+            )
+            scores |= {"near": len(rows_near), "compared": int(np.isin(own[others], queried).sum())}
+            examples += [
+                {"row": row, "training_row": other, "similarity": round(value, 4)}
+                for value, other, row in rows_near[:MAX_EXAMPLES]
+            ]
+        found[name] = scores | {"examples": examples}
+    return found
+
+
+def _numbered(
+    contents: Mapping[str, Sequence[Hashable] | np.ndarray],
+) -> tuple[dict[str, np.ndarray], Callable[[np.ndarray], list[Any]]]:
+    """A number for each content, and what contents are handed on for some numbers."""
+    if all(isinstance(each, np.ndarray) for each in contents.values()):
+        return {split: np.asarray(each) for split, each in contents.items()}, lambda keys: keys.tolist()
+    numbers: dict[Hashable, int] = {}
+    keys = {
+        split: np.array([numbers.setdefault(each, len(numbers)) for each in some], np.int64)
+        for split, some in contents.items()
+    }
+    known = list(numbers)
+    return keys, lambda some: [known[key] for key in some.tolist()]
+
+
+def molecule_contents(
+    unit: str,
+    rows: Mapping[str, Sequence[int] | np.ndarray],
+    contents: Mapping[str, Sequence[Hashable] | np.ndarray],
+    molecules: Callable[[Sequence[Any]], Sequence[Any]] = list,
+) -> SplitContents:
+    """A split of molecules, one or several a row.
+
+    Args:
+        unit, rows: as in `SplitContents`.
+        contents: canonical SMILES, or numbers that stand for them.
+        molecules: from some of the contents to canonical SMILES.
+    """
+
+    def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        # RDKit is an extra, which texts do without.
+        from edgewise.learn.readers.molecules.similarity import nearest
+
+        return nearest(molecules(queried), molecules(known))
+
+    return SplitContents(unit, rows, contents, near, 0.95, "Tanimoto similarity of Morgan fingerprints")
+
+
+def text_contents(
+    unit: str,
+    rows: Mapping[str, Sequence[int] | np.ndarray],
+    texts: Mapping[str, Sequence[str] | np.ndarray],
+    read: Callable[[Sequence[Any]], Sequence[str]] | None = None,
+) -> SplitContents:
+    """A split of texts: the same where their words are, whatever their case, spaces and signs.
+
+    Args:
+        unit, rows: as in `SplitContents`.
+        texts: the texts, or numbers that stand for normalized ones.
+        read: from some of these numbers to normalized texts.
+    """
+
+    def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        return near_texts(queried, known) if read is None else near_texts(read(queried), read(known))
+
+    contents = texts if read else {split: [normalized(text) for text in some] for split, some in texts.items()}
+    return SplitContents(unit, rows, contents, near, MIN_SHARED, "shared part of their different words")
+
+
+def by_key(
+    rows: Mapping[str, Any], keys: Mapping[str, Any], read: Callable[[np.ndarray], list[Any]]
+) -> Callable[[Sequence[int]], list[Any]]:
+    """From numbers that stand for the contents of rows to these contents.
+
+    Args:
+        rows: of each split, an array.
+        keys: of each of these rows; equal where their contents are.
+        read: the contents of some rows.
+    """
+    all_rows, all_keys = (np.concatenate([*each.values()]) for each in (rows, keys))
+    distinct, first = np.unique(all_keys, return_index=True)
+    return lambda some: read(all_rows[first[np.searchsorted(distinct, some)]])
+
+
+def normalized(text: str) -> str:
+    """The words of a text in small letters, one space between them; a text without a word as it is."""
+    return " ".join(_WORD.findall(text.casefold())) or text.strip()
+
+
+MIN_SHARED = 0.9
+"""The share of their different words that near texts share."""
+
+
+def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The Jaccard similarity of each text to the nearest known one, J(a, b) = |a ∩ b| / |a ∪ b| over their words.
+
+    Two sets with J ≥ t share one of the ⌊(1 − t)·|a|⌋ + 1 rarest words of each: only such pairs are compared.
+
+    Args:
+        queried, known: normalized texts.
+
+    Returns:
+        (text) similarities and places; 0 and -1 where none shares `MIN_SHARED` of its words.
+
+    Source: Chaudhuri et al. 2006, A primitive operator for similarity joins, the prefix filter.
+    """
+    words = {text: frozenset(text.split()) for text in {*queried, *known}}
+    counts = Counter(word for text in words.values() for word in text)
+
+    def rarest(text: str) -> list[str]:
+        ordered = sorted(words[text], key=lambda word: (counts[word], word))
+        return ordered[: len(ordered) - math.ceil(MIN_SHARED * len(ordered) - 1e-9) + 1]
+
+    holders: dict[str, list[int]] = {}
+    for place, text in enumerate(known):
+        for word in rarest(text):
+            holders.setdefault(word, []).append(place)
+    values, places = np.zeros(len(queried)), np.full(len(queried), -1)
+    for number, text in enumerate(queried):
+        candidates = list(dict.fromkeys(place for word in rarest(text) for place in holders.get(word, ())))
+        for place in candidates[:MAX_CANDIDATES]:
+            shared = len(words[text] & words[known[place]])
+            ratio = shared / (len(words[text]) + len(words[known[place]]) - shared)
+            if ratio >= MIN_SHARED and ratio > values[number]:
+                values[number], places[number] = ratio, place
+    return values, places

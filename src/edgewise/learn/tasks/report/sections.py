@@ -1,0 +1,385 @@
+"""The sections of the page about a finished run: scores, losses, predictions beside the truth, promises, data.
+
+MissingExtraError where matplotlib is not installed.
+"""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgewise.formatting import formatted, percent, plural
+from edgewise.learn.tasks.registry import task_of
+from edgewise.learn.tasks.report.judged import (
+    Labels,
+    Numbers,
+    Rows,
+    confusion,
+    coverage,
+    reliability,
+    tagged,
+    worst,
+)
+from edgewise.learn.training.baseline import LABELS
+from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
+from edgewise.view.figure import svg
+from edgewise.view.page import Caution, Picture, Table, page
+from edgewise.view.training import draw_confusion, draw_coverage, draw_losses, draw_numbers, draw_reliability
+
+MAX_WORST, MAX_COLUMNS, MAX_CHARACTERS = 10, 6, 160
+"""Rows that are shown as the worst, columns of the data beside them, and characters of a cell."""
+MAX_SCORES, MAX_REASONS = 40, 10
+"""Scores in a table, and reasons for rejected rows."""
+SPLITS = ("test", "validation", "training")
+"""Splits by their names in `metrics.json`, the most important first."""
+
+Section = tuple[str, list[Any]]
+"""A heading, and the sentences, tables and pictures below it."""
+
+
+def sections(folder: RunFolder) -> list[Section]:
+    """The sections of a finished run, from its folder alone; what a run of its kind does not have is left out.
+
+    Raises:
+        RunFolderError: a file of the folder is damaged.
+    """
+    metrics, config = folder.read_json("metrics.json"), folder.read_config()
+    found: list[Section] = [("Scores", scores(metrics))]
+    cautions = cautions_of(metrics)
+    if cautions:
+        found.insert(0, ("Warnings", cautions))
+    found += training_sections(folder)
+    for target in task_of(folder).test_targets(folder):
+        found += of_numbers(target, metrics) if isinstance(target, Numbers) else of_labels(target)
+    found += of_tags(tagged(folder))
+    return [*found, ("Data", data(folder, metrics, config)), ("Settings", [settings(config)])]
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Writes report.html into a finished run; where it is.
+
+    Raises:
+        RunFolderError: a file of the folder is missing or damaged.
+    """
+    with corrupt_as_run_error(folder.path):
+        found = sections(folder)
+    kind = (folder.read_format() or "").removeprefix("edgewise ")
+    with folder.locked():
+        folder.write("report.html", page(f"{folder.path.resolve().name}: {kind}", found).encode())
+    return folder.path / "report.html"
+
+
+def training_sections(folder: RunFolder) -> list[Section]:
+    """The losses of the epochs; nothing where they were not logged."""
+    histories = read_histories(folder)
+    if not histories:
+        return []
+    first = next(iter(histories.values()))
+    has_validation = any(np.isfinite(history["val_loss"]).any() for history in histories.values())
+    seconds = sum(float(np.nansum(history["seconds"])) for history in histories.values())
+    length = f"{len(first['epoch']):,} epochs" + (f", {len(histories):,} members" if len(histories) > 1 else "")
+    caption = "The loss over the epochs. " + (
+        "A ring marks the lowest validation loss." if has_validation else "There are no validation rows to judge by."
+    )
+    return [("Training", [f"{length}, {seconds:.1f} s of training.", Picture(svg(draw_losses(histories)), caption)])]
+
+
+def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
+    """The numbers of each epoch (counted from 1) by ensemble member, out of logs/metrics.csv."""
+    path = folder.path / "logs" / "metrics.csv"
+    if not path.is_file():
+        return {}
+    rows: dict[int, list[dict[str, str]]] = {}
+    for row in csv.DictReader(io.StringIO(path.read_text("utf-8"))):
+        rows.setdefault(int(row["member"]), []).append(row)
+    names = ("epoch", "train_loss", "val_loss", "seconds")
+    return {
+        member: {
+            name: np.array([float(each[name] or "nan") for each in listed]) + (1 if name == "epoch" else 0)
+            for name in names
+        }
+        for member, listed in rows.items()
+    }
+
+
+def scores(metrics: Mapping[str, Any]) -> list[Any]:
+    """A table of the scores of each target, the model beside its baselines."""
+    columns: dict[str, dict[str, dict[str, float]]] = {}
+    baselines = {LABELS.get(name, _spaced(name)): of for name, of in (metrics.get("baselines") or {}).items()}
+    for split in SPLITS:
+        for label, of in {"edgewise": metrics, **baselines}.items():
+            for target, numbers in _by_target(of.get(split) or {}).items():
+                columns.setdefault(target, {})[f"{label}, {split}"] = numbers
+    found: list[Any] = []
+    for target, by_column in columns.items():
+        names = list(dict.fromkeys(score for numbers in by_column.values() for score in numbers))
+        rows = [[_spaced(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MAX_SCORES]]
+        cut = f", the first {MAX_SCORES} of {plural(len(names), 'score')}" if len(names) > MAX_SCORES else ""
+        found.append(Table((target or "All") + cut, ["", *by_column], rows))
+    sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
+    return [*found, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
+
+
+def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
+    """A target that is a number: predictions, errors, promises, and the worst predicted rows."""
+    rows = target.known
+    if not len(rows):
+        return []
+    errors = target.residuals
+    content: list[Any] = [
+        f"{plural(len(rows), 'test row')}; half of the errors are below "
+        f"{formatted(np.median(np.abs(errors)))}, the largest is "
+        f"{formatted(np.abs(errors).max())}; on average predictions are {formatted(abs(errors.mean()))} too "
+        f"{'high' if errors.mean() > 0 else 'low'}.",
+        Picture(
+            svg(draw_numbers(target.true[rows], target.predicted[rows])),
+            "Predictions over true values, errors over predictions, and how often each error occurs.",
+        ),
+    ]
+    found = coverage(target, metrics.get("coverage", {}).get("curve", {}).get(target.name))
+    if found is not None:
+        promise = metrics.get("coverage", {}).get("promised")
+        content.append(
+            Picture(
+                svg(draw_coverage(found.promised, found.observed, found.num_rows, promise)),
+                f"The share of the test values inside intervals of several promises, made of {len(target.errors):,} "
+                "validation errors. Below the line, intervals promise too much; the band is what chance explains.",
+            )
+        )
+
+    def cells(row: int) -> list[str]:
+        one, other = float(target.true[row]), float(target.predicted[row])
+        return [formatted(value, 5) for value in (one, other, other - one)]
+
+    content.append(_worst("The rows with the largest errors", target, "predicted less true", cells, ()))
+    return [(f"{target.name}: predicted and true", content)]
+
+
+def of_labels(target: Labels) -> list[Section]:
+    """A target that is a class: what was taken for what, probabilities, and the worst predicted rows."""
+    known = target.known
+    if not len(known):
+        return []
+    true, predicted = ([target.classes[number] for number in side[known]] for side in (target.true, target.predicted))
+    mixed = confusion(true, predicted, target.classes)
+    right = sum(one == other for one, other in zip(true, predicted, strict=True))
+    content: list[Any] = [
+        f"{plural(len(known), 'test row')}, {right:,} of them right.",
+        Picture(
+            svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its share of the row."
+        ),
+    ]
+    found = reliability(target)
+    if found is not None:
+        content.append(
+            Picture(
+                svg(draw_reliability(found.mean, found.observed, found.counts, found.about)),
+                f"How often what the probabilities speak of was so. On average they are {percent(found.error)} off.",
+            )
+        )
+    if (known[target.true[known] != target.predicted[known]]).size:
+
+        def cells(row: int) -> list[str]:
+            one, other = target.true[row], target.predicted[row]
+            chance = formatted(float(target.probabilities[row, one]))
+            return [_cut(target.classes[one]), _cut(target.classes[other]), chance]
+
+        title = "Wrong rows, the surest of them first"
+        content.append(_worst(title, target, "probability of the true class", cells, (1, 2)))
+    return [(f"{target.name}: predicted and true", content)]
+
+
+def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list[Section]:
+    """Tags of words: what was taken for what, and the sentences with the most wrong ones."""
+    if not sentences:
+        return []
+    mixed = confusion(
+        [tag for _, true, _ in sentences for tag in true], [tag for *_, predicted in sentences for tag in predicted]
+    )
+    wrong = sorted(
+        (
+            (sum(one != other for one, other in zip(true, predicted)), place)
+            for place, (_, true, predicted) in enumerate(sentences)
+        ),
+        key=lambda each: (-each[0], each[1]),
+    )
+    rows = []
+    for count, place in wrong[:MAX_WORST]:
+        if count:
+            words, true, predicted = sentences[place]
+            off = [
+                f"{word}: {one}, predicted {other}" for word, one, other in zip(words, true, predicted) if one != other
+            ]
+            rows.append([str(place), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
+    content: list[Any] = [
+        Picture(
+            svg(draw_confusion(mixed.labels, mixed.counts)),
+            "Words of the test sentences. A row is a true tag, shaded by its share of the row.",
+        )
+    ]
+    if rows:
+        header = ["sentence", "wrong", "which", "words"]
+        content.append(Table("Sentences with the most wrong tags", header, rows, (2, 3)))
+    return [("Tags: predicted and true", content)]
+
+
+def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
+    """The files, how many rows each split has, which were rejected and why, and what is in two splits."""
+    files = config.get("data", [])
+    content: list[Any] = [f"Read from {', '.join([files] if isinstance(files, str) else files)}."]
+    for name, what in (("rows", "rows"), ("texts", "texts"), ("tokens", "tokens")):
+        counts = metrics.get(name)
+        if isinstance(counts, Mapping):
+            listed = [[_spaced(str(split)), f"{count:,}"] for split, count in counts.items()]
+            content.append(Table(f"How many {what} each split has", ["split", what], listed))
+    rejected = rejected_rows(folder)
+    if rejected:
+        counts = Counter((column, reason) for _, _, column, _, reason in rejected)
+        first = {(column, reason): (file, line) for file, line, column, _, reason in reversed(rejected)}
+        listed = [
+            [_cut(column), _cut(reason), f"{count:,}", f"{first[column, reason][0]}, line {first[column, reason][1]}"]
+            for (column, reason), count in counts.most_common(MAX_REASONS)
+        ]
+        title = f"{plural(len(rejected), 'row')} could not be used; all of them are in rejected.csv"
+        content.append(Table(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
+    return content + of_leakage(metrics)
+
+
+def rejected_rows(folder: RunFolder) -> list[list[str]]:
+    """The lines of rejected.csv: file, line, column, value, reason; none where there is no such file."""
+    path = folder.path / "rejected.csv"
+    if not path.is_file():
+        return []
+    return [row for row in list(csv.reader(io.StringIO(path.read_text("utf-8"))))[1:] if len(row) == 5]
+
+
+GRAVE_LEAKAGE = 0.05
+"""The share of known rows from which on they may decide a score."""
+
+
+def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
+    """What of the split makes the scores look better than they are."""
+
+    leaks, found = metrics.get("leakage") or {}, []
+    for split in ("test", "validation"):
+        scores = leaks.get(split) or {}
+        unit, rows = leaks.get("unit", "rows"), scores.get("rows", 0)
+        if same := scores.get("same"):
+            known = f"{same:,} of {rows:,} {split} rows contain {unit} that are also in the training set"
+            if same >= GRAVE_LEAKAGE * rows:
+                found.append(Caution(f"Data leakage: {known}, so this score measures interpolation."))
+            else:
+                found.append(Caution(f"{known}, {percent(same / rows)}, which moves this score by little."))
+        if scores.get("near"):
+            found.append(
+                Caution(
+                    f"{scores['near']:,} of {scores['compared']:,} further {split} rows that were compared hold {unit} "
+                    f"nearly the same as training rows ({leaks['about']} of {leaks['least']:g} or more)."
+                )
+            )
+    return found
+
+
+def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
+    """The data leakage between the splits, with examples; nothing where it was not measured."""
+    leaks = metrics.get("leakage")
+    if not leaks:
+        return []
+    looked = [split for split in ("test", "validation") if split in leaks]
+    rows = [
+        [
+            split,
+            *(f"{leaks[split][name]:,}" for name in ("rows", "same")),
+            *([f"{leaks[split]['near']:,} of {leaks[split]['compared']:,}"] if "near" in leaks[split] else ["-"]),
+        ]
+        for split in looked
+    ]
+    content: list[Any] = [
+        Table(
+            f"{leaks['unit'].capitalize()} that stand in training rows as well",
+            ["split", "rows", "the same", "nearly the same, of those compared"],
+            rows,
+        )
+    ]
+    examples = [
+        [split, str(each["row"]), str(each["training_row"]), _number(each.get("similarity", 1.0))]
+        for split in looked
+        for each in leaks[split]["examples"]
+    ]
+    if examples:
+        title = f"Some of them; rows counted from 0. Similarity: {leaks['about']}" if leaks["about"] else "Some of them"
+        content.append(Table(title, ["split", "row", "training row", "similarity"], examples))
+    return content
+
+
+def settings(config: Mapping[str, Any]) -> Any:
+    """Every setting of the run."""
+    rows = [
+        [name, _cut(" ".join(map(str, value)) if isinstance(value, list) else str(value))]
+        for name, value in config.items()
+    ]
+    return Table("As in config.toml, which repeats the run", ["setting", "value"], rows, (1,))
+
+
+def _worst(
+    title: str, target: Numbers | Labels, measure: str, cells: Callable[[int], list[str]], words: tuple[int, ...]
+) -> Table:
+    """The worst predicted rows of a target, with their data.
+
+    Args:
+        title: Of the table.
+        target: The target.
+        measure: The head of the column that says how wrong a row is.
+        cells: Of each row the truth, the prediction and the measure.
+        words: The columns before the data that are words.
+    """
+    columns = _columns(target.rows)
+    header = ["row", "true", "predicted", measure, *(target.rows.header[place] for place in columns)]
+    rows = [
+        [target.rows.numbers[row], *cells(row), *(_cut(target.rows.cells[row][place]) for place in columns)]
+        for row in worst(target, MAX_WORST).tolist()
+    ]
+    return Table(title, header, rows, (*words, *range(4, len(header))))
+
+
+def _by_target(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Scores by target; under the empty name where there is none."""
+    if found and all(isinstance(value, Mapping) for value in found.values()):
+        return {str(target): _flat(value) for target, value in found.items()}
+    return {"": _flat(found)} if found else {}
+
+
+def _flat(found: Mapping[str, Any]) -> dict[str, float]:
+    """Nested scores and lists of them, each under a name of its own."""
+    flat: dict[str, float] = {}
+    for name, value in found.items():
+        if isinstance(value, list):
+            value = {f"step {place + 1}": each for place, each in enumerate(value)}
+        if isinstance(value, Mapping):
+            flat |= {f"{name}, {inner}": each for inner, each in _flat(value).items()}
+        else:
+            flat[str(name)] = value
+    return flat
+
+
+def _columns(rows: Rows) -> list[int]:
+    """Which columns of the data are shown beside a row: the first ones, those that are the same everywhere left out."""
+    varied = [place for place in range(len(rows.header)) if len({cells[place] for cells in rows.cells}) > 1]
+    return (varied or list(range(len(rows.header))))[:MAX_COLUMNS]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _number(value: Any) -> str:
+    """A score, a count, or a word; a dash where there is none."""
+    return formatted(value) if value is None or isinstance(value, int | float) else str(value)

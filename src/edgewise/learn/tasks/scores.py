@@ -1,0 +1,107 @@
+"""What a terminal or a page shows of a run: its data in lines, its scores in tables, and commands to paste."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.formatting import formatted, plural
+from edgewise.learn.training.folder import RunFolder
+
+if TYPE_CHECKING:
+    from edgewise.learn.tables.cell import Rejection
+
+NODE_COLUMNS = ("id", "node", "node_id")
+"""Names of a column of nodes that `predict` finds by itself."""
+
+
+def command(*words: object) -> str:
+    """A command line as the shell reads it back, whatever its words hold."""
+    return shlex.join(["edgewise", *map(str, words)])
+
+
+def files_of(config: Mapping[str, Any]) -> Sequence[str]:
+    """The data files of a run."""
+    data = config["data"]
+    return [data] if isinstance(data, str) else data
+
+
+def free_name(name: str) -> str:
+    """The name, or, where a file is called so already, with a number: a pasted command must not be refused."""
+    path, number = Path(name), 1
+    stem, dot, end = path.name.partition(".")
+    while path.exists():
+        number += 1
+        path = path.with_name(f"{stem}_{number}{dot}{end}")
+    return str(path)
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """A table of scores: the model beside its baselines."""
+
+    title: str
+    """What is scored."""
+    header: Sequence[str]
+    """The first column is empty, the others name the scores."""
+    rows: Sequence[Sequence[str]]
+    """A row for each model."""
+
+
+def score_table(title: str, models: Mapping[str, Mapping[str, Any]], scores: Mapping[str, str]) -> ScoreTable:
+    """The scores of several models, a row each; a dash where a model has none.
+
+    Args:
+        title: What is scored.
+        models: The scores of each model by their names, the model by its label.
+        scores: The names of the scores that are shown, and the heads of their columns.
+    """
+    rows = [[label, *(formatted(found.get(name)) for name in scores)] for label, found in models.items()]
+    return ScoreTable(title, ["", *scores.values()], rows)
+
+
+def same(*names: str) -> dict[str, str]:
+    """Scores whose columns are headed by their names."""
+    return dict(zip(names, names, strict=True))
+
+
+def split_line(counts: Mapping[str, int], unit: str, units: str | None = None) -> str:
+    """How many rows each split has.
+
+    Args:
+        counts: The rows of train, val and test.
+        unit: What a row is called, and
+        units: its plural where it does not end in s.
+    """
+    tested = plural(counts["test"], f"test {unit}", None if units is None else f"test {units}")
+    return f"{counts['train']:,} training, {counts['val']:,} validation and {tested}"
+
+
+def first_rejected(rejected: "Sequence[Rejection]", folder: RunFolder) -> list[str]:
+    """Where the first cell stands that cannot be used, and where all are listed; nothing where all can."""
+    return [
+        f"  the first in line {each.line}: {each.column}: {each.reason} (all in {folder.path / 'rejected.csv'})"
+        for each in rejected[:1]
+    ]
+
+
+def training_line(metrics: Mapping[str, Any]) -> str:
+    """How large the model is, and how long it was trained."""
+    unit = "step" if "steps" in metrics else "epoch"
+    count = plural(metrics[f"{unit}s"], unit)
+    found = f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
+    best = metrics.get("best_epoch", 0)
+    return f"{found}; the validation loss was lowest in epoch {best}" if best > 0 and unit == "epoch" else found
+
+
+def epochs_line(metrics: Mapping[str, Any]) -> list[str]:
+    """How many epochs each model was trained for, and which was the best; nothing for runs that did not keep it."""
+    if not metrics.get("epochs"):
+        return []
+    counts = [plural(count, "epoch") for count in metrics["epochs"]]
+    best = [epoch for epoch in metrics["best_epochs"] if epoch is not None]
+    line = ", ".join(dict.fromkeys(counts))
+    if best:
+        line += f"; the validation loss was lowest in epoch {', '.join(map(str, best))}"
+    return [line]

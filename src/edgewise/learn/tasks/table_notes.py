@@ -1,0 +1,216 @@
+"""The lines that describe a table before the training: its rows, its splits, and what may go wrong with them."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from edgewise.formatting import percent, plural
+from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.split import Splits, groups_of
+from edgewise.learn.tasks.task import Prepared
+from edgewise.learn.training.conformal import FEW_GROUPS, empty_intervals
+from edgewise.learn.training.folder import RunFolder
+
+RARE_SHARE = 0.2
+"""A class is rare with fewer rows than this part of those that it would have if all classes had as many."""
+MAX_NAMED = 5
+"""Features without variation that are named."""
+
+
+def described(prepared: Prepared, folder: RunFolder) -> list[str]:
+    """What was read and rejected, how it was split, and which rows calibrate the intervals, in a few lines."""
+    table, splits, row = prepared.data, prepared.splits, prepared.data.counted_unit
+    edges = [] if table.unit == "edges" else table.lost_edges
+    rejected = plural(len(table.rejected) - len(edges), row) + (f" and {plural(len(edges), 'edge')}" if edges else "")
+    lines = [
+        f"{table.source}: {plural(table.num_rows, row)}, "
+        f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, {rejected} rejected"
+    ]
+    for (file, column), count in Counter((each.file, each.column) for each in table.rejected).items():
+        first = next(each for each in table.rejected if (each.file, each.column) == (file, column))
+        where = f"line {first.line}" if file == table.source else f"{file}, line {first.line}"
+        lines.append(
+            f"  {count:,} for column {column!r}, the first in {where}: {first.reason} "
+            f"(all in {folder.path / 'rejected.csv'})"
+        )
+    lines.append(
+        f"{len(splits.train):,} training, {len(splits.val):,} validation and "
+        f"{plural(len(splits.test), f'test {row}')} (split: {prepared.settings.split_kind})"
+    )
+    if prepared.settings.split_kind == "column" and (num_left := int(table.trainable.sum()) - splits.num_rows):
+        column = table.columns.splits_column
+        lines.append(f"  {plural(num_left, row)} in no split: the cell in column {column!r} is empty")
+    if splits.leakage:
+        contents = plural(splits.leakage, f"{singular(table.row_unit)} is", f"{table.row_unit} are")
+        lines.append(f"  {contents} in training and test {row}s alike")
+    if not len(splits.val):
+        lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
+    elif prepared.fitted.task_type == "regression":
+        lines.append(f"  {calibration_note(prepared)}")
+        targets, names = table.targets[splits.calibrating], table.columns.target_columns
+        counts = dict(zip(names, (~np.isnan(targets)).sum(axis=0).tolist(), strict=True))
+        if empty := empty_intervals(counts, prepared.settings.coverage):
+            lines.append(f"  warning: {empty}")
+    return lines
+
+
+def calibration_note(prepared: Prepared) -> str:
+    """Which rows calibrate the intervals."""
+    rows = prepared.splits.calibrating
+    if prepared.splits.calibration == "random":
+        return f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"
+    count, unit = calibration_groups(prepared.data, prepared.splits)
+    of_groups = plural(count, singular(unit), unit)
+    found = f"intervals are calibrated on {plural(len(rows), 'row')} of {of_groups} that a model has not seen"
+    return found + ("; each model of the ensemble leaves out others, at no cost" if prepared.splits.left_out else "")
+
+
+def calibration_groups(table: Table, splits: Splits) -> tuple[int, str]:
+    """How many groups the rows that calibrate intervals are of, and what a group is."""
+    unit = "groups" if table.columns.group_column else table.row_unit
+    unit = "scaffolds" if splits.calibration == "scaffold" else unit
+    return len(set(groups_of(table, splits.calibrating, splits.calibration))), unit
+
+
+def singular(unit: str) -> str:
+    """One of what a plural such as "combinations of molecules" names."""
+    return re.sub(r"s\b", "", unit, count=1)
+
+
+def warnings_of(table: Table, splits: Splits, class_weight: str | None) -> list[str]:
+    """What speaks against a model of a table before it is trained, a line each.
+
+    Args:
+        table: the rows.
+        splits: those that train, and those that calibrate.
+        class_weight: how classes are weighted in the loss.
+    """
+    names, learned = table.columns.target_columns, table.targets[splits.train]
+    is_regression = table.columns.task_type == "regression"
+    few = few_groups(table, splits) if is_regression else []
+    rare = rare_classes(names, learned, {} if is_regression else table.classes, class_weight)
+    return [*few, *constant_targets(names, learned), *rare, *labels_without_training_rows(table, splits)]
+
+
+def few_groups(table: Table, splits: Splits) -> list[str]:
+    """A warning where the rows that calibrate intervals are of few groups."""
+    if splits.calibration == "random" or not len(splits.val):
+        return []
+    count, unit = calibration_groups(table, splits)
+    if count >= FEW_GROUPS:
+        return []
+    remedy = "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
+    of_groups = plural(count, singular(unit), unit)
+    return [f"warning: intervals calibrated on {of_groups} may be far too narrow or too wide{remedy}"]
+
+
+def labels_without_training_rows(table: Table, splits: Splits) -> list[str]:
+    """A warning for each target with labels that rows of the other splits have, and no training row.
+
+    Args:
+        table: the rows, their targets places in its classes.
+        splits: which of them train.
+    """
+    warnings = []
+    for place, name in enumerate(table.columns.target_columns):
+        if not (classes := table.classes.get(name)):
+            continue
+        counts = [
+            np.bincount(values[~np.isnan(values)].astype(np.int64), minlength=len(classes))
+            for values in (table.targets[rows, place] for rows in (splits.train, splits.val, splits.test))
+        ]
+        missing = np.flatnonzero((counts[0] == 0) & (counts[1] + counts[2] > 0)).tolist()
+        if missing:
+            shown = ", ".join(repr(classes[label]) for label in missing[:5]) + (", …" if len(missing) > 5 else "")
+            where = f"{plural(int(counts[2][missing].sum()), 'test row')}"
+            if in_val := int(counts[1][missing].sum()):
+                where = f"{plural(in_val, 'validation row')} and {where}"
+            warnings.append(
+                f"warning: {shown} of {name!r} {'stands' if len(missing) == 1 else 'stand'} in {where} and in no "
+                "training row: no model can learn to predict it"
+            )
+    return warnings
+
+
+def rare_classes(
+    names: Sequence[str], targets: np.ndarray, classes: Mapping[str, Sequence[object]], class_weight: str | None
+) -> list[str]:
+    """A warning for each target with a class of so few training rows that it may never be predicted, or where weights
+    of classes change what probabilities mean.
+
+    Args:
+        names: of the targets.
+        targets: (row, target), of the training rows; NaN where missing.
+        classes: of each target; none where targets are numbers.
+        class_weight: how classes are weighted in the loss.
+    """
+    found = []
+    for name, values in zip(names, targets.T):
+        known = values[~np.isnan(values)]
+        if name not in classes or not len(known):
+            continue
+        counts = np.bincount(known.astype(np.int64), minlength=len(classes[name]))
+        share = counts.min() / len(known)
+        if not 0 < share < RARE_SHARE / len(counts):
+            continue
+        rare = f"{percent(share)} of the training rows are of class {classes[name][int(counts.argmin())]!s} of {name!r}"
+        remedy = "which may never be the most probable: judge the model by its probabilities, or weight the classes by "
+        remedy += "--class-weight balanced"
+        if class_weight is not None:
+            remedy = (
+                f"so that with --class-weight {class_weight} its probabilities are far larger than its share of rows"
+            )
+        found.append(f"warning: only {rare}, {remedy}")
+    return found
+
+
+def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:
+    """A warning for each target that has one value in all training rows.
+
+    Args:
+        names: of the targets.
+        targets: (row, target), of the training rows; NaN where missing.
+    """
+    found = []
+    for name, values in zip(names, targets.T):
+        known = values[~np.isnan(values)]
+        if len(known) and np.ptp(known) == 0:
+            found.append(f"warning: target {name!r} is constant in the training rows: there is nothing to learn")
+    return found
+
+
+def names_of_features(named: Sequence[str], count: int, categories: Mapping[str, Sequence[str]]) -> list[str]:
+    """The names of features that are numbers: their columns; of arrays, their places, counted from 0.
+
+    Args:
+        named: the columns of numbers.
+        count: how many features there are, words counted one by one.
+        categories: the words, which stand behind the numbers.
+    """
+    count -= sum(map(len, categories.values()))
+    return [repr(name) for name in named] if len(named) == count else [f"feature {place}" for place in range(count)]
+
+
+def constant_features(
+    scaler: ConditionScaler, names: Sequence[str], what: str, *, adds_degrees: bool = False
+) -> list[str]:
+    """A warning where features have one value in all training rows; none where there is no such feature.
+
+    Args:
+        scaler: of the features.
+        names: of the first of them; the others are not named.
+        what: whose they are, such as "training nodes".
+        adds_degrees: whether none varies, so that the numbers of edges were added.
+    """
+    if adds_degrees:
+        return [f"warning: no feature varies over the {what}: the numbers of edges that come and go are added to them"]
+    constant = [names[column] for column in scaler.constant_columns if column < len(names)]
+    if not constant or not scaler.smallest:  # nothing was seen, such as edges of graphs without any
+        return []
+    shown = ", ".join(constant[:MAX_NAMED]) + (f" and {len(constant) - MAX_NAMED} more" * (len(constant) > MAX_NAMED))
+    verb, it = ("has", "it") if len(constant) == 1 else ("have", "they")
+    use = f"{it} count{'s' * (it == 'it')} as 1" if scaler.ones else f"{it} {'is' if it == 'it' else 'are'} ignored"
+    return [f"warning: {shown} {verb} one value in all {what}: {use}"]

@@ -1,0 +1,81 @@
+"""The settings of a run over a table of texts."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from edgewise.choices import TOKEN_KINDS, TokenKind
+from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
+from edgewise.learn.settings import setting
+from edgewise.learn.tables.columns import AUTO
+from edgewise.learn.tasks.config import Sign
+from edgewise.learn.tasks.pretrained import READERS, chosen, scheduled
+from edgewise.learn.tasks.table_settings import TableRunSettings
+from edgewise.learn.training.settings import TrainSettings, usual_threads
+
+MODEL = TransformerSettings(num_layers=1, hidden_dim=256, dropout=0.3, context=512)
+RECIPE = TrainSettings(
+    batch_size=64,
+    learning_rate=5e-4,
+    final_learning_rate=1e-6,
+    weight_decay=0.2,
+    ema_decay=0.0,
+    threads=usual_threads(2),
+)
+"""How a table of texts is learned by default."""
+RECURRENT_RATE = 2e-3
+"""The learning rate of a recurrent network, by default."""
+
+
+@dataclass(frozen=True)
+class TextRunSettings(TableRunSettings):
+    """The settings of a run over a table of texts."""
+
+    FORMAT = "edgewise text model"
+    SUMMARY = "classes or scores of texts, from a table"
+    EXAMPLE = "texts reviews.csv --text-columns text --target-columns label"
+    SIGNS = (Sign(3, flag="text_columns"),)
+    READS = ("coverage", "text_columns")
+    ESTIMATORS = ("TextClassifier", "TextRegressor")
+    REQUIRED = ("text_columns",)
+    USUAL: ClassVar = {"task_type": AUTO}
+    FOREIGN = dict.fromkeys(
+        ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns", "missing"), ""
+    )
+    PRESETS = READERS
+
+    train: TrainSettings = RECIPE
+    """The recipe."""
+    text: TextSettings = field(default_factory=TextSettings)
+    """What reads a text, and how its tokens become one vector."""
+    model: TransformerSettings = MODEL
+    """The sizes of the reader."""
+    tokens: TokenKind = setting("words", choices=TOKEN_KINDS)
+    """How a text is split into tokens."""
+    vocabulary_size: int = setting(32768, at_least=2, aliases=("vocab-size",))
+    """Tokens of the vocabulary, at most."""
+    lowercase: bool = setting(False, aliases=("do-lower-case",))
+    """Whether upper and lower case are the same."""
+    pretrained: str | None = setting(None, metavar="RUN")
+    """The folder of a masked run whose vocabulary and weights are the start."""
+
+    def scheduled(self, num_rows: int, *, of_classes: bool = False) -> TrainSettings:
+        """The recipe with a number of epochs that fits the training rows.
+
+        Beside counts of words the rest of the model begins to learn rows by heart sooner: it has half of the epochs,
+        and the best of them counts.
+        """
+        if not (of_classes and self.text.word_counts):
+            return scheduled(self.train, num_rows)
+        return scheduled(replace(self.train, checkpoint=self.train.checkpoint or "best"), num_rows, 0.5)
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; `model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
+        named, train = own.pop("model", None), groups["train"]
+        text, model = chosen(TextSettings, MODEL, named, groups["text"], groups["model"], own.get("pretrained"))
+        if text.encoder != "transformer":
+            train.setdefault("learning_rate", RECURRENT_RATE)
+        return super().build(own, groups, text=text, model=model)
+
+
+SETTINGS = TextRunSettings

@@ -1,0 +1,314 @@
+"""Explanations of texts, prompts, sentences and translations: their units are tokens, which are removed and put back.
+
+A removal leaves some tokens of a row; `predict_left` of a task predicts from them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from edgewise.errors import DataError, SettingError
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
+from edgewise.explain.explanation import Layer, Part, TargetPrediction, Unit
+from edgewise.explain.heads import to_layer
+from edgewise.formatting import plural
+from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer, visible
+from edgewise.trace import Trace, Weights
+
+Left = Bool[np.ndarray, " token"]
+"""Which tokens are left."""
+BATCH_SIZE = 2**15
+"""Tokens that are computed together, about."""
+GRADIENT_TOKENS = 2**12
+"""Tokens that are computed together where gradients go back through them, about."""
+MAX_TOKENS = 2**18
+"""Tokens that are read for all removals, about: of a long text fewer, larger groups are removed."""
+MAX_GROUPS, MIN_GROUPS = 512, 16
+"""Groups of tokens that are removed at most, and at least where there are as many tokens."""
+MAX_RECORDED = 1024
+"""Tokens of a text whose weights are all recorded, and followed through the layers."""
+MAX_SHOWN = 256
+"""Tokens of a text whose weights all stand in the explanation."""
+TOP = 8
+"""How many of the strongest stand there otherwise."""
+POINTS = 32, 8
+"""Points of an integral, of short and of very long texts."""
+POINT_TOKENS = 2**16
+"""Tokens that are read for one integral, about."""
+SENTENCE = re.compile(r"(\S.*?)(?:(?<=[.!?…])(?=\s)|\n|$)", re.DOTALL)
+"""Up to a sign that ends a sentence and a space, or to the end of the line."""
+MAX_TITLE = 60
+"""Characters of a title."""
+MAX_LISTED = 40
+"""Words that a message lists."""
+
+
+def require_text(item: Any) -> None:
+    """Raise DataError where one text is expected, and something else came."""
+    if not isinstance(item, str):
+        raise DataError(f"explain: item is a {type(item).__name__}, where one text, a str, is expected.")
+
+
+class TokenExplainable(Explainable):
+    """Tokens that a model reads; the others move together where some are removed.
+
+    Args:
+        trained: the model.
+        texts: what was written, by the names of the columns.
+        row: the tokens.
+        top: how many of the strongest weights of each token and head are shown; None for the usual number.
+        fixed: the tokens that are never removed; by default those that stand for no text.
+        beside: tokens that are read with every prediction and never removed.
+
+    Raises:
+        SettingError: `top` is below 1.
+    """
+
+    absent = 0.0
+    has_sentences = True
+    """Whether sentences are removed as wholes, too."""
+    about_cut = "the model reads the first {:,}"
+    """What is read of a text that is too long."""
+    predictions: Sequence[TargetPrediction]
+    """What the model predicts."""
+    explained: str
+    """What the explained number is called."""
+
+    def __init__(
+        self, trained: Any, texts: Mapping[str, str], row: RowTokens, top: int | None,
+        *, fixed: Left | None = None, beside: int = 0,
+    ):  # fmt: skip
+        if top is not None and top < 1:
+            raise SettingError(f"top is {top}; expected at least 1.")
+        self.trained, self.texts, self.row, self.top = trained, texts, row, top
+        self.fixed, self.beside = row.is_special if fixed is None else fixed, beside
+
+    def predict_left(self, left: Sequence[Left]) -> np.ndarray:
+        """The explained number where each of these selections of tokens is left."""
+        raise NotImplementedError
+
+    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The explained number without each of some lists of tokens."""
+        left = [self.fixed | ~np.isin(np.arange(self.num_units), units) for units in removed]
+        sizes = (int(each.sum()) + self.beside for each in left)
+        return np.concatenate([np.zeros(0), *(self.predict_left(left[some]) for some in batches(sizes))])
+
+    @property
+    def num_units(self) -> int:
+        """Tokens that are read."""
+        return len(self.row)
+
+    @property
+    def max_groups(self) -> int:
+        """Groups of tokens that are removed at most."""
+        return max(MIN_GROUPS, min(MAX_GROUPS, MAX_TOKENS // max(self.num_units + self.beside, 1)))
+
+    @property
+    def groups(self) -> Sequence[np.ndarray]:
+        """Each token alone, or runs of neighbors where there are too many."""
+        units = np.flatnonzero(~self.fixed)
+        return np.array_split(units, min(len(units), self.max_groups)) if len(units) else []
+
+    @property
+    def budget(self) -> int | None:
+        """Twice as many predictions as removals."""
+        return 2 * self.max_groups
+
+    @property
+    def points(self) -> int:
+        """Fewer for long texts."""
+        return max(POINTS[1], min(POINTS[0], POINT_TOKENS // max(self.num_units + self.beside, 1)))
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether all weights are recorded, and attention is followed through the layers."""
+        return self.num_units <= MAX_RECORDED
+
+    def new_trace(self) -> Trace:
+        """Records all weights of a short text, the strongest of a long one."""
+        return Trace(top=None if self.is_followed else self.top or TOP)
+
+    def layers_of(self, recorded: Sequence[Weights], name: str = "layer", num_tokens: int | None = None) -> list[Layer]:
+        """Recorded weights as they are shown: all of a short text, the strongest of a longer one."""
+        shown = self.top if self.top is not None or (num_tokens or self.num_units) <= MAX_SHOWN else TOP
+        return [to_layer(weights, f"{name} {place}", top=shown) for place, weights in enumerate(recorded, 1)]
+
+    def attention_at(self, place: int, model: Callable[[Trace], object], who: str) -> Attention:
+        """The attention of a model whose prediction is read at one token.
+
+        Args:
+            place: the token.
+            model: computes the prediction and records its weights.
+            who: the token, in words.
+        """
+        trace = whole = self.new_trace()
+        with torch.no_grad():
+            model(trace)
+            if not trace.weights:
+                return Attention()
+            if not self.is_followed:
+                whole = Trace(queries=[place])
+                model(whole)
+        weights = whole.weights[-1]
+        mine = weights.receivers == place
+        direct = weights.values.new_zeros(self.num_units)
+        direct.index_add_(0, weights.senders[mine], weights.values.flatten(0, -2)[:, mine].mean(0))
+        top = torch.zeros(self.num_units)
+        top[place] = 1
+        return Attention(
+            layers=self.layers_of(trace.weights),
+            members=[Attended(direct, top, trace.weights if self.is_followed else ())],
+            about=f"Where {who} attends in the last layer: its weights, mean over heads.",
+            about_rollout=f"Attention through all layers: how much of each token can reach {who}.",
+        )
+
+    def by_vectors(
+        self, embedding: Any, nothing: int | None, name: str, function: Callable[[Tensor], Tensor]
+    ) -> Differentiable:
+        """The explained number as a function of the vectors of the tokens.
+
+        Args:
+            embedding: makes the vectors.
+            nothing: the token of a text without information, where integrated gradients begin; None for zeros.
+            name: what it is called.
+            function: from the vectors of some copies of the row to the number of each.
+        """
+        vectors = embedding(torch.from_numpy(self.row.numbers)).detach()
+        baseline = torch.zeros_like(vectors[:1]) if nothing is None else embedding.weight[[nothing]].detach()
+        batch_size, words = max(1, GRADIENT_TOKENS // (self.num_units + self.beside)), ("the vector", name)
+        return Differentiable(function, vectors, baseline.expand_as(vectors), None, words, batch_size)
+
+    @cached_property
+    def sentences(self) -> tuple[list[Part], list[str]]:
+        """The sentences where there are several, and a note where some are left out."""
+        found, notes = list(self._sentences()) if self.has_sentences else [], []
+        if len(found) > (most := self.max_groups):
+            longest = sorted(range(len(found)), key=lambda place: -len(found[place].units))[:most]
+            notes.append(f"Of {plural(len(found), 'sentence')} the {len(longest)} longest were removed.")
+            found = [found[place] for place in sorted(longest)]
+        return found if len(found) > 1 else [], notes
+
+    def _sentences(self) -> Iterator[Part]:
+        for place, text in enumerate(self.texts.values()):
+            own = ~self.row.is_special & (self.row.columns == place)
+            for found in SENTENCE.finditer(text):
+                start, stop = found.span(1)
+                units = np.flatnonzero(own & (self.row.starts >= start) & (self.row.starts < stop))
+                if len(units):
+                    yield Part(shortened(found[1].strip()), "sentence", tuple(units.tolist()), np.nan)
+
+    def parts(self) -> list[Part]:
+        """Sentences."""
+        return list(self.sentences[0])
+
+    def units(self) -> Iterator[Unit]:
+        """The tokens as they stand in the text; those that stand for no text by their names in the vocabulary."""
+        row, names = self.row, list(self.texts)
+        for number, column, start, stop in zip(*(each.tolist() for each in row.places), strict=True):
+            text = visible(self.texts[names[column]][start:stop])
+            yield Unit(text or self.trained.tokenizer.inner.id_to_token(number) or "", names[column], start, stop)
+
+    def own_notes(self) -> list[str]:
+        """What else is to be known of a task's explanations."""
+        return []
+
+    def notes(self) -> list[str]:
+        """What was cut, what is not in the vocabulary, not shown, or removed in groups."""
+        row, unknown, notes = self.row, self.trained.tokenizer.unknown, []
+        if row.num_cut:
+            count = plural(len(row) + row.num_cut, "token")
+            notes.append(f"The text has {count}; {self.about_cut.format(len(row))}, and only they are explained.")
+        if num_unknown := 0 if unknown is None else int((row.numbers == unknown).sum()):
+            is_are = "is" if num_unknown == 1 else "are"
+            notes.append(
+                f"{plural(num_unknown, 'token')} {is_are} out of vocabulary and {is_are} read as the unknown token."
+            )
+        is_layered = any(not layer.is_readout for layer in self.attention.layers)
+        return [*notes, *self.weight_notes(is_layered), *self.own_notes(), *self.sentences[1], *self.group_notes()]
+
+    def weight_notes(self, is_layered: bool, what: str = "the layers: the text") -> list[str]:
+        """Which weights are not shown."""
+        layers, notes = self.attention.layers, []
+        if tops := {layer.top for layer in layers if layer.top is not None}:
+            notes.append(f"In each layer and head only the {tops.pop()} strongest weights of a token are shown.")
+        if not self.is_followed and is_layered:
+            notes.append(
+                f"Attention is not followed through {what} has more than {MAX_RECORDED:,} tokens, and the weights that "
+                "are not recorded would be missing."
+            )
+        return notes
+
+    def group_notes(self) -> list[str]:
+        """Whether groups of tokens were removed."""
+        groups = self.groups
+        if len(groups) == sum(len(group) for group in groups):
+            return []
+        return [f"Occlusion removes {len(groups)} runs of neighboring tokens, and shares each effect evenly."]
+
+    def describe(self) -> dict[str, Any]:
+        """The texts, their tokens, and what is predicted of them."""
+        return {
+            "kind": "text",
+            "title": shortened(" ".join(self.texts.values())) or "a text of spaces",
+            "sources": dict(self.texts),
+            "predictions": tuple(self.predictions),
+            "explained": self.explained,
+            "units": tuple(self.units()),
+            "notes": tuple(self.notes()),
+        }
+
+
+def batches(sizes: Iterable[int]) -> Iterator[slice]:
+    """Slices of texts with so many tokens each that are computed together, `BATCH_SIZE` tokens or a little more."""
+    start, stop, tokens = 0, 0, 0
+    for stop, size in enumerate(sizes, 1):
+        tokens += size
+        if tokens >= BATCH_SIZE:
+            yield slice(start, stop)
+            start, tokens = stop, 0
+    if start < stop:
+        yield slice(start, stop)
+
+
+def place_of(target: Any, words: Sequence[str], first: int, other: str = "") -> int:
+    """Which of some words is meant: by its place, by itself where it stands once, or by both, as in `2 Paris`.
+
+    Args:
+        target: what names it.
+        words: all of them.
+        first: the place of the first.
+        other: what else may be named, for the message.
+
+    Raises:
+        SettingError: there is no such word or place, or the word stands there more than once.
+    """
+    word, names = str(target).strip(), [f"{place} {each.strip()}" for place, each in enumerate(words, first)]
+    if word in names:
+        return names.index(word)
+    if re.fullmatch(r"[0-9]{1,9}", word) and first <= int(word) < first + len(words):
+        return int(word) - first
+    same = [place for place, each in enumerate(words) if each.strip() == word]
+    if len(same) == 1:
+        return same[0]
+    shown = [names[place] for place in same] or names
+    listed = ", ".join(shown[:MAX_LISTED]) + (", …" if len(shown) > MAX_LISTED else "")
+    problem = f"which stands there {len(same)} times; name one of" if same else f"expected {other}one of"
+    raise SettingError(f"explain: target is {word[:60]!r}{', ' if same else '; '}{problem} {listed}.")
+
+
+def nothing_of(tokenizer: Tokenizer) -> int:
+    """The token that stands for a text without tokens: the unknown token, else an end."""
+    known = (tokenizer.unknown, tokenizer.end, tokenizer.padding)
+    return next((number for number in known if number is not None), 0)
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text on one line, cut at a word."""
+    words = " ".join(text.split())
+    return words if len(words) <= MAX_TITLE else words[:MAX_TITLE].rsplit(" ", 1)[0] + " …"

@@ -1,0 +1,303 @@
+"""Baselines: what the mean, a random forest, or counting words reach on the same rows."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from edgewise.errors import EdgewiseError
+from edgewise.learn.process import Process, ProcessDiedError
+
+LABELS = {
+    "forest": "random forest",
+    "naive_bayes": "naive Bayes, pairs of words",
+    "logistic": "logistic regression, pairs of words",
+    "ridge": "ridge regression, pairs of words",
+    "mean": "training mean",
+}
+"""What a model over a table is compared with, by their names in `metrics.json`."""
+
+
+FAR = 1e4
+"""Standard deviations from 0 beyond which targets are centered before trees learn them."""
+SMALL_EXPONENT = -10
+"""The power of two below which features are small."""
+LONGEST = 7 * 24 * 3600.0
+"""Seconds that a forest in a process of its own may take."""
+
+
+class Predictor(Protocol):
+    """What predicts every target of some rows."""
+
+    def predict(self, features: Any) -> list[np.ndarray]:
+        """For each target (row) numbers or (row, class) probabilities."""
+        ...
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A fitted baseline: one predictor for each target."""
+
+    models: tuple[Any, ...]
+    """For each target a forest, or the mean (regression) or class frequencies (otherwise) of the training rows."""
+    num_classes: tuple[int, ...]
+    """For each target its number of classes; 0 for regression."""
+
+    def predict(self, features: Any) -> list[np.ndarray]:
+        """As a `Predictor`."""
+        return [
+            predict_one(model, features, num_classes)
+            for model, num_classes in zip(self.models, self.num_classes, strict=True)
+        ]
+
+
+def predict_one(model: Any, features: Any, num_classes: int) -> np.ndarray:
+    """Predictions for one target."""
+    if not hasattr(model, "predict"):
+        return np.repeat(np.asarray(model)[None], len(features), axis=0)
+    if not num_classes:
+        return np.asarray(model.predict(features))
+    # Classes that no training row has are unknown to the forest, and get the probability 0.
+    probabilities = np.zeros((len(features), num_classes))
+    probabilities[:, model.classes_.astype(np.int64)] = model.predict_proba(features)
+    return probabilities
+
+
+def fit_mean(targets: np.ndarray, weights: np.ndarray, num_classes: tuple[int, ...]) -> Baseline:
+    """The weighted mean of each target, or the frequency of each class; (row, target), NaN where missing."""
+    models: list[Any] = []
+    for column, count in enumerate(num_classes):
+        known = ~np.isnan(targets[:, column])
+        values, scale = targets[known, column], weights[known] / weights[known].sum()
+        if count:
+            models.append(np.bincount(values.astype(np.int64), scale, minlength=count))
+        else:
+            models.append(np.float64((values * scale).sum()))
+    return Baseline(tuple(models), num_classes)
+
+
+def fit_forest(
+    features: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    num_classes: tuple[int, ...],
+    *,
+    seed: int = 0,
+    trees: int | None = None,
+    jobs: int = -1,
+) -> Baseline:
+    """A random forest for each target.
+
+    Args:
+        features: (row, feature), finite.
+        targets: (row, target); NaN where missing.
+        weights: (row).
+        num_classes: For each target its number of classes; 0 for regression.
+        seed: Seed of the trees.
+        trees: How many; by default `num_trees` of the features.
+        jobs: The cores that grow them; all by default.
+
+    Numbers are scaled: scikit-learn's trees stop where the variance of a leaf is below 2e-16, in any unit.
+
+    Cost: the usual number of trees falls with the size of the table, so that it stays within seconds.
+    """
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    models: list[Any] = []
+    for column, count in enumerate(num_classes):
+        known = ~np.isnan(targets[:, column])
+        kind, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
+        forest = kind(trees or num_trees(*features.shape), max_features=part, n_jobs=jobs, random_state=seed)
+        values, found = targets[known, column], forest
+        if not count:
+            center, scale = scale_of(values)
+            values, found = (values - center) / scale, Scaled(forest, center, scale)
+        forest.fit(features[known], values, sample_weight=weights[known])
+        models.append(found)
+    return Baseline(tuple(models), num_classes)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A forest that was fitted to scaled targets, predicting in their own unit."""
+
+    forest: Any
+    """From scikit-learn."""
+    center: float
+    """What was taken off the targets."""
+    scale: float
+    """What they were divided by."""
+
+    def predict(self, features: Any) -> np.ndarray:
+        """(row): predicted targets."""
+        return np.asarray(self.forest.predict(features)) * self.scale + self.center
+
+
+def scale_of(values: np.ndarray) -> tuple[float, float]:
+    """What targets are shifted and divided by, so that their spread is about 1.
+
+    Nothing is rounded that need not be: the scale is a power of two, and a center is taken off only where the targets
+    lie so far from 0 that their variance would be lost in the difference of squares.
+    """
+    std, mean = float(values.std()), float(values.mean())
+    if not 0 < std < math.inf:
+        return 0.0, 1.0
+    return mean if abs(mean) > FAR * std else 0.0, math.ldexp(1.0, math.frexp(std)[1])
+
+
+@dataclass(frozen=True)
+class ForestBeside:
+    """A random forest beside a training, in a process of its own: they share no memory and no lock of Python."""
+
+    process: Process
+    """Which predicts."""
+
+    @classmethod
+    def fit(
+        cls,
+        features: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        num_classes: tuple[int, ...],
+        *,
+        seed: int,
+        jobs: int,
+    ) -> Self:
+        """The forest that `fit_forest` gives.
+
+        Raises:
+            EdgewiseError: Its process ended, as the system ends one that takes too much memory.
+        """
+        fit = partial(fit_forest, seed=seed, trees=num_trees(*features.shape), jobs=jobs)
+        process = Process(_predictor, fit, features, targets, weights, num_classes)
+        with _lost():
+            process.start(LONGEST)
+        return cls(process)
+
+    def predict(self, features: np.ndarray) -> list[np.ndarray]:
+        """As a `Predictor`; raises what `fit` does."""
+        with _lost():
+            found: list[np.ndarray] = self.process.call(features, seconds=LONGEST)
+        return found
+
+
+@contextlib.contextmanager
+def _lost() -> Iterator[None]:
+    try:
+        yield
+    except ProcessDiedError as error:
+        raise EdgewiseError(
+            f"the random forest that the model is compared with was lost: {error}. Go on with --resume, which "
+            "fits it again; where memory is short, a new run leaves it out with --no-baselines."
+        ) from error
+
+
+def _predictor(fit: Callable[..., Baseline], *data: Any) -> Callable[[np.ndarray], list[np.ndarray]]:
+    return fit(*data).predict
+
+
+def fit_words(
+    texts: Sequence[str], targets: np.ndarray, weights: np.ndarray, num_classes: tuple[int, ...]
+) -> dict[str, Baseline]:
+    """What counts single words and pairs of them: naive Bayes and logistic regression, or ridge regression.
+
+    Args:
+        texts: (row).
+        targets: (row, target); NaN where missing.
+        weights: (row).
+        num_classes: For each target its number of classes; 0 for regression.
+
+    Source: Wang and Manning 2012, on how hard naive Bayes over pairs of words is to beat on short texts.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.pipeline import make_pipeline
+
+    # By default single letters and signs are passed over; a text of nothing else would be empty.
+    counted = {"ngram_range": (1, 2), "token_pattern": r"\w+|[^\w\s]"}
+    is_class = any(num_classes)
+    makers: dict[str, Callable[[], Any]] = {"ridge": lambda: make_pipeline(TfidfVectorizer(**counted), Ridge())}
+    if is_class:
+        makers = {
+            "naive_bayes": lambda: make_pipeline(CountVectorizer(**counted), MultinomialNB()),
+            "logistic": lambda: make_pipeline(TfidfVectorizer(**counted), LogisticRegression(C=10, max_iter=1000)),
+        }
+    known = [np.flatnonzero(~np.isnan(column)).tolist() for column in targets.T]
+    if is_class and any(len(np.unique(targets[rows, place])) < 2 for place, rows in enumerate(known)):
+        del makers["logistic"]  # needs two classes
+    fitted = {}
+    for name, make in makers.items():
+        models = []
+        for place, rows in enumerate(known):
+            model = make()
+            weight = {f"{model.steps[-1][0]}__sample_weight": weights[rows]}
+            models.append(model.fit([texts[row] for row in rows], targets[rows, place], **weight))
+        fitted[name] = Baseline(tuple(models), num_classes)
+    return fitted
+
+
+def num_trees(num_rows: int, num_features: int) -> int:
+    """500 trees on small tables, down to 100 on large ones: a tree costs about rows · features · log rows."""
+    cost = num_rows * num_features * math.log2(num_rows + 2)
+    return int(min(500, max(100, 1e9 / cost)))
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteFeatures:
+    """Features that a forest takes: no NaN, no infinities, no column that is constant on the training rows."""
+
+    columns: np.ndarray
+    """The columns that have a number in a training row."""
+    medians: np.ndarray
+    """Of these columns, over the training rows."""
+    varies: np.ndarray
+    """Which of these columns are not constant on the training rows, bool."""
+    scale: np.ndarray
+    """What small ones are multiplied by, a power of two: to a tree, numbers that differ by 1e-7 are the same."""
+
+    @classmethod
+    def fit(cls, features: np.ndarray) -> Self:
+        """Learn from training rows.
+
+        Args:
+            features: (row, feature); RDKit gives NaN or huge numbers for some descriptors of some molecules.
+        """
+        known = _clipped(features)
+        columns = np.flatnonzero(~np.isnan(known).all(axis=0))
+        exponents = np.frexp(np.nanmax(np.abs(known[:, columns]), axis=0, initial=0.0))[1]
+        scale = np.ldexp(1.0, np.where(exponents < SMALL_EXPONENT, -exponents, 0))
+        found = cls(columns, np.nanmedian(known[:, columns], axis=0), np.ones(len(columns), bool), scale)
+        filled = found._filled(features)
+        varies = filled.min(axis=0) < filled.max(axis=0) if len(filled) else ~found.varies
+        return replace(found, varies=varies)
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """(row, used feature), float32; what is missing holds the median of the training rows."""
+        if not self.varies.any():
+            return np.zeros((len(features), 1), np.float32)
+        return self._filled(features)[:, self.varies]
+
+    def _filled(self, features: np.ndarray) -> np.ndarray:
+        known = _clipped(features)[:, self.columns]
+        return (np.where(np.isnan(known), self.medians, known) * self.scale).astype(np.float32)
+
+
+def _clipped(features: np.ndarray) -> np.ndarray:
+    limit = np.finfo(np.float32).max / 1e6
+    return np.where(np.isfinite(features), np.clip(features, -limit, limit), np.nan)
+
+
+def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The same of all rows, learned from some of them."""
+    return FiniteFeatures.fit(features[rows])(features)
+
+
+def filled(features: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Features of rows with a number everywhere, learned from some of them."""
+    finite = FiniteFeatures.fit(features(rows))
+    return lambda some: finite(features(some))

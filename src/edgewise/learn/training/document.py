@@ -1,0 +1,190 @@
+"""Dataclasses as JSON documents and back: every value is checked against the type of its field when it is read."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union
+
+from edgewise.errors import DataError, RunFolderError, SettingError
+from edgewise.formatting import plural
+
+Content = TypeVar("Content")
+LARGEST = 2**53
+"""Whole numbers beyond it are none that a run writes."""
+MAX_LAYERS = 4096
+"""Layers, and members of an ensemble: a loop over more would not end."""
+TRANSIENT = {"saved": False}
+"""The metadata of dataclass fields that no document holds."""
+_SHOWN = 60
+
+
+def read_document(kind: type[Content], content: Mapping[str, Any], path: Path) -> Content:
+    """The content of a file as a dataclass; names that it does not have are left out.
+
+    Raises:
+        RunFolderError: A value is missing or of another type; the message names the file and the field.
+    """
+    with damage(path):
+        return kind(**read_fields(kind, content))
+
+
+def read_part(kind: type[Content], value: Any, where: str, path: Path) -> Content:
+    """A part of a document whose type another part says; unlike in `read_document`, every name must be known."""
+    with damage(path):
+        return typed(kind, value, where)
+
+
+@contextlib.contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Turns a DataError or SettingError about the content of a file into a RunFolderError that names the file."""
+    try:
+        yield
+    except (DataError, SettingError) as error:
+        raise RunFolderError(f"{path} is damaged: {error}") from error
+
+
+def is_saved(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field is part of the document; those with the metadata `TRANSIENT` are not."""
+    return field.metadata.get("saved", True)
+
+
+def to_document(value: Any) -> Any:
+    """A value as JSON can hold it: dataclasses become objects, tuples lists, and infinity a word."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            each.name: to_document(getattr(value, each.name)) for each in dataclasses.fields(value) if is_saved(each)
+        }
+    if isinstance(value, Mapping):
+        return {name: to_document(each) for name, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_document(each) for each in value]
+    return "inf" if value == math.inf else value
+
+
+def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """The saved fields of a dataclass out of a JSON object, which may hold other names too.
+
+    Raises:
+        DataError: A value is missing or of another type.
+    """
+    saved, known = [each for each in dataclasses.fields(kind) if is_saved(each)], _annotations(kind)
+    needed = [each.name for each in saved if each.default is each.default_factory is dataclasses.MISSING]
+    if missing := [name for name in needed if name not in content]:
+        raise DataError(f"{_inside(where, missing[0])} is missing.")
+    found = {
+        each.name: typed(known[each.name], content[each.name], _inside(where, each.name))
+        for each in saved
+        if each.name in content
+    }
+    for name, value in found.items():
+        if name.endswith("_layers") and isinstance(value, int) and value > MAX_LAYERS:
+            raise _mismatch(value, f"at most {MAX_LAYERS}", _inside(where, name))
+    return found
+
+
+def typed(kind: Any, value: Any, where: str) -> Any:
+    """A JSON value in the type of an annotation; lists become tuples where it says so.
+
+    Raises:
+        DataError: It is none; the message says where.
+    """
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _one_of(parts, value, where)
+    if origin is Literal:
+        if any(type(value) is type(choice) and value == choice for choice in parts):
+            return value
+        raise _mismatch(value, f"one of {', '.join(map(str, parts))}", where)
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise _mismatch(value, "an object", where)
+        return {name: typed(parts[1], each, _inside(where, name)) for name, each in value.items()}
+    if origin in (tuple, list):
+        return _several(origin, parts, value, where)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _dataclass(kind, value, where)
+    return _plain(kind, value, where)
+
+
+def _one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and types.NoneType in kinds:
+        return None
+    others = [kind for kind in kinds if kind is not types.NoneType]
+    for kind in others[:-1]:
+        try:
+            return typed(kind, value, where)
+        except DataError:
+            continue
+    return typed(others[-1], value, where)
+
+
+def _several(origin: type, parts: tuple[Any, ...], value: Any, where: str) -> Any:
+    if not isinstance(value, list):
+        raise _mismatch(value, "a list", where)
+    if origin is list or parts[1:] == (...,):
+        return origin(typed(parts[0], each, f"{where}[{place}]") for place, each in enumerate(value))
+    if len(value) != len(parts):
+        raise _mismatch(value, plural(len(parts), "value"), where)
+    return tuple(typed(kind, each, f"{where}[{place}]") for place, (kind, each) in enumerate(zip(parts, value)))
+
+
+def _dataclass(kind: type, value: Any, where: str) -> Any:
+    known = _annotations(kind)
+    if isinstance(value, str):  # scalers stand in some files as a line of JSON
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{where}: it is not JSON ({error}).") from error
+    if isinstance(value, list) and len(known) == 1:
+        value = {next(iter(known)): value}
+    if not isinstance(value, dict):
+        raise _mismatch(value, "an object", where)
+    if unknown := sorted(set(value) - set(known)):
+        raise DataError(f"{_inside(where, unknown[0][:_SHOWN])} is not known here.")
+    found = read_fields(kind, value, where)
+    try:
+        return kind(**found)
+    except (SettingError, DataError) as error:
+        raise DataError(f"{where or 'the document'}: {error}") from error
+
+
+@cache
+def _annotations(kind: type) -> dict[str, Any]:
+    named = typing.get_type_hints(kind)
+    return {field.name: named[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+
+
+def _plain(kind: type, value: Any, where: str) -> Any:
+    if kind is float:
+        if value == "inf":  # JSON has no infinities
+            return math.inf
+        if type(value) in (int, float) and abs(value) <= LARGEST**8 and math.isfinite(value):
+            return float(value)
+        raise _mismatch(value, "a finite number", where)
+    if type(value) is not kind:
+        names = {int: "a whole number", str: "text", bool: "true or false"}
+        raise _mismatch(value, names.get(kind, kind.__name__), where)
+    if type(value) is int and abs(value) > LARGEST:
+        raise _mismatch(value, f"at most {LARGEST}", where)
+    return value
+
+
+def _inside(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def _mismatch(value: Any, expected: str, where: str) -> DataError:
+    if type(value) is int and abs(value) > 10**_SHOWN:  # Python refuses to write very long ones
+        text = "a long number"
+    else:
+        written = json.dumps(value, default=repr)
+        text = written[:_SHOWN] + ("…" if len(written) > _SHOWN else "")
+    return DataError(f"{where or 'the document'} is {text}, expected {expected}.")

@@ -1,0 +1,223 @@
+"""Batches of rows in an order that depends on nothing but the seed and the epoch."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from edgewise.graph.records import TextBatch
+
+CACHED_ROWS = 2**14
+"""Rows whose batches stay in memory from one validation to the next."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The share of each batch that one of several processes computes; together they compute the whole batch."""
+
+    rank: int = 0
+    """Which process this is, from 0."""
+    size: int = 1
+    """How many there are."""
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """The share of the rows of a batch: no two processes have the same row, and none is left out."""
+        return rows if self.size == 1 else np.array_split(rows, self.size)[self.rank]
+
+    def batch(self, rows: np.ndarray, make_batch: Callable[[np.ndarray], Any]) -> Any:
+        """The share of a batch; `Idle` where there are fewer rows than processes, and none for this one."""
+        own = self.of(rows)
+        return make_batch(own) if len(own) or not len(rows) else Idle(make_batch(rows[:1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Idle:
+    """A batch that counts nothing: its process takes part in a step for which it has no rows."""
+
+    batch: Any
+    """What is computed, as all processes have to run the same layers."""
+
+
+class Loader(Protocol):
+    """What a training reads batches from."""
+
+    epoch: int
+    """The number of the epoch that the next iteration is for."""
+    shard: Shard
+    """Which share of each batch is served: the batches themselves do not depend on it."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class StepLoader:
+    """A loader whose epochs have a chosen number of steps, cut from the epochs of another one.
+
+    Args:
+        loader: Its batches depend on its epoch alone.
+        num_steps: The steps of an epoch.
+    """
+
+    def __init__(self, loader: Loader, num_steps: int):
+        self.loader = loader
+        self.num_steps = num_steps
+        self.epoch, self.shard = 0, loader.shard
+        self.next_step = -1
+        self.batches: Iterator[Any] = iter(())
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    def __iter__(self) -> Iterator[Any]:
+        self.loader.shard = self.shard
+        first = self.epoch * self.num_steps
+        for step in range(first, first + self.num_steps):
+            # The epoch of the other loader goes on where the last one of ours ended: its batches are made once.
+            if step != self.next_step or step % len(self.loader) == 0:
+                self.loader.epoch, skipped = divmod(step, len(self.loader))
+                self.batches = itertools.islice(self.loader, skipped, None)
+            self.next_step = step + 1
+            yield next(self.batches)
+
+
+class RowLoader:
+    """Serves the given rows as batches of nearly equal size; shuffled anew in every epoch when a seed is given.
+
+    Args:
+        rows: Row numbers, (row).
+        make_batch: Turns row numbers into a batch.
+        batch_size: Rows a batch, at most.
+        seed: Seed of the order; None keeps the order of `rows`, and the batches once made, of up to 16,384 rows.
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        make_batch: Callable[[np.ndarray], Any],
+        batch_size: int,
+        seed: int | None = None,
+    ):
+        self.rows = np.asarray(rows, dtype=np.int64)
+        self.make_batch = make_batch
+        self.num_batches = math.ceil(len(self.rows) / batch_size)
+        self.seed = seed
+        self.epoch, self.shard = 0, Shard()
+        self.cached: list[Any] = []
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[Any]:
+        # Generators start at the first `next`: by then the epoch's number has been set.
+        if self.seed is not None:
+            for rows in np.array_split(
+                np.random.default_rng([self.seed, self.epoch]).permutation(self.rows), len(self)
+            ):
+                yield self.shard.batch(rows, self.make_batch)
+            return
+        if self.cached or not len(self):
+            yield from self.cached
+            return
+        batches = (self.shard.batch(rows, self.make_batch) for rows in np.array_split(self.rows, len(self)))
+        if len(self.rows) <= CACHED_ROWS:
+            self.cached = list(batches)
+        yield from self.cached or batches
+
+
+class WindowLoader:
+    """Windows of one long text, each token with the one that follows it.
+
+    With a seed they begin at random places, drawn anew in every epoch; without one they follow on each other, so that
+    every token of the text but the first is predicted once.
+
+    Args:
+        tokens: The text.
+        context: Tokens of a window.
+        batch_size: Windows a batch.
+        num_batches: Batches an epoch; None, without a seed, is as many as the text has.
+        seed: Seed of the places.
+    """
+
+    def __init__(
+        self,
+        tokens: Int64[Tensor, " token"],
+        context: int,
+        batch_size: int,
+        num_batches: int | None = None,
+        seed: int | None = None,
+    ):
+        self.tokens, self.context, self.batch_size, self.seed = tokens, context, batch_size, seed
+        self.epoch, self.shard = 0, Shard()
+        self.whole = (len(tokens) - 1) // context
+        rest = (len(tokens) - 1) % context > 0
+        self.num_batches = math.ceil(self.whole / batch_size) + rest if num_batches is None else num_batches
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.seed is not None:
+            random = np.random.default_rng([self.seed, self.epoch])
+            for _ in range(len(self)):
+                starts = random.integers(0, len(self.tokens) - self.context, self.batch_size)
+                yield self.shard.batch(starts, self.windows)
+            return
+        for first in range(0, self.whole, self.batch_size):
+            starts = np.arange(first, min(first + self.batch_size, self.whole)) * self.context
+            yield self.shard.batch(starts, self.windows)
+        if (rest := self.tokens[self.whole * self.context :]).shape[0] > 1:
+            last = TextBatch(rest[None, :-1], targets=rest[None, 1:])
+            yield self.shard.batch(np.zeros(1), lambda _: last)
+
+    def windows(self, starts: np.ndarray) -> TextBatch:
+        """The windows that begin at these places."""
+        places = torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)
+        found = self.tokens[places]
+        return TextBatch(found[:, :-1], targets=found[:, 1:])
+
+
+class LengthLoader:
+    """Batches of rows of about the same length, so that little of a batch is padding; at most so many tokens each.
+
+    With a seed, rows of one length come in another order in every epoch, and so do the batches.
+
+    Args:
+        lengths: Tokens of each row.
+        make_batch: Turns row numbers into a batch.
+        batch_tokens: Tokens of a batch, padding included, at most (a longer row is a batch of its own).
+        seed: Seed of the order; None sorts by length.
+    """
+
+    def __init__(
+        self, lengths: np.ndarray, make_batch: Callable[[np.ndarray], Any], batch_tokens: int, seed: int | None = None
+    ):
+        self.lengths, self.make_batch, self.seed = np.asarray(lengths), make_batch, seed
+        self.epoch, self.shard = 0, Shard()
+        ordered = np.sort(self.lengths)
+        # Whatever the order of rows of one length, the lengths of a batch, and so their number, stay the same.
+        self.cuts = [0]
+        for row, length in enumerate(ordered):
+            if row > self.cuts[-1] and length * (row + 1 - self.cuts[-1]) > batch_tokens:
+                self.cuts.append(row)
+
+    def __len__(self) -> int:
+        return len(self.cuts) if len(self.lengths) else 0
+
+    def __iter__(self) -> Iterator[Any]:
+        random = None if self.seed is None else np.random.default_rng([self.seed, self.epoch])
+        tie = np.arange(len(self.lengths)) if random is None else random.permutation(len(self.lengths))
+        batches = np.split(np.lexsort([tie, self.lengths]), self.cuts[1:])
+        for number in range(len(self)) if random is None else random.permutation(len(self)):
+            yield self.shard.batch(batches[number], self.make_batch)
+
+
+def seed_of(*numbers: int) -> int:
+    """One well-mixed seed out of several small numbers, such as the seed and the epoch."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

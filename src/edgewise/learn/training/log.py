@@ -1,0 +1,119 @@
+"""The numbers of each epoch: always as a CSV file, and in another logger where one is named."""
+
+import importlib.util
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import MissingExtraError, SettingError
+from edgewise.learn.files import write_bytes
+from edgewise.learn.training.folder import csv_text
+
+COLUMNS = ("member", "epoch", "step", "learning_rate", "train_loss", "val_loss", "seconds")
+
+
+class MetricsLog:
+    """Writes the history of every ensemble member to `metrics.csv`, and new epochs to another logger as well.
+
+    Args:
+        folder: The folder of the logs.
+        logger: csv, tensorboard, wandb or mlflow; None is tensorboard where it is installed, else csv.
+        name: What the run is called in the other logger.
+    """
+
+    def __init__(self, folder: Path, logger: str | None = None, name: str = "edgewise"):
+        self.folder = folder
+        self.histories: dict[int, list[dict[str, Any]]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        if logger is None:
+            logger = "tensorboard" if is_installed("tensorboard") else "csv"
+        self.other = None if logger == "csv" else make_logger(logger, folder, name)
+
+    def write(self, member: int, history: list[dict[str, Any]], new: bool = True) -> None:
+        """Takes over the history of a member; its last record goes to the other logger where it is new.
+
+        The whole file is written anew, so that epochs a killed run had logged but not saved are not listed twice.
+        """
+        self.histories[member] = history
+        rows = [
+            [member, *(show(record[column]) for column in COLUMNS[1:])]
+            for member, records in sorted(self.histories.items())
+            for record in records
+        ]
+        write_bytes(self.folder / "metrics.csv", csv_text(COLUMNS, rows).encode())
+        if self.other is not None and new:
+            numbers = {f"member_{member}/{name}": history[-1][name] for name in COLUMNS[3:]}
+            self.other.log_metrics(
+                {key: value for key, value in numbers.items() if value is not None}, history[-1]["epoch"]
+            )
+
+    def close(self) -> None:
+        """Lets the other logger finish its files."""
+        if self.other is not None:
+            self.other.finalize("success")
+
+
+def show(value: Any) -> Any:
+    """A cell of the table; empty where there is no number."""
+    if isinstance(value, float):
+        return f"{value:.8g}"
+    return "" if value is None else value
+
+
+def is_installed(logger: str) -> bool:
+    """Whether a package that the logger writes with is there."""
+    packages = ("tensorboard", "tensorboardX") if logger == "tensorboard" else (logger,)
+    return any(importlib.util.find_spec(package) for package in packages)
+
+
+def check_logger(logger: str | None) -> None:
+    """Raise SettingError where the package of a logger is not installed."""
+    if logger not in (None, "csv") and not is_installed(logger):
+        raise SettingError(
+            f"--logger {logger} needs the package {logger}, which is not installed: pip install {logger}."
+        )
+
+
+def make_logger(logger: str, folder: Path, name: str) -> Any:
+    """The logger of that name, with Lightning's two methods `log_metrics` and `finalize`."""
+    check_logger(logger)
+    if logger == "tensorboard":
+        return TensorBoard(folder / "tensorboard")
+    try:
+        from lightning.pytorch import loggers
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lightning", "loggers") from error
+
+    if logger == "wandb":
+        return loggers.WandbLogger(name=name, save_dir=folder, project="edgewise")
+    return loggers.MLFlowLogger("edgewise", run_name=name, save_dir=os.fspath(folder / "mlruns"))
+
+
+class TensorBoard:
+    """Event files for TensorBoard. Lightning's logger does the same, and takes seconds to import.
+
+    Args:
+        folder: where they go.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    @cached_property
+    def writer(self) -> Any:
+        """What writes; made at the first epoch's end, as its import takes a while."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            from tensorboardX import SummaryWriter  # type: ignore[no-redef]
+        return SummaryWriter(os.fspath(self.folder))
+
+    def log_metrics(self, numbers: dict[str, float], step: int) -> None:
+        """Adds a point to each curve."""
+        for name, value in numbers.items():
+            self.writer.add_scalar(name, value, step)
+
+    def finalize(self, status: str) -> None:
+        """Ends the files."""
+        self.writer.close()

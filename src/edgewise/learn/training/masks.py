@@ -1,0 +1,153 @@
+"""Hidden tokens: texts in chunks, which of their tokens are hidden, and batches of them."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgewise.graph.records import MaskedBatch
+from edgewise.learn.training.loader import Shard
+
+MASKED, SWAPPED = 0.8, 0.1
+"""Of the tokens to predict: the share that becomes the mask, and the share that becomes a random token. The rest stays,
+since texts at prediction time have no masks."""
+FIXED_DRAW = 2019
+"""Seed of what is hidden where a model is judged: the same for all models of one text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """Texts as tokens, packed one behind the other, none longer than a model reads at once."""
+
+    numbers: np.ndarray
+    """(token): numbers in the vocabulary."""
+    offsets: np.ndarray
+    """(chunk + 1): tokens of chunk p are `offsets[p]:offsets[p + 1]`."""
+    num_texts: int
+    """How many texts these are."""
+    num_cut: int
+    """How many of them were longer, and are several chunks."""
+
+    @classmethod
+    def of(cls, texts: Sequence[np.ndarray], context: int) -> "Chunks":
+        """Texts, those with more than `context` tokens cut into chunks of that length; the last is what is left."""
+        stops, num_tokens = [0], 0
+        for text in texts:
+            stops += range(num_tokens + context, num_tokens + len(text), context)
+            num_tokens += len(text)
+            if len(text):
+                stops.append(num_tokens)
+        numbers = np.concatenate([np.zeros(0, np.int64), *texts])
+        return cls(numbers, np.array(stops), len(texts), sum(len(text) > context for text in texts))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def packed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens of some chunks, one behind the other, and where each begins."""
+        starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        return self.numbers[places], offsets
+
+
+@dataclass(frozen=True, eq=False)
+class Masking:
+    """What is hidden of a text, and what stands there instead.
+
+    A share of the tokens is to be predicted. Of these 80 % become the mask, 10 % a token drawn at random, 10 % stay.
+
+    Source: Devlin et al. 2019, section 3.1.
+    """
+
+    mask: int
+    """The token that stands for a hidden one."""
+    ordinary: np.ndarray
+    """The tokens that can be hidden, and drawn: all that stand for text."""
+    part: float = 0.15
+    """The share of tokens to predict."""
+
+    def able(self, numbers: np.ndarray) -> np.ndarray:
+        """The places at which a token can be hidden."""
+        return np.flatnonzero(np.isin(numbers, self.ordinary))
+
+    def __call__(self, numbers: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens with some of them hidden, and the places of those: at least one, where any can be."""
+        able = self.able(numbers)
+        count = min(len(able), max(1, round(self.part * len(able))))
+        places = np.sort(random.choice(able, count, replace=False))
+        draw, hidden = random.random(count), numbers.copy()
+        hidden[places[draw < MASKED]] = self.mask
+        swapped = places[(draw >= MASKED) & (draw < MASKED + SWAPPED)]
+        hidden[swapped] = random.choice(self.ordinary, len(swapped))
+        return hidden, places
+
+
+class MaskLoader:
+    """Batches of about the same number of tokens, packed, some of them hidden.
+
+    With a seed, order and hidden tokens are drawn anew in every epoch, from the seed and its number alone; without one
+    the order is that of the chunks, and the draw always the same.
+
+    Args:
+        chunks: The texts.
+        masking: What is hidden of them.
+        batch_tokens: Tokens of a batch, about: no chunk is cut for it.
+        seed: Seed of the draws.
+    """
+
+    def __init__(self, chunks: Chunks, masking: Masking, batch_tokens: int, seed: int | None = None):
+        self.chunks, self.masking, self.seed = chunks, masking, seed
+        self.epoch, self.shard = 0, Shard()
+        # A number that does not depend on the order: the steps of all epochs are counted before the first.
+        self.num_batches = min(len(chunks), math.ceil(len(chunks.numbers) / batch_tokens))
+        self.cached: list[Any] = []
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[Any]:
+        # Generators start at the first `next`: by then the epoch's number has been set.
+        if self.seed is not None:
+            random = np.random.default_rng([self.seed, self.epoch])
+            yield from self.batches(random.permutation(len(self.chunks)), random)
+            return
+        if not self.cached:
+            self.cached = list(self.batches(np.arange(len(self.chunks)), np.random.default_rng(FIXED_DRAW)))
+        yield from self.cached
+
+    def batches(self, order: np.ndarray, random: np.random.Generator) -> Iterator[Any]:
+        """The chunks in an order, shared out evenly."""
+        if not len(self):
+            return
+        ends = np.cumsum(np.diff(self.chunks.offsets)[order])
+        inner = np.arange(1, len(self))
+        # Cut where an even share ends, but so that every batch has a chunk.
+        spare = np.searchsorted(ends, inner * (ends[-1] / len(self))) + 1 - inner
+        cuts = inner + np.maximum.accumulate(spare.clip(0, len(order) - len(self)))
+        for rows in np.split(order, cuts):
+            numbers, offsets = self.chunks.packed(rows)
+            # What is hidden is drawn for the whole batch: it must not depend on how many processes share it.
+            masked = (numbers, offsets, *self.masking(numbers, random))
+            yield self.shard.batch(np.arange(len(rows)), partial(masked_batch, *masked))
+
+
+def masked_batch(
+    numbers: np.ndarray, offsets: np.ndarray, hidden: np.ndarray, places: np.ndarray, chosen: np.ndarray
+) -> MaskedBatch:
+    """Some consecutive chunks of a packed batch.
+
+    Args:
+        numbers, offsets: the tokens of all chunks, and where each chunk begins and ends.
+        hidden: the tokens, some of them hidden; `places` says which.
+        chosen: numbers of the chunks.
+    """
+    bounds = offsets[chosen[0] : chosen[-1] + 2]
+    first, last = bounds[0], bounds[-1]
+    own = places[(places >= first) & (places < last)]
+    tokens, targets = torch.from_numpy(hidden[first:last]), torch.from_numpy(numbers[own])
+    return MaskedBatch(tokens, torch.from_numpy(bounds - first), torch.from_numpy(own - first), targets)

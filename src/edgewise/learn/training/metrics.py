@@ -1,0 +1,125 @@
+"""Scores of predictions against known targets, as plain numbers for `metrics.json`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgewise.explain.rank import ranks
+
+HEADLINES = {
+    "regression": ("rmse", "mae", "r2"),
+    "classification": ("roc_auc", "average_precision", "accuracy"),
+    "multiclass": ("accuracy", "balanced_accuracy", "f1_macro"),
+}
+"""The scores that tables show, for each kind of task."""
+METRICS = {
+    "regression": ("rmse", "mae", "max_error", "r2", "pearson", "spearman"),
+    "classification": (
+        *("roc_auc", "average_precision", "accuracy", "balanced_accuracy"),
+        *("log_loss", "mcc", "f1", "brier"),
+    ),
+    "multiclass": ("accuracy", "balanced_accuracy", "f1_macro", "log_loss", "mcc"),
+}
+"""All scores of each kind of task."""
+
+Scores = dict[str, float | int | None]
+
+
+def regression_scores(targets: np.ndarray, predictions: np.ndarray) -> Scores:
+    """Errors of predicted numbers, in the unit of the target.
+
+    Args:
+        targets: (row); rows with NaN are left out.
+        predictions: (row).
+
+    Returns:
+        num_rows, rmse, mae, max_error, r2, pearson, spearman; None for a score that these rows do not define.
+    """
+    known = ~np.isnan(targets)
+    targets, predictions = targets[known], np.asarray(predictions, dtype=np.float64)[known]
+    if not len(targets):
+        return {"num_rows": 0}
+    errors = predictions - targets
+    spread = ((targets - targets.mean()) ** 2).sum()
+    return {
+        "num_rows": len(targets),
+        "rmse": float(np.sqrt((errors**2).mean())),
+        "mae": float(np.abs(errors).mean()),
+        "max_error": float(np.abs(errors).max()),
+        "r2": float(1 - (errors**2).sum() / spread) if np.ptp(targets) > 0 else None,
+        "pearson": correlation(targets, predictions),
+        "spearman": correlation(ranks(targets), ranks(predictions)),
+    }
+
+
+def correlation(left: np.ndarray, right: np.ndarray) -> float | None:
+    """Pearson's correlation; None where one side does not vary."""
+    if np.ptp(left) == 0 or np.ptp(right) == 0:
+        return None
+    left, right = left - left.mean(), right - right.mean()
+    # Each side by its own length: a product of sums of squares overflows, or vanishes, long before they do.
+    return float((left / np.sqrt((left**2).sum()) * (right / np.sqrt((right**2).sum()))).sum())
+
+
+def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str) -> Scores:
+    """Scores of predicted classes.
+
+    Args:
+        targets: (row), class numbers; rows with NaN are left out.
+        probabilities: (row, class).
+        task_type: classification (two classes, the second is the positive one) or multiclass.
+
+    Returns:
+        num_rows and the scores of the task; None for a score that these rows do not define. `f1_macro` is the mean over
+        the classes that occur among these targets or predictions, as scikit-learn's; `balanced_accuracy` is that over
+        the classes of these targets.
+    """
+    from sklearn import metrics
+
+    known = ~np.isnan(targets)
+    truth, probabilities = targets[known].astype(np.int64), probabilities[known]
+    if not len(truth):
+        return {"num_rows": 0}
+    chosen = probabilities.argmax(axis=1)
+    seen = np.unique(truth)
+    scores: dict[str, Any] = {
+        "num_rows": len(truth),
+        "accuracy": (chosen == truth).mean(),
+        "balanced_accuracy": np.mean([(chosen[truth == one] == one).mean() for one in seen]),
+        "log_loss": -np.log(np.maximum(probabilities[np.arange(len(truth)), truth], 1e-15)).mean(),
+    }
+    if len(np.union1d(truth, chosen)) > 1:
+        scores["mcc"] = metrics.matthews_corrcoef(truth, chosen)
+    else:
+        scores["mcc"] = None
+    if task_type == "multiclass":
+        # Over the classes that occur in these rows, as targets or as predictions: one that does not has no F1.
+        scores["f1_macro"] = metrics.f1_score(truth, chosen, average="macro", zero_division=0)
+    else:
+        positive = probabilities[:, 1]
+        both = len(seen) == 2
+        scores["roc_auc"] = metrics.roc_auc_score(truth, positive) if both else None
+        scores["average_precision"] = metrics.average_precision_score(truth, positive) if both else None
+        scores["f1"] = metrics.f1_score(truth, chosen, zero_division=0)
+        scores["brier"] = ((positive - truth) ** 2).mean()
+    return {name: value if value is None or name == "num_rows" else float(value) for name, value in scores.items()}
+
+
+def table_of_scores(
+    targets: np.ndarray, outputs: Sequence[np.ndarray], names: Sequence[str], task_type: str
+) -> dict[str, Scores]:
+    """The scores of every target by name.
+
+    Args:
+        targets: (row, target); NaN where missing.
+        outputs: For each target its predictions: (row) for regression, (row, class) probabilities otherwise.
+        names: The name of each target.
+        task_type: regression, classification or multiclass.
+    """
+    return {
+        name: regression_scores(targets[:, column], output)
+        if task_type == "regression"
+        else class_scores(targets[:, column], output, task_type)
+        for column, (name, output) in enumerate(zip(names, outputs, strict=True))
+    }

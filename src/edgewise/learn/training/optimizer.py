@@ -1,0 +1,99 @@
+"""Adam and AdamW: torch's own functions, called on lists that are made once."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
+
+from edgewise.learn.training.checkpoint import damaged
+from edgewise.learn.training.distributed import assign
+from edgewise.learn.training.settings import TrainSettings
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam knows of a parameter, as torch calls it."""
+
+
+class Adam:
+    """Adam or AdamW over all parameters that are trained; only matrices decay.
+
+    It computes what `torch.optim.AdamW` computes, bit for bit. That class imports torch's compiler when it is made,
+    which takes a second, and goes through all parameters in Python in every step.
+
+    Args:
+        model: its parameters, on the device where they stay.
+        settings: which of the two, the decay, and how slowly the second moment follows.
+    """
+
+    def __init__(self, model: nn.Module, settings: TrainSettings):
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        matrices, vectors = ([p for p in trained if (p.ndim >= 2) is is_matrix] for is_matrix in (True, False))
+        self.decays = [(each, decay) for each, decay in ((matrices, settings.weight_decay), (vectors, 0.0)) if each]
+        self.parameters: list[Tensor] = [parameter for group, _ in self.decays for parameter in group]
+        self.param_groups = [{"params": self.parameters}]  # a GradScaler reads them
+        self.update = adam if settings.optimizer == "adam" else adamw
+        self.betas = 0.9, settings.second_moment_decay
+        self.is_fused = all(parameter.device.type in ("cpu", "cuda") for parameter in self.parameters)
+        self.learning_rate = 0.0
+        self.moments = {
+            parameter: (
+                torch.zeros((), device=parameter.device if self.is_fused else "cpu"),
+                torch.zeros_like(parameter, memory_format=torch.preserve_format),
+                torch.zeros_like(parameter, memory_format=torch.preserve_format),
+            )
+            for parameter in self.parameters
+        }
+
+    def zero_grad(self) -> None:
+        """Forgets all gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """w ← w − learning_rate · (m̂ / (√v̂ + ε) + decay · w), for all parameters that have a gradient."""
+        for group, decay in self.decays:
+            moved: list[Tensor] = [parameter for parameter in group if parameter.grad is not None]
+            steps, means, squares = ([self.moments[p][place] for p in moved] for place in range(3))
+            self.update(
+                moved,
+                [parameter.grad for parameter in moved if parameter.grad is not None],
+                means,
+                squares,
+                [],
+                steps,
+                fused=self.is_fused,
+                foreach=not self.is_fused,
+                amsgrad=False,
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                lr=self.learning_rate,
+                weight_decay=decay,
+                eps=1e-8,
+                maximize=False,
+            )
+
+    def state(self) -> dict[int, dict[str, Tensor]]:
+        """The moments of all parameters, by their numbers, as the state of torch's optimizers is."""
+        return {place: dict(zip(MOMENTS, self.moments[p])) for place, p in enumerate(self.parameters)}
+
+    @torch.no_grad()
+    def restore(self, path: Path, state: Any) -> None:
+        """Takes moments over that were read from `path`.
+
+        Raises:
+            RunFolderError: they do not fit the parameters, or are not finite.
+        """
+        if not isinstance(state, dict):
+            raise damaged(path, "the state of the optimizer is not that of Adam")
+        for place, parameter in enumerate(self.parameters):
+            found = state.get(place)
+            if not isinstance(found, dict) or set(found) != set(MOMENTS):
+                raise damaged(path, "the state of the optimizer is not that of Adam")
+            for name, moment in zip(MOMENTS, self.moments[parameter]):
+                value = found[name]
+                if not isinstance(value, Tensor) or value.shape != moment.shape or not torch.isfinite(value).all():
+                    raise damaged(path, f"{name} of the optimizer has another shape or is not finite")
+                assign(moment, value)

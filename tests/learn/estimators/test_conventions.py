@@ -1,0 +1,243 @@
+"""What scikit-learn expects of every estimator: parameters, folders, scores and weights."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
+from sklearn.utils import estimator_checks
+
+import edgewise.learn.estimators as estimators
+from edgewise.errors import DataError, RunFolderError, SettingError
+from edgewise.learn.estimators import (
+    Forecaster,
+    GraphRegressor,
+    LinkPredictor,
+    MoleculeClassifier,
+    MoleculeRegressor,
+    NodeClassifier,
+    NodeRegressor,
+    TextRegressor,
+)
+from edgewise.learn.estimators.labels import class_numbers, r2
+from edgewise.learn.training.folder import RunFolder
+from explain_cases import link_model
+
+NODES = {"model": "gcn", "epochs": 2, "model_dim": 4}
+SMILES = ["C" * size + end for size in range(1, 9) for end in ("O", "N", "Cl")]
+SIZES = np.array([float(len(text)) for text in SMILES])
+MOLECULES = {"epochs": 1, "model_dim": 8, "num_layers": 1, "molecule_descriptors": False, "validation_size": 0.4}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Nodes on a ring: features, numbers with a gap, edges."""
+    generator = np.random.default_rng(0)
+    nodes = np.arange(30)
+    features = generator.normal(size=(30, 3))
+    numbers = features @ [[1.0, 2.0], [0.0, 1.0], [1.0, 0.0]]
+    numbers[4] = np.nan
+    edges = np.stack([np.r_[nodes, (nodes + 1) % 30], np.r_[(nodes + 1) % 30, nodes]])
+    return features, numbers, edges
+
+
+@pytest.fixture(scope="module")
+def regressor(graph):
+    features, numbers, edges = graph
+    return NodeRegressor(**NODES, validation_size=0.4).fit(features, numbers[:, 0], edges)
+
+
+@pytest.mark.parametrize("name", sorted(set(estimators.__all__) - {"GraphEdges", "GraphNodes", "NodeKFold"}))
+def test_parameters_are_handled_as_scikit_learn_does(name):
+    kind = getattr(estimators, name)
+    estimator = kind()
+    for check in ("check_no_attributes_set_in_init", "check_get_params_invariance", "check_set_params"):
+        getattr(estimator_checks, check)(name, estimator)
+    changed = clone(estimator.set_params(epochs=3, random_state=1))
+    assert (changed.get_params()["epochs"], changed.given()) == (3, {"epochs": 3, "random_state": 1})
+    assert not [each for each in vars(changed) if each.endswith("_")], "nothing is fitted yet"
+    listed = {each.name: each.default for each in inspect.signature(kind).parameters.values()}
+    assert listed == kind().get_params(), "the signature shows every parameter with its default"
+    for parameter, default in listed.items():
+        assert f"    {parameter} (default: {default!r}): " in kind.__doc__, "and so does the docstring"
+    with pytest.raises(SettingError, match=f"{name} has the unknown setting 'epoch'; did you mean 'epochs'"):
+        kind(epoch=1)
+    with pytest.warns(DeprecationWarning, match=f"{name}: seed is now random_state"):
+        assert kind(seed=5).random_state == 5
+    with pytest.raises(NotFittedError, match=f"this {name} is not fitted yet"):
+        kind().save("nowhere")
+
+
+def test_a_regressor_of_nodes_has_intervals_and_a_score(graph, regressor):
+    features, numbers, edges = graph
+    predicted, (low, high) = regressor.predict(features, edges), regressor.predict_interval(features, edges)
+    assert predicted.shape == low.shape == high.shape
+    assert ((low < predicted) & (predicted < high)).all()
+    narrow = regressor.predict_interval(features, edges, coverage=0.3)
+    assert (narrow[1] - narrow[0] < high - low).all()
+    known = ~np.isnan(numbers[:, 0])
+    assert regressor.score(features, numbers[:, 0], edges) == pytest.approx(
+        r2_score(numbers[known, 0], predicted[known]), rel=1e-6
+    )
+    some, weights = np.arange(30) < 12, np.arange(1.0, 31)
+    chosen = some & known
+    assert regressor.score(features, numbers[:, 0], edges, nodes=some, sample_weight=weights) == pytest.approx(
+        r2_score(numbers[chosen, 0], predicted[chosen], sample_weight=weights[chosen]), rel=1e-6
+    )
+    with pytest.raises(DataError, match=r"y is \(30, 2\), but predictions are \(30,\)"):
+        regressor.score(features, numbers, edges)
+    two = NodeRegressor(**NODES).fit(features, numbers, edges)
+    assert two.predict_interval(features, edges, coverage=0.5)[0].shape == (30, 2)
+    assert np.isfinite(two.score(features, numbers, edges))
+
+
+def test_r2_says_which_row_cannot_be_predicted():
+    truth, found = np.array([1.0, np.nan, 3.0]), np.array([1.0, 2.0, np.nan])
+    with pytest.raises(DataError, match="score: row 2 has a target, but cannot be predicted: broken"):
+        r2(truth, found, ["ok", "ok", "broken"])
+    assert r2(truth, np.array([1.0, np.nan, 3.0]), ["ok"] * 3) == 1
+    with pytest.raises(DataError, match="y holds no number"):
+        r2([np.nan], np.array([1.0]), ["ok"])
+
+
+def test_weights_are_never_read_as_conditions():
+    weights = np.linspace(0.1, 1, len(SMILES))
+    with pytest.raises(TypeError, match="positional"):
+        MoleculeRegressor(**MOLECULES).fit(SMILES, SIZES, weights)
+    with pytest.raises(TypeError, match="positional"):
+        MoleculeClassifier(**MOLECULES).fit(SMILES, SIZES > 5, weights)
+    conditions = np.linspace(280, 320, len(SMILES))[:, None]
+    model = MoleculeRegressor(**MOLECULES).fit(SMILES, SIZES, conditions=conditions, sample_weight=weights)
+    predicted = model.predict(SMILES, conditions)
+    expected = r2_score(SIZES, predicted, sample_weight=weights)
+    assert model.score(SMILES, SIZES, weights, conditions=conditions) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["molecule", "node", "text", "series"])
+def test_a_finished_run_is_not_replaced_and_parameters_come_back(kind, graph, regressor, tmp_path):
+    features = graph[0]
+    made = {
+        "molecule": lambda: MoleculeRegressor(**MOLECULES, temperature=np.inf, head_dim=8).fit(SMILES, SIZES),
+        "node": lambda: regressor,
+        "text": lambda: TextRegressor(epochs=1, model_dim=8, num_heads=1, tokens="characters").fit(SMILES, SIZES),
+        "series": lambda: Forecaster(model="gru", context=1, horizon=2, epochs=1).fit(features),
+    }[kind]()
+    made.save(tmp_path / "run")
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with pytest.raises(RunFolderError, match="overwrite"):
+        made.save(tmp_path / "run")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    made.save(tmp_path / "run", overwrite=True)
+    loaded = type(made).load(tmp_path / "run")
+    given = {name: value for name, value in made.get_params().items() if value is not None}
+    assert {name: value for name, value in loaded.get_params().items() if value is not None} == given
+    clone(loaded)
+    if kind == "series":
+        np.testing.assert_array_equal(loaded.predict(features), made.predict(features))
+
+
+def test_the_parameters_of_a_run_of_the_command_line(tmp_path):
+    made = MoleculeRegressor(**MOLECULES).fit(SMILES, SIZES)
+    made.save(tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    content = folder.read_json("model.json")
+    content.pop("estimator")
+    folder.write_model(content)
+    config = {"data": ["d.csv"], "smiles-columns": ["s"], "model-dim": 8, "score": "dot", "seed": 3, "head-dim": 4}
+    folder.write_config({**config, "task-type": "regression", "split-sizes": [0.8, 0.1, 0.1]})
+    params = MoleculeRegressor.load(folder.path).get_params()
+    assert (params["model_dim"], params["attention_score"], params["random_state"]) == (8, "dot", 3)
+    assert params["head_dim"] == 4
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([1, "1", "one"], r"several types, 1 \(int\) and '1' \(str\)"),
+        (np.array([1, "1"], dtype=object), "several types"),
+        (["a", None, "b"], "row 1 of y has no label"),
+        ([0.0, np.nan], "row 1 of y has no label"),
+        ([0.5, 1.0], "0.5, a number with a fraction"),
+        (["a", "a"], "y holds 1 class"),
+        ([["a", "b"], ["b", "a"]], "y has 2 axes"),
+    ],
+)
+def test_labels_that_are_refused(labels, message):
+    with pytest.raises(DataError, match=message):
+        class_numbers(labels)
+
+
+def test_labels_stay_apart_and_those_that_are_alike_are_named():
+    classes, numbers = class_numbers([2**53, 2**53 + 1, 2**53])
+    assert (classes.tolist(), numbers.tolist()) == ([2**53, 2**53 + 1], [0, 1, 0])
+    assert len(class_numbers([10**400, 10**400 + 1])[0]) == 2
+    with pytest.warns(UserWarning, match="'Pos' and 'pos'"):
+        assert class_numbers(["pos", "Pos"])[0].tolist() == ["Pos", "pos"]
+
+
+def test_minus_one_is_a_class_of_two_and_is_never_dropped_without_a_word(graph):
+    features, numbers, edges = graph
+    signs = np.where(np.nan_to_num(numbers[:, 0]) > 0, 1, -1)
+    two = NodeClassifier(**NODES).fit(features, signs, edges)
+    assert two.classes_.tolist() == [-1, 1]
+    assert two.score(features, signs, edges) == np.mean(two.predict(features, edges) == signs)
+    three = np.where(np.arange(30) < 7, 0, signs)
+    with pytest.warns(UserWarning, match=f"{np.sum(three == -1)} nodes have the label -1, read as no label"):
+        some = NodeClassifier(**NODES).fit(features, three, edges)
+    assert some.classes_.tolist() == [0, 1]
+    known = three != -1
+    assert some.score(features, three, edges) == np.mean(some.predict(features, edges)[known] == three[known])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        words = np.array([None if each == -1 else str(each) for each in three], dtype=object)
+        assert NodeClassifier(**NODES).fit(features, words, edges).classes_.tolist() == ["0", "1"]
+
+
+def test_a_score_of_graphs_looks_at_what_the_model_looks_at():
+    generator = np.random.default_rng(0)
+    graphs = [(generator.normal(size=(3, 2)), np.array([[0, 1], [1, 2]])) for _ in range(12)]
+    wholes, heights = generator.normal(size=(12, 1)), generator.normal(size=12)
+    model = GraphRegressor(epochs=1, model_dim=4, num_heads=1).fit(graphs, heights, graph_features=wholes)
+    heights[3] = np.nan
+    known = ~np.isnan(heights)
+    expected = r2_score(heights[known], model.predict(graphs, wholes)[known])
+    assert model.score(graphs, heights, graph_features=wholes) == pytest.approx(expected, rel=1e-6)
+
+
+def test_links_have_a_score():
+    predictor = LinkPredictor()
+    predictor.trained_ = link_model("gcn")
+    pairs, weights = [["n0", "n1"], ["n2", "n5"], ["n3", "n7"]], [1.0, 2.0, 5.0]
+    found = predictor.predict(pairs)
+    known = found.copy()
+    known[1] = not known[1]
+    assert predictor.score(pairs, known, weights) == 6 / 8
+    with pytest.raises(DataError, match=r"y is \(2,\), but there are 3 pairs"):
+        predictor.score(pairs, known[:2])
+
+
+def test_a_forecaster_takes_arrays():
+    torch = pytest.importorskip("torch")
+    pd = pytest.importorskip("pandas")
+    noise = np.random.default_rng(0).normal(size=60)
+    values, edges = np.stack([noise, np.roll(noise, 1)], axis=1), np.array([[0], [1]])
+    settings = {"context": 3, "horizon": 2, "model_dim": 4, "epochs": 1, "directed": True}
+    model = Forecaster(**settings).fit(values, edges)
+    predicted = model.predict(values)
+    assert predicted.shape == (2, 2)
+    for held in (values.tolist(), torch.tensor(values)):
+        np.testing.assert_allclose(model.predict(held, torch.tensor(edges)), predicted, rtol=1e-6)
+    framed = Forecaster(**settings).fit(pd.DataFrame(values, columns=["a", "b"]), edges)
+    assert framed.trained.names == ("a", "b")
+    np.testing.assert_allclose(framed.predict(values), predicted, rtol=1e-6)
+    assert not np.allclose(model.predict(values, np.zeros((2, 0), int)), predicted), "neighbors matter"
+    for X, more, message in (
+        (values[:, 0], edges, "X has 1 axis"),
+        (np.full((9, 2), np.inf), edges, "infinite number at time 0, node 0"),
+        (values, np.array([[0], [2]]), "nodes are 0 to 1"),
+    ):
+        with pytest.raises(DataError, match=message):
+            Forecaster(**settings).fit(X, more)

@@ -1,0 +1,320 @@
+"""Molecules explained: what is told is what is predicted, and every effect is a difference of two predictions."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from edgewise.errors import DataError, SettingError
+from edgewise.explain.rank import spearman
+from edgewise.learn.estimators.molecules import MoleculeClassifier, MoleculeRegressor
+from edgewise.learn.readers.molecules.molecule import read_molecule
+from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tasks.explained import Explained
+from edgewise.learn.tasks.molecules.explainable import explain_molecule, recovery, seen_range
+from edgewise.learn.tasks.molecules.row import Row
+from edgewise.learn.training.document import read_document, to_document
+from edgewise.neighborhood import Edges
+
+SMALL = {
+    "epochs": 2,
+    "model_dim": 8,
+    "num_heads": 2,
+    "num_layers": 2,
+    "head_dim": 8,
+    "num_variants": 2,
+    "device": "cpu",
+}
+ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
+SMILES = [f"{'C' * (1 + number // 5)}{ENDS[number % 5]}" for number in range(40)]
+LENGTHS = np.array([float(len(text)) for text in SMILES])
+ONE = "CC(=O)Nc1ccccc1"
+METHODS = ["occlusion", "shared occlusion", "integrated gradients", "gradient × input"]
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> MoleculeRegressor:
+    """Two members without descriptors."""
+    return MoleculeRegressor(**SMALL, ensemble_size=2, validation_size=0.3, molecule_descriptors=False).fit(
+        SMILES, LENGTHS
+    )
+
+
+@pytest.fixture(scope="module")
+def pairs() -> MoleculeRegressor:
+    """Cations and anions, with descriptors, at a temperature, a pressure and a constant."""
+    rows = [(text, "[Cl-]" if row % 2 else "[Br-]") for row, text in enumerate(SMILES)]
+    numbers = np.stack([300.0 + np.arange(40), 10.0 ** (np.arange(40) % 4), np.full(40, 5.0)], axis=1)
+    with pytest.warns(UserWarning, match="'condition_3' has one value in all training rows"):
+        return MoleculeRegressor(**SMALL).fit(rows, np.stack([LENGTHS, -LENGTHS], axis=1), conditions=numbers)
+
+
+def named(explanation):
+    return {each.name: each.values for each in explanation.attributions}
+
+
+def test_what_is_told_is_what_is_predicted(ensemble):
+    found = ensemble.explain(ONE)
+    (predicted,) = found.predictions
+    low, high = ensemble.predict_interval([ONE])
+    assert (predicted.name, predicted.value) == ("target", pytest.approx(ensemble.predict([ONE])[0], rel=1e-6))
+    assert (predicted.low, predicted.high) == pytest.approx((low[0], high[0]), rel=1e-6)
+    assert predicted.std == pytest.approx(ensemble.predictions([ONE], None)[0].std[0], rel=1e-4)
+    assert (found.kind, found.title, found.sources) == ("molecule", ONE, {"smiles": ONE})
+    assert found.explained == "target"
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_units_are_atoms_and_know_their_characters(ensemble):
+    found = ensemble.explain("[H]OC([Na])Cl")
+    assert [unit.name for unit in found.units] == ["O", "C", "Na", "Cl"]
+    assert ["[H]OC([Na])Cl"[unit.start : unit.stop] for unit in found.units] == ["O", "C", "[Na]", "Cl"]
+    assert {unit.source for unit in found.units} == {"smiles"}
+    assert [(link.first, link.second) for link in found.links] == [(0, 1), (1, 2), (1, 3)]
+
+
+def test_every_effect_is_a_difference_of_two_predictions(ensemble):
+    """Atoms, bonds and parts taken out by hand, one batch each."""
+    trained = ensemble.trained_
+    found = explain_molecule(trained, (ONE,))
+    batch = Row.of(trained, (ONE,)).batch
+    edges = batch.edges
+    explained = Explained(trained, 0, None)
+    full = explained.of_batch(batch)[0]
+    assert full == pytest.approx(found.predictions[0].value, rel=1e-6)
+
+    def without(atoms=(), bond=None):
+        keep = [node for node in range(len(found.units)) if node not in atoms]
+        number = {node: place for place, node in enumerate(keep)}
+        ends = list(zip(edges.senders.tolist(), edges.receivers.tolist(), strict=True))
+        kept = [e for e, (i, j) in enumerate(ends) if i in number and j in number and e // 2 != bond]
+        moved = [[number[i], number[j]] for i, j in (ends[e] for e in kept)]
+        part = replace(
+            batch,
+            node_features=batch.node_features[keep],
+            edges=Edges(*torch.tensor(moved).reshape(-1, 2).T, len(keep), len(keep)),
+            edge_features=batch.edge_features[kept],
+            offsets=torch.tensor([0, len(keep)]),
+        )
+        return full - explained.of_batch(part)[0]
+
+    expected = [without({atom}) for atom in range(len(found.units))]
+    np.testing.assert_allclose(named(found)["occlusion"], expected, atol=1e-5)
+    np.testing.assert_allclose([link.effect for link in found.links], [without(bond=b) for b in range(10)], atol=1e-5)
+    for part in found.parts:
+        assert part.effect == pytest.approx(without(set(part.units)), abs=1e-5)
+    assert {part.kind for part in found.parts} == {"ring", "functional group", "BRICS"}
+
+
+def test_integrated_gradients_are_complete(ensemble):
+    trained = ensemble.trained_
+    found = explain_molecule(trained, (ONE,))
+    batch = Row.of(trained, (ONE,)).batch
+    explained = Explained(trained, 0, None)
+    nothing = explained.of_batch(replace(batch, node_features=torch.zeros_like(batch.node_features)))[0]
+    assert named(found)["integrated gradients"].sum() == pytest.approx(found.predictions[0].value - nothing, abs=1e-4)
+
+
+def test_layers_are_those_of_the_first_member_and_shares_sum_to_one(ensemble):
+    found = ensemble.explain(ONE)
+    assert [layer.name for layer in found.layers] == ["layer 1", "layer 2", "readout"]
+    for layer in found.layers:
+        num_receivers = 1 if layer.is_readout else 10
+        sums = np.zeros((2, num_receivers))
+        np.add.at(sums, (slice(None), layer.receivers), layer.values)
+        np.testing.assert_allclose(sums, 1, rtol=1e-5)
+    shares = named(found)
+    assert [each.name for each in found.attributions] == [*METHODS, "attention", "rollout"]
+    assert [each.is_signed for each in found.attributions] == [True] * 4 + [False] * 2
+    assert shares["attention"].sum() == pytest.approx(1, rel=1e-5)
+    assert shares["rollout"].sum() == pytest.approx(1, rel=1e-5)
+    np.testing.assert_allclose(shares["attention"], found.layers[-1].values.mean(0), rtol=1e-6)
+    assert any("first of 2 models" in note for note in found.notes)
+
+
+def test_faithfulness_is_printed_with_every_explanation(ensemble):
+    found = ensemble.explain(ONE).faithfulness
+    assert [removal.method for removal in found.removals] == [*METHODS, "attention", "rollout", "random"]
+    assert set(found.agreement) == {*METHODS[1:], "attention", "rollout"}
+    assert all(len(removal.shares) == 11 for removal in found.removals)
+    assert found.removals[0].deletion[0] == pytest.approx(ensemble.predict([ONE])[0], rel=1e-5)
+
+
+def test_the_writing_changes_nothing_but_the_order(ensemble):
+    first, second = ensemble.explain("CCCO"), ensemble.explain("OCCC")
+    for name, values in named(first).items():
+        np.testing.assert_allclose(values, named(second)[name][::-1], atol=1e-5)
+
+
+def test_two_molecules_and_conditions(pairs):
+    found = pairs.explain([("CCCCO", "[Cl-]")], [310.0, 50.0, 5.0], target="target_2")
+    value = pairs.predict([("CCCCO", "[Cl-]")], [[310.0, 50.0, 5.0]])[0]
+    assert [predicted.value for predicted in found.predictions] == pytest.approx(value.tolist(), rel=1e-5)
+    assert (found.explained, found.title) == ("target_2", "CCCCO.[Cl-]")
+    assert [unit.source for unit in found.units] == ["smiles_1"] * 5 + ["smiles_2"]
+    assert (found.units[5].name, found.units[5].start, found.units[5].stop) == ("Cl", 0, 5)
+    assert [layer.name for layer in found.layers][2:] == ["readout of smiles_1", "readout of smiles_2"]
+    assert all(layer.receivers.max() == 0 for layer in found.layers[2:])
+    assert [part.units for part in found.parts if part.kind == "component"] == [(0, 1, 2, 3, 4), (5,)]
+    kelvin, pressure = found.curves
+    assert (kelvin.name, kelvin.here, kelvin.at[0], kelvin.at[-1]) == ("condition_1", 310, 300, 339)
+    assert np.diff(np.log(pressure.at)) == pytest.approx(np.full(40, math.log(1000) / 40))
+    rows = [("CCCCO", "[Cl-]")] * 41
+    numbers = np.stack([kelvin.at, np.full(41, 50.0), np.full(41, 5.0)], axis=1)
+    np.testing.assert_allclose(kelvin.predictions, pairs.predict(rows, numbers)[:, 1], rtol=1e-4)
+    assert any("condition_3 is the same in all training rows" in note for note in found.notes)
+    assert any("descriptors of the whole molecule stay" in note for note in found.notes)
+
+
+def test_two_molecules_that_are_the_same_are_two(pairs):
+    found = pairs.explain([("CCO", "OCC")], [310.0, 50.0, 5.0])
+    assert [unit.name for unit in found.units] == ["C", "C", "O", "O", "C", "C"]
+    assert found.predictions[0].value == pytest.approx(pairs.predict([("CCO", "OCC")], [[310, 50, 5]])[0, 0], rel=1e-5)
+
+
+def test_conditions_beyond_the_training_are_said(pairs):
+    found = pairs.explain([("CCO", "[Cl-]")], [400.0, 50.0, 5.0])
+    assert found.curves[0].at[-1] == 400
+    assert "condition_1 is 400, beyond what training rows have: 300 to 339." in found.notes
+
+
+def test_runs_that_do_not_know_the_ends_reach_two_deviations():
+    values = np.stack([np.arange(11.0) - 5, 10.0 ** np.arange(11)], axis=1)
+    scaler = ConditionScaler.fit(values, np.arange(11))
+    assert seen_range(scaler, 0) == (-5, 5)
+    content = to_document(scaler)
+    del content["smallest"], content["largest"]
+    old = read_document(ConditionScaler, content, Path("model.json"))
+    deviation = math.sqrt(10)
+    assert seen_range(old, 0) == pytest.approx((-2 * deviation, 2 * deviation))
+    assert seen_range(old, 1) == pytest.approx((1, 10 ** (5 + 2 * deviation)))
+
+
+@pytest.mark.parametrize("labels", [np.where(LENGTHS > 6, "long", "short"), np.arange(40) % 3], ids=["two", "three"])
+def test_of_classes_the_probability_is_explained(labels):
+    classifier = MoleculeClassifier(**SMALL, molecule_descriptors=False).fit(SMILES, labels)
+    found = classifier.explain(ONE)
+    probabilities = classifier.predict_proba([ONE])[0]
+    (predicted,) = found.predictions
+    assert list(predicted.probabilities.values()) == pytest.approx(probabilities.tolist(), rel=1e-5)
+    assert predicted.label == str(classifier.predict([ONE])[0])
+    assert found.explained == f"target = {predicted.label}"
+    effects = 0
+    for number, label in enumerate(classifier.classes_.tolist()):
+        each = classifier.explain(ONE, label=label)
+        assert each.explained == f"target = {label}"
+        assert each.faithfulness.removals[0].deletion[0] == pytest.approx(probabilities[number], rel=1e-5)
+        effects = effects + named(each)["occlusion"]
+    # What one class loses the others win.
+    np.testing.assert_allclose(effects, 0, atol=1e-6)
+    with pytest.raises(SettingError, match="label is 'huge'; the classes of target are"):
+        classifier.explain(ONE, label="huge")
+
+
+@pytest.mark.parametrize("model", ["gat", "gatv2", "gcn", "sage", "gin"])
+def test_every_layer_can_be_explained(model):
+    found = MoleculeRegressor(model=model, **SMALL).fit(SMILES, LENGTHS).explain(ONE)
+    is_convolution = model in ("gcn", "sage", "gin")
+    assert len(found.layers) == (1 if is_convolution else 3)
+    assert ("rollout" in named(found)) == (not is_convolution)
+    assert any("convolutions" in note for note in found.notes) == is_convolution
+    assert all(np.isfinite(values).all() for values in named(found).values())
+
+
+def test_messages_without_attention_have_no_attribution_by_attention():
+    model = MoleculeRegressor(**SMALL, model="dmpnn", molecule_descriptors=False).fit(SMILES, LENGTHS)
+    found = model.explain(ONE)
+    assert list(named(found)) == METHODS
+    assert any("nothing attends" in note for note in found.notes)
+    assert "attention" not in recovery(model.trained_, {ONE: np.arange(10.0)})
+
+
+def test_the_transformer_and_its_dummy():
+    regressor = MoleculeRegressor(model="mat", **SMALL).fit(SMILES[:12], LENGTHS[:12])
+    found = regressor.explain("CCO")
+    assert found.predictions[0].value == pytest.approx(regressor.predict(["CCO"])[0], rel=1e-5)
+    assert [layer.name for layer in found.layers] == ["layer 1", "layer 2"]
+    for layer in found.layers:
+        assert layer.values.shape == (2, 9)
+        sums = np.zeros((2, 3))
+        np.add.at(sums, (slice(None), layer.receivers), layer.values)
+        assert (sums < 1).all() and (sums > 0.1).all()
+    shares = named(found)
+    # The rest is with the dummy.
+    assert 0.1 < shares["attention"].sum() < 1 and 0.1 < shares["rollout"].sum() < 1
+    assert any("dummy" in note for note in found.notes)
+
+
+def test_weights_that_are_no_shares_have_no_rollout():
+    found = MoleculeRegressor(normalize="identity", **SMALL).fit(SMILES, LENGTHS).explain(ONE)
+    assert "rollout" not in named(found)
+    assert any("negative" in note for note in found.notes)
+
+
+def test_molecules_without_bonds(ensemble):
+    found = ensemble.explain("O")
+    assert (found.links, found.parts) == ((), ())
+    (effect,) = named(found)["occlusion"]
+    assert math.isfinite(effect)
+    # Two atoms of one molecule that nothing connects are its components.
+    assert [part.kind for part in ensemble.explain("O.N").parts] == ["component", "component"]
+
+
+def test_it_is_the_same_after_saving(ensemble, tmp_path):
+    ensemble.save(tmp_path / "run")
+    again = MoleculeRegressor.load(tmp_path / "run").explain(ONE)
+    assert json.dumps(again.to_json()) == json.dumps(ensemble.explain(ONE).to_json())
+
+
+@pytest.mark.parametrize(
+    ("smiles", "conditions", "words", "error", "message"),
+    [
+        (("CCO", "C"), (), {}, DataError, "explain: 2 SMILES, but the model was trained on 1: smiles."),
+        (("CCO",), (1.0,), {}, DataError, "explain: 1 conditions, but the model was trained on 0: none."),
+        (("C1CC",), (), {}, DataError, "is not a SMILES that RDKit can read"),
+        (("",), (), {}, DataError, "The SMILES is empty"),
+        (("CCO",), (), {"target": "z"}, SettingError, "target is 'z'; the model predicts target."),
+        (("CCO",), (), {"label": "a"}, SettingError, "target is a number and has no classes; leave it out."),
+    ],
+)
+def test_what_cannot_be_explained_is_said(ensemble, smiles, conditions, words, error, message):
+    with pytest.raises(error, match=message):
+        explain_molecule(ensemble.trained_, smiles, conditions, **words)
+
+
+def test_one_row_and_finite_conditions(ensemble, pairs):
+    with pytest.raises(DataError, match="explain: X has 2 rows; an explanation is of one"):
+        ensemble.explain(["CCO", "C"])
+    with pytest.raises(DataError, match="explain: condition_1 is inf, expected a finite number"):
+        pairs.explain([("CCO", "C")], [math.inf, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("together", [1, 5])
+def test_points_of_an_integral_that_are_computed_together_stay_apart(ensemble, monkeypatch, together):
+    expected = named(ensemble.explain("CC(=O)O"))
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.explainable.GRADIENT_ATOMS", 4 * together)
+    found = named(ensemble.explain("CC(=O)O"))
+    for name in ("integrated gradients", "gradient × input"):
+        assert np.abs(expected[name]).max() > 1e-3
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
+
+
+def test_recovery_is_the_mean_correlation_with_the_truth(ensemble):
+    """An oxygen counts five, every other atom one."""
+    true = {
+        text: np.array([5.0 if atom.GetSymbol() == "O" else 1.0 for atom in read_molecule(text).GetAtoms()])
+        for text in ("CCCO", "CC(=O)OC")
+    }
+    found = recovery(ensemble.trained_, true)
+    assert set(found) == {*METHODS, "attention", "rollout"}
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    explained = {text: named(ensemble.explain(text)) for text in true}
+    for name, mean in found.items():
+        each = [spearman(explained[text][name], true[text]) for text in true]
+        assert mean == pytest.approx(np.mean(each), abs=1e-6)
+    # Molecules whose atoms all add the same say nothing.
+    assert recovery(ensemble.trained_, {"CCC": np.ones(3), **true}) == found

@@ -1,0 +1,208 @@
+"""Columns of a DataFrame are taken by their names, as scikit-learn does."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from edgewise import DataError
+from edgewise.learn.estimators import (
+    EdgeRegressor,
+    Forecaster,
+    GraphNodes,
+    GraphRegressor,
+    LanguageModel,
+    LinkPredictor,
+    MoleculeRegressor,
+    NodeRegressor,
+    TextClassifier,
+    TextRegressor,
+)
+
+SMALL = {"epochs": 1, "model_dim": 8, "num_layers": 1}
+WORDS = ["good", "fine", "bad", "poor"] * 6
+TEXTS = pd.DataFrame({"title": WORDS, "body": ["it is " + word for word in WORDS[::-1]]})
+LABELS = np.array(["yes", "yes", "no", "no"] * 6)
+MOLECULES = pd.DataFrame(
+    {
+        "cation": ["C" * size + "[NH3+]" for size in range(1, 13)] * 2,
+        "anion": ["[Cl-]", "[Br-]"] * 12,
+        "kelvin": np.linspace(280, 320, 24),
+        "bar": np.linspace(1, 9, 24),
+    }
+)
+
+
+def classifier():
+    return TextClassifier(model="gru", random_state=0, **SMALL).fit(TEXTS, LABELS)
+
+
+def regressor():
+    return MoleculeRegressor(molecule_descriptors=False, random_state=0, **SMALL).fit(MOLECULES, MOLECULES["kelvin"])
+
+
+@pytest.mark.parametrize(("fit", "data"), [(classifier, TEXTS), (regressor, MOLECULES)])
+def test_columns_are_taken_by_name(fit, data, tmp_path):
+    fitted = fit()
+    assert fitted.feature_names_in_.tolist() == list(data.columns)
+    expected = fitted.predictions(data)[0]
+    fitted.save(tmp_path / "model")
+    loaded = type(fitted).load(tmp_path / "model")
+    assert loaded.feature_names_in_.tolist() == list(data.columns)
+    turned = data[data.columns[::-1]].assign(more="not read")
+    for model in (fitted, loaded):
+        predicted = model.predictions(turned)[0]
+        for name in ("value", "probabilities"):
+            if getattr(expected, name) is not None:
+                np.testing.assert_allclose(getattr(predicted, name), getattr(expected, name), atol=1e-6)
+        np.testing.assert_allclose(model.fingerprint(turned), model.fingerprint(data), atol=1e-6)
+        last = data.columns[-1]
+        with pytest.raises(DataError, match=f"X lacks {last}, which the model was trained on"):
+            model.predict(data.rename(columns={last: "other"}))
+        with pytest.raises(DataError, match=f"X lacks {last}"):
+            model.score(data.drop(columns=last), LABELS)
+
+
+def test_rows_for_validation_are_joined_by_name():
+    held = TEXTS.iloc[:8]
+    fitted = [
+        TextClassifier(model="gru", random_state=0, **SMALL).fit(TEXTS, LABELS, validation=(some, LABELS[:8]))
+        for some in (held, held[["body", "title"]].assign(more="not read"))
+    ]
+    first, second = (model.predict_proba(TEXTS) for model in fitted)
+    np.testing.assert_array_equal(first, second)
+    assert fitted[0].metrics_["validation"] == fitted[1].metrics_["validation"]
+    renamed = held.rename(columns={"body": "other"})
+    with pytest.raises(DataError, match=r"validation lacks body, .*; its columns are title, other"):
+        TextClassifier(model="gru", **SMALL).fit(TEXTS, LABELS, validation=(renamed, LABELS[:8]))
+    by_place = TextClassifier(model="gru", random_state=0, **SMALL).fit(
+        TEXTS, LABELS, validation=(held.to_numpy(), LABELS[:8])
+    )
+    np.testing.assert_array_equal(by_place.predict_proba(TEXTS), first)
+    with pytest.raises(DataError, match="validation has 1 column, but X has 2"):
+        TextClassifier(model="gru", **SMALL).fit(TEXTS, LABELS, validation=(WORDS[:8], LABELS[:8]))
+
+
+def test_targets_are_joined_and_compared_by_name():
+    y = pd.DataFrame({"low": np.arange(24.0), "high": np.arange(24.0)[::-1] * 100})
+    model = TextRegressor(model="gru", random_state=0, **SMALL)
+    first = model.fit(TEXTS, y, validation=(TEXTS[:8], y[:8])).predict(TEXTS)
+    score = model.score(TEXTS, y)
+    assert model.score(TEXTS, y[["high", "low"]]) == score
+    second = model.fit(TEXTS, y, validation=(TEXTS[:8], y[:8][["high", "low"]])).predict(TEXTS)
+    np.testing.assert_array_equal(first, second)
+    with pytest.raises(DataError, match="y lacks high"):
+        model.score(TEXTS, y.rename(columns={"high": "other"}))
+
+
+def test_numbers_beside_molecules_are_taken_by_name():
+    smiles, numbers = MOLECULES["cation"].tolist(), MOLECULES[["kelvin", "bar"]]
+    model = MoleculeRegressor(molecule_descriptors=False, random_state=0, **SMALL)
+    model.fit(smiles, MOLECULES["bar"], conditions=numbers)
+    expected = model.predict(smiles, conditions=numbers)
+    np.testing.assert_allclose(model.predict(smiles, conditions=numbers[["bar", "kelvin"]]), expected, atol=1e-6)
+    with pytest.raises(DataError, match="conditions lacks bar"):
+        model.predict(smiles, conditions=numbers.rename(columns={"bar": "pascal"}))
+
+
+EDGES = np.array([[0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7, 0]])
+NODES = pd.DataFrame({"mass": np.linspace(0, 1, 8), "charge": np.linspace(5, -5, 8)})
+BONDS = pd.DataFrame({"length": np.linspace(1, 2, 8), "order": np.linspace(9, 3, 8)})
+
+
+@pytest.mark.parametrize("kind", [NodeRegressor, EdgeRegressor])
+def test_features_of_nodes_and_edges_are_taken_by_name(kind, tmp_path):
+    y, more = np.linspace(0, 1, 8), {"edge_features": BONDS}
+    model = kind(model="gat", random_state=0, **SMALL).fit(NODES, y, edges=EDGES, **more)
+    expected = model.predict(NODES, edges=EDGES, **more)
+    turned, bonds = NODES[["charge", "mass"]].assign(more=1.0), BONDS[["order", "length"]]
+    model.save(tmp_path / "model")
+    for each in (model, kind.load(tmp_path / "model")):
+        np.testing.assert_allclose(each.predict(turned, edges=EDGES, edge_features=bonds), expected, atol=1e-6)
+        np.testing.assert_allclose(each.predict(GraphNodes(turned, EDGES, bonds)), expected, atol=1e-6)
+        with pytest.raises(DataError, match="X lacks charge"):
+            each.predict(NODES.rename(columns={"charge": "spin"}), edges=EDGES, **more)
+        with pytest.raises(DataError, match="edge_features lacks order"):
+            each.predict(NODES, edges=EDGES, edge_features=BONDS.rename(columns={"order": "kind"}))
+    assert model.feature_names_in_.tolist() == ["mass", "charge"]
+
+
+def test_features_of_another_graph_of_links_are_taken_by_name():
+    edges = np.array([(one, two) for one in range(12) for two in range(one) if (one + two) % 3 == 0]).T
+    nodes = pd.DataFrame({"mass": np.linspace(0, 1, 12), "charge": np.linspace(5, -5, 12)})
+    model = LinkPredictor(model="gcn", random_state=0, baselines=False, **SMALL).fit(nodes, edges=edges)
+    expected = model.predict_proba([[0, 1]], nodes, edges)
+    np.testing.assert_allclose(model.predict_proba([[0, 1]], nodes[["charge", "mass"]], edges), expected, atol=1e-6)
+    with pytest.raises(DataError, match="X lacks charge"):
+        model.predict_proba([[0, 1]], nodes.rename(columns={"charge": "spin"}), edges)
+
+
+def test_features_of_many_graphs_are_taken_by_name():
+    graphs = [(NODES * size, EDGES) for size in range(1, 9)]
+    whole, y = pd.DataFrame({"a": np.arange(8.0), "b": np.arange(8.0)[::-1]}), np.arange(8.0)
+    model = GraphRegressor(model="gcn", random_state=0, **SMALL).fit(graphs, y, graph_features=whole)
+    expected = model.predict(graphs, graph_features=whole)
+    turned = [(nodes[["charge", "mass"]], edges) for nodes, edges in graphs]
+    np.testing.assert_allclose(model.predict(turned, graph_features=whole[["b", "a"]]), expected, atol=1e-6)
+    with pytest.raises(DataError, match="graph 1 lacks mass"):
+        model.predict([graphs[0], (NODES.rename(columns={"mass": "m"}), EDGES)], graph_features=whole[:2])
+    with pytest.raises(DataError, match="graph_features lacks b"):
+        model.predict(graphs, graph_features=whole.rename(columns={"b": "c"}))
+    explained = model.explain(graphs[2], graph_features={"b": 5.0, "a": 2.0}, methods=["attention"])
+    assert explained.predictions[0].value == pytest.approx(expected[2], abs=1e-5)
+
+
+def test_nodes_of_series_are_taken_by_name():
+    steps = np.arange(60.0)
+    held = pd.DataFrame({"a": np.sin(steps), "b": np.cos(steps) * 5, "c": steps / 9})
+    model = Forecaster(horizon=2, context=4, random_state=0, **SMALL)
+    model.fit(held, edges=np.array([[0], [1]]))
+    expected = model.predict(held)
+    turned = held[["c", "a", "b"]]
+    np.testing.assert_allclose(model.predict(turned), expected, atol=1e-6)
+    ahead = pd.DataFrame(expected + np.array([0.1, 0.2, 0.3]), columns=list("abc"))
+    assert model.score(turned, ahead[["b", "c", "a"]]) == pytest.approx(model.score(held, ahead.to_numpy()))
+    with pytest.raises(DataError, match="X lacks c"):
+        model.predict(held.rename(columns={"c": "d"}))
+
+
+def test_one_row_is_explained_by_its_names():
+    texts, molecules = classifier(), regressor()
+    for model, data in ((texts, TEXTS), (molecules, MOLECULES)):
+        expected = model.explain(data.iloc[[3]], methods=["attention"])
+        turned = data.iloc[3][data.columns[::-1]]
+        for item in (turned, turned.to_dict(), data.iloc[[3]][data.columns[::-1]], data.iloc[3].tolist()):
+            if model is molecules and isinstance(item, list):
+                continue  # the numbers are an argument there
+            found = model.explain(item, methods=["attention"])
+            assert found.sources == expected.sources
+            assert str(found.predictions) == str(expected.predictions)  # nothing equals NaN
+        with pytest.raises(DataError, match=f"item lacks {data.columns[-1]}"):
+            model.explain({name: data[name][3] for name in data.columns[:-1]})
+        with pytest.raises(DataError, match="item has 2 rows; an explanation is of one"):
+            model.explain(data.iloc[:2])
+
+
+def test_a_list_of_dicts_is_a_table_and_one_dict_is_refused():
+    fitted = classifier()
+    rows = [dict(reversed(row.items())) for row in TEXTS.to_dict("records")]
+    np.testing.assert_array_equal(fitted.predict_proba(rows), fitted.predict_proba(TEXTS))
+    with pytest.raises(DataError, match="X is a dict, where rows are expected; give a list of dicts"):
+        fitted.predict({"title": "good", "body": "it is bad"})
+
+
+def test_arrays_have_no_names():
+    fitted = TextClassifier(model="gru", **SMALL).fit(TEXTS.to_numpy(), LABELS)
+    assert not hasattr(fitted, "feature_names_in_")
+    renamed = TEXTS.rename(columns={"title": "heading"})
+    assert len(fitted.predict(renamed)) == len(TEXTS)
+    named = fitted.fit(renamed, LABELS)
+    assert named.feature_names_in_.tolist() == ["heading", "body"]
+    assert not hasattr(named.fit(TEXTS.to_numpy(), LABELS), "feature_names_in_")
+
+
+def test_one_token_has_no_score():
+    fitted = LanguageModel(steps=1, context=4, model_dim=8, num_layers=1, num_heads=1).fit("abab" * 20)
+    for text in ("a", ""):
+        with pytest.raises(DataError, match="a score needs two or more"):
+            fitted.score(text)
+    assert fitted.score("ab") < 0

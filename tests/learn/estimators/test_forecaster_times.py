@@ -1,0 +1,99 @@
+"""Times of a DataFrame: rows are sorted by them, gaps and repeats are refused or filled, and predictions have them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from edgewise import DataError, SettingError
+from edgewise.learn.estimators import Forecaster
+from edgewise.learn.readers.graphs.clock import in_time
+
+SMALL = {
+    "model": "gru",
+    "horizon": 3,
+    "context": 4,
+    "epochs": 1,
+    "split_sizes": (0.6, 0.2, 0.2),
+    "model_dim": 8,
+    "random_state": 0,
+}
+HOURS = pd.date_range("2024-03-30 12:00", periods=60, freq="h", name="when")
+VALUES = np.stack([np.sin(np.arange(60.0) / 3), np.cos(np.arange(60.0) / 3)], axis=1)
+TABLE = pd.DataFrame(VALUES, columns=["a", "b"], index=HOURS)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return Forecaster(**SMALL).fit(TABLE)
+
+
+def test_predictions_have_the_times_behind_the_last(fitted):
+    found, plain = fitted.predict(TABLE), Forecaster(**SMALL).fit(VALUES).predict(VALUES)
+    assert found.index.equals(pd.date_range("2024-04-02 00:00", periods=3, freq="h", name="when"))
+    assert found.index.name == "when" and list(found.columns) == ["a", "b"]
+    np.testing.assert_allclose(found.to_numpy(), plain, atol=1e-6)
+    zoned = fitted.predict(TABLE.tz_localize("UTC").tz_convert("Europe/Berlin"))  # the clocks go forward in between
+    assert zoned.index[0] == pd.Timestamp("2024-04-02 02:00", tz="Europe/Berlin")
+    assert len(fitted.predict(TABLE.tz_localize(None).set_index(HOURS.as_unit("ms"))).index) == 3
+
+
+def test_rows_out_of_order_are_sorted_and_said(fitted):
+    turned = TABLE.iloc[::-1]
+    with pytest.warns(UserWarning, match="predict: 60 rows were out of order and sorted by time"):
+        found = fitted.predict(turned)
+    pd.testing.assert_frame_equal(found, fitted.predict(TABLE))
+    with pytest.warns(UserWarning, match="fit: 60 rows were out of order and sorted by time"):
+        again = Forecaster(**SMALL).fit(turned)
+    pd.testing.assert_frame_equal(again.predict(TABLE), found)
+
+
+def test_gaps_and_repeats_are_refused_or_filled_and_said():
+    lacking = TABLE.drop(HOURS[[20, 21]])
+    with pytest.raises(DataError, match=r"2 steps are missing, the first behind '2024-03-31 07:00:00'.* gaps"):
+        Forecaster(**SMALL).fit(lacking)
+    with pytest.warns(UserWarning, match="fit: 2 steps are missing, .*: interpolated"):
+        Forecaster(**SMALL, gaps="interpolate").fit(lacking)
+    repeated = pd.concat([TABLE, TABLE.iloc[[5]]])
+    with pytest.raises(DataError, match=r"rows 5 and 60 both have the time '2024-03-30 17:00:00'"):
+        Forecaster(**SMALL).fit(repeated)
+    with (
+        pytest.warns(UserWarning, match="1 time stands in several rows, whose mean is taken"),
+        pytest.warns(UserWarning, match="rows were out of order"),
+    ):
+        Forecaster(**SMALL, gaps="mask").fit(repeated)
+
+
+def test_a_column_has_the_times(fitted, tmp_path):
+    table = TABLE.reset_index()[["b", "when", "a"]]
+    with pytest.raises(DataError, match="column 'when' of X holds times, and is no node; say so: time_column='when'"):
+        Forecaster(**SMALL).fit(table)
+    model = Forecaster(**SMALL, time_column="when").fit(table)
+    assert model.feature_names_in_.tolist() == ["b", "a"]
+    model.save(tmp_path / "run")
+    for each in (model, Forecaster.load(tmp_path / "run")):
+        found = each.predict(table[["a", "b", "when"]])
+        assert found.index[0] == pd.Timestamp("2024-04-02 00:00") and list(found.columns) == ["b", "a"]
+    np.testing.assert_allclose(model.predict(table[["b", "a"]]), found.to_numpy(), atol=1e-6)
+    with pytest.raises(DataError, match="X has no column 'when' of times; its columns are b, a"):
+        Forecaster(**SMALL, time_column="when").fit(table[["b", "a"]])
+    with pytest.raises(SettingError, match="time_column is 'when', but X is no DataFrame"):
+        Forecaster(**SMALL, time_column="when").fit(VALUES)
+    steps = Forecaster(**SMALL, time_column="step").fit(TABLE.reset_index(drop=True).assign(step=np.arange(60) * 5))
+    assert steps.predict(TABLE.assign(step=np.arange(60) * 5)).index.tolist() == [300, 305, 310]
+
+
+def test_scores_are_compared_by_time(fitted):
+    ahead = fitted.predict(TABLE)
+    noisy = ahead + np.arange(6.0).reshape(3, 2) / 10
+    assert fitted.score(TABLE, noisy.iloc[::-1]) == pytest.approx(fitted.score(TABLE, noisy.to_numpy()))
+    with pytest.raises(DataError, match="y lacks 2024-04-02 02:00:00, which is predicted"):
+        fitted.score(TABLE, noisy.iloc[:2])
+
+
+@pytest.mark.parametrize("cells", [["22:00", "23:00", "00:00", "01:00"], ["10:59 PM", "11:59 PM", "12:59 AM"]])
+def test_times_of_the_day_past_midnight_are_refused(cells):
+    values = np.arange(float(len(cells)))[:, None]
+    with pytest.raises(DataError, match=r"the time goes back from '.*' in line \d to '.*' in line \d, past midnight"):
+        in_time(cells, values, range(2, 2 + len(cells)), "error", "series.csv, column 'time'")
+    timed = in_time(["21:00", "22:00", "23:00"], values[:3], range(2, 5), "error", "series.csv, column 'time'")
+    assert timed.clock.at(3) == "00:00"

@@ -1,0 +1,159 @@
+"""GraphClassifier and GraphRegressor: whatever holds graphs, the same graphs; what they refuse."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from edgewise import DataError, GraphClassifier, GraphRegressor, LinkPredictor, RunFolderError, SettingError
+from edgewise.learn.estimators.graphs import graphs_of, targets_of
+from edgewise.learn.readers.graphs.graphs import GraphRow
+from tree_cases import merger_trees
+
+pytestmark = pytest.mark.filterwarnings("ignore:fit. no feature varies")
+SMALL = {
+    "model_dim": 8,
+    "num_heads": 2,
+    "head_dim": 8,
+    "num_variants": 2,
+    "epochs": 40,
+    "dropout": 0.0,
+    "learning_rate": 1e-2,
+}
+
+
+def ring(size, turn=1):
+    """A ring of nodes of which nothing is known, both ways."""
+    nodes = np.arange(size)
+    there = np.stack([nodes, (nodes + turn) % size])
+    return np.ones((size, 1)), np.concatenate([there, there[::-1]], axis=1)
+
+
+@pytest.fixture(scope="module")
+def rings():
+    return [ring(3 + number % 6) for number in range(60)], np.array([3.0 + number % 6 for number in range(60)])
+
+
+def test_a_regressor_counts_nodes(rings, tmp_path):
+    graphs, sizes = rings
+    regressor = GraphRegressor(**SMALL, validation_size=0.2).fit(graphs, sizes)
+    predicted = regressor.predict(graphs)
+    assert np.abs(predicted - sizes).mean() < 0.3
+    low, high = regressor.predict_interval(graphs)
+    assert ((low <= predicted) & (predicted <= high)).all()
+    assert regressor.score(graphs, sizes) > 0.9
+    assert regressor.fingerprint(graphs[:4]).shape == (4, 8)
+    regressor.save(tmp_path / "kept")
+    again = GraphRegressor.load(tmp_path / "kept")
+    np.testing.assert_array_equal(again.predict(graphs), predicted)
+    with pytest.raises(RunFolderError, match="holds a model for regression; expected classification"):
+        GraphClassifier.load(tmp_path / "kept")
+    two = GraphRegressor(**{**SMALL, "epochs": 1}).fit(graphs, np.stack([sizes, -sizes], 1))
+    assert two.predict(graphs[:5]).shape == (5, 2)
+
+
+def test_a_classifier(rings, tmp_path):
+    graphs, sizes = rings
+    names = np.array(["small", "large"])[(sizes > 5).astype(int)]
+    classifier = GraphClassifier(**SMALL, readout="sum", model="gat").fit(graphs, names)
+    assert classifier.classes_.tolist() == ["large", "small"]
+    assert (classifier.predict(graphs) == names).mean() > 0.9
+    probabilities = classifier.predict_proba(graphs)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    classifier.save(tmp_path / "kept")
+    np.testing.assert_array_equal(GraphClassifier.load(tmp_path / "kept").predict_proba(graphs), probabilities)
+    with pytest.raises(DataError, match="predict: row 1 cannot be read: graph: it has no node"):
+        classifier.predict([graphs[0], (np.ones((0, 1)), np.zeros((2, 0), int))])
+
+
+def test_numbers_of_graphs_are_looked_at():
+    graphs = [ring(4)] * 60
+    heat = np.linspace(-1, 1, 60)[:, None]
+    regressor = GraphRegressor(**SMALL).fit(graphs, 3 * heat[:, 0], graph_features=heat)
+    assert np.abs(regressor.predict(graphs, heat) - 3 * heat[:, 0]).mean() < 0.4
+    with pytest.raises(DataError, match="its graphs have 0 features, but the model was trained on 1"):
+        regressor.predict(graphs)
+
+
+def test_the_root_of_a_merger_tree_tells_when_half_of_it_had_come_together():
+    """Beside the mean of all trees, which is what is told without looking."""
+    trees, formations = merger_trees(160, num_steps=6)
+    new, truth = merger_trees(60, seed=1, num_steps=6)
+    regressor = GraphRegressor(**{**SMALL, "model_dim": 16}, readout="root").fit(trees, formations)
+    error = np.sqrt(np.mean((regressor.predict(new) - truth) ** 2))
+    assert error < 0.6 * truth.std()
+    upside_down = [(features, edges[::-1]) for features, edges in new]
+    with pytest.warns(UserWarning, match="rows cannot be read and nothing is predicted there"):
+        assert np.isnan(regressor.predict(upside_down)).mean() > 0.5, "a chain has a root either way"
+    with pytest.raises(DataError, match="expected one, the root"):
+        GraphRegressor(**SMALL, readout="root").fit(upside_down, truth)
+
+
+def test_whatever_holds_them():
+    features, edges = ring(4)
+    adjacency = scipy.sparse.coo_array((np.ones(8), (edges[1], edges[0])), shape=(4, 4))
+    data = SimpleNamespace(x=torch.tensor(features), edge_index=torch.tensor(edges), edge_attr=torch.ones(8, 2))
+    plain = GraphRow(features.astype(np.float32), graphs_of([(features, edges)])[0].edges)
+    found = graphs_of([(features, edges), (features, adjacency), data, (features, edges, np.ones((8, 2))), plain])
+    for graph in found:
+        assert graph.features.tolist() == features.tolist()
+        assert {*zip(graph.edges.senders.tolist(), graph.edges.receivers.tolist(), strict=True)} == {
+            *zip(*edges.tolist(), strict=True)
+        }
+    assert [graph.edges.features.shape for graph in found] == [(8, 0), (8, 0), (8, 2), (8, 2), (8, 0)]
+    own = [SimpleNamespace(y=torch.tensor([2.5])), SimpleNamespace(y=1)]
+    assert targets_of(own, None).tolist() == [2.5, 1]
+
+
+@pytest.mark.parametrize(
+    ("graphs", "targets", "message"),
+    [
+        ([], [], "there is no graph"),
+        ([ring(3), 7], [1.0, 2], "graph 1 is a int; expected"),
+        ([ring(3), (np.eye(2), np.array([[0], [2]]))], [1.0, 2], "graph 1: edge 0 joins 0 and 2, but nodes are 0 to 1"),
+        ([ring(3), (np.eye(2), np.array([[0], [1]]))], [1.0, 2], "graph 1 has 2 features of a node, but graph 0 has 1"),
+        ([ring(3)], [1.0, 2], "fit: y has 2 rows, but X has 1 graph"),
+        ([ring(3)], None, "fit: y is missing"),
+        ([SimpleNamespace(y=[1, 2])], None, "fit: y of a graph holds several values"),
+        ([ring(3), ring(4)], [1.0, np.nan], "the target cell is empty"),
+    ],
+)
+def test_what_is_refused(graphs, targets, message):
+    with pytest.raises(DataError, match=message):
+        GraphRegressor(**SMALL).fit(graphs, targets)
+
+
+def test_settings_that_are_refused(rings):
+    graphs, sizes = rings
+    for settings, message in [
+        ({"validation_size": 1}, "validation_size is 1"),
+        ({"readouts": "sum"}, "GraphRegressor has the unknown setting 'readouts'; did you mean 'readout'"),
+        ({"readout": "leaf"}, "readout is 'leaf'; expected one of attention_sum"),
+    ]:
+        with pytest.raises(SettingError, match=message):
+            GraphRegressor(**settings).fit(graphs, sizes)
+    with pytest.raises(DataError, match="y holds 1 class"):
+        GraphClassifier(**SMALL).fit(graphs, np.zeros(60, int))
+
+
+def test_edge_features_that_the_model_ignores_are_named(rings):
+    """As a run over files says; one number of an edge is the weight of a convolution, and is read."""
+    graphs, sizes = rings
+    few = {"model": "gcn", "model_dim": 8, "head_dim": 8, "num_variants": 2, "epochs": 1}
+    random = np.random.default_rng(0)
+    graphs = [(random.random((len(x), 2)), edges) for x, edges in graphs]
+    with_two, with_one = (
+        [(x, edges, random.random((edges.shape[1], count))) for x, edges in graphs] for count in (2, 1)
+    )
+    with pytest.warns(UserWarning, match="edges have 2 features, which model='gcn' ignores"):
+        ignored = GraphRegressor(**few).fit(with_two, sizes)
+    plain = GraphRegressor(**few).fit(graphs, sizes)
+    np.testing.assert_array_equal(ignored.predict(with_two), plain.predict(graphs))
+    weighted = GraphRegressor(**few).fit(with_one, sizes)
+    assert not np.allclose(weighted.predict(with_one), plain.predict(graphs))
+    ends = np.stack([np.arange(30), (np.arange(30) * 7 + 3) % 30])
+    predictor = LinkPredictor(model="hop_attention", model_dim=4, num_hops=2, epochs=1)
+    with pytest.warns(UserWarning, match="edges have 1 feature, which model='hop_attention' ignores"):
+        predictor.fit(np.eye(30), ends, edge_features=np.ones((30, 1)))

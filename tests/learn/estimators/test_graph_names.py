@@ -1,0 +1,108 @@
+"""The names of a graph's nodes hold in Python: what goes in, what comes out, what an explanation is called."""
+
+import networkx
+import numpy as np
+import pytest
+import torch
+
+from edgewise import DataError, Edges, SettingError
+from edgewise.graph import Graph
+from edgewise.interop.networkx import from_networkx
+from edgewise.learn.estimators import EdgeRegressor, LinkPredictor, NodeClassifier
+
+SIZE = 16
+NAMES = tuple(range(100, 100 + SIZE))
+SMALL = {"epochs": 1, "model_dim": 8}
+
+
+@pytest.fixture(scope="module")
+def numbered():
+    """A ring with chords, whose nodes have no names."""
+    torch.manual_seed(0)
+    nodes = torch.arange(SIZE)
+    senders = torch.cat([nodes, nodes])
+    receivers = torch.cat([(nodes + 1) % SIZE, (nodes + 5) % SIZE])
+    return Graph(torch.randn(SIZE, 3), Edges(senders, receivers, SIZE, SIZE).undirected())
+
+
+@pytest.fixture(scope="module")
+def named(numbered):
+    return Graph(numbered.node_features, numbered.edges, names=NAMES)
+
+
+@pytest.fixture(scope="module")
+def classifier(named):
+    return NodeClassifier(model="gcn", **SMALL).fit(named, np.arange(SIZE) % 2)
+
+
+@pytest.fixture(scope="module")
+def links(named):
+    return LinkPredictor(model="gcn", **SMALL).fit(named)
+
+
+def test_a_node_is_explained_by_its_name(classifier, named, numbered):
+    explanation = classifier.explain(named, node=103)
+    assert explanation.title == "103"
+    same = classifier.explain(numbered, node=3)
+    assert same.title == "3"
+    for name in ("value", "label", "probabilities"):
+        assert getattr(explanation.predictions[0], name) == getattr(same.predictions[0], name)
+    assert {unit.name for unit in explanation.units} <= set(map(str, NAMES))
+    with pytest.raises(DataError, match=r"no node is called 3; the nodes of this graph are called 100, 101, 102, …"):
+        classifier.explain(named, node=3)
+
+
+@pytest.mark.parametrize("node", [SIZE, -1, 1.5, "3", True])
+def test_nodes_without_names_have_numbers(classifier, numbered, node):
+    with pytest.raises(DataError, match=f"does not exist; they are 0 to {SIZE - 1}"):
+        classifier.explain(numbered, node=node)
+
+
+def test_pairs_are_named(links, named, numbered, tmp_path):
+    expected = links.predict_proba([[0, 1], [2, 9]], numbered)
+    links.save(tmp_path / "links")
+    for model in (links, LinkPredictor.load(tmp_path / "links")):
+        np.testing.assert_allclose(model.predict_proba([[100, 101], [102, 109]]), expected, atol=1e-6)
+        np.testing.assert_allclose(model.predict_proba(np.array([["100", "101"], ["102", "109"]])), expected, atol=1e-6)
+        explanation = model.explain([100, 101])
+        assert "100" in explanation.title and "101" in explanation.title
+        with pytest.raises(DataError, match="no node is called 0"):
+            model.predict_proba([[0, 1]])
+        with pytest.raises(DataError, match="no node is called 1; the nodes of this graph are called 100"):
+            model.explain([100, 1])
+        with pytest.raises(DataError, match=r"expected \(pair, 2\) names of nodes"):
+            model.predict_proba([[100, 101, 102]])
+
+
+@pytest.mark.parametrize("given", [(100,), ([100],), ([100, 101, 102],), ()])
+def test_a_pair_has_two_nodes(links, given):
+    with pytest.raises(SettingError, match=r"explain: .*sender, receiver"):
+        links.explain(*given)
+
+
+def test_names_that_are_written_alike_are_refused(numbered):
+    mixed = Graph(numbered.node_features, numbered.edges, names=(1, "1", *NAMES[2:]))
+    with pytest.raises(DataError, match="two nodes are both called 1 as text"):
+        LinkPredictor(model="gcn", **SMALL).fit(mixed)
+
+
+def test_an_edge_is_called_by_the_names_of_its_ends(named):
+    fitted = EdgeRegressor(model="gcn", **SMALL).fit(named, np.arange(float(named.num_edges)))
+    sender, receiver = (int(ends[2]) for ends in (named.edges.senders, named.edges.receivers))
+    title = fitted.explain(named, edge=2).title
+    assert str(NAMES[sender]) in title and str(NAMES[receiver]) in title
+
+
+def test_attributes_that_are_not_read_are_named():
+    people = networkx.Graph()
+    people.add_node("ann", age=30, feature=1.0)
+    people.add_node("bob", age=40, feature=2.0)
+    people.add_edge("ann", "bob", since=2001)
+    with pytest.warns(UserWarning, match="are not read") as caught:
+        graph = Graph.of(people)
+    messages = [str(warning.message) for warning in caught]
+    assert any("node attributes age are not read" in text and "node_attributes=['age']" in text for text in messages)
+    assert any("edge attributes since are not read" in text for text in messages)
+    assert graph.node_features.tolist() == [[1.0], [2.0]]
+    read = from_networkx(people, node_attributes=["age", "feature"], edge_attributes=["since"])
+    assert read.node_features.tolist() == [[30.0, 1.0], [40.0, 2.0]]

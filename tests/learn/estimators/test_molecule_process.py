@@ -1,0 +1,186 @@
+"""Numbers of molecules: a Gaussian process stands beside the network, as heavy as the validation rows want it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from edgewise.errors import RunFolderError, SettingError
+from edgewise.learn.estimators.molecules import MoleculeRegressor
+from edgewise.learn.networks.gaussian_process import GaussianProcess
+from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.readers.graphs.union import copies
+from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.tasks.molecules.settings import SETTINGS
+from edgewise.learn.tasks.molecules.task import TASK
+from edgewise.learn.tasks.run import fit
+
+SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
+ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
+SMILES = [f"{'C' * (1 + number // 5)}{ENDS[number % 5]}" for number in range(60)]
+RINGS = ("c1ccccc1", "C1CCCCC1", "C1CCCC1", "C1CCOC1", "c1ccncc1", "C1CCNCC1", "c1ccoc1", "c1ccsc1", "C1CC1", "C1CCC1")
+CONDITIONS = np.arange(60.0)[:, None] % 7
+TARGETS = np.array([len(smiles) for smiles in SMILES]) + CONDITIONS[:, 0] / 5
+NEW = ["CCCCCCN", "CC(=O)Nc1ccccc1", "Clc1ccccc1"]
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def regressor(request):
+    return MoleculeRegressor(**SMALL, ensemble_size=request.param).fit(SMILES, TARGETS, conditions=CONDITIONS)
+
+
+def predicted(model, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
+    return model.predict(smiles, conditions=np.array(numbers)[:, None])
+
+
+def test_a_prediction_is_the_mean_of_variants_and_copies(regressor):
+    fitted = regressor.trained
+    batch = fitted.batches(table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))).batch(np.arange(3))
+    copies, parts = fitted.sizes.process_copies, []
+    assert copies == 32  # the network has hardly learned anything: the process has the most that it may have
+    with torch.no_grad():
+        for member in fitted.members:
+            network = member.head(member.fingerprint(batch), batch.conditions).double()
+            parts.append((network.sum(1) + copies * member.process(batch)) / (2 + copies))
+    expected = fitted.finish(torch.stack(parts).mean(0))[:, 0].numpy()
+    np.testing.assert_allclose(predicted(regressor), expected, rtol=1e-6)
+
+
+def test_a_covariance_that_does_not_fit_is_refused_before_the_training(monkeypatch):
+    """54 training and 6 validation rows: 28,800 bytes."""
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.task.available_memory", lambda: 28_799)
+    with pytest.raises(SettingError, match=r"needs 29 kB .* 60 rows, but only 29 kB .*gaussian_process=False"):
+        MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
+    MoleculeRegressor(**SMALL, gaussian_process=False).fit(SMILES, TARGETS)
+    MoleculeRegressor(**SMALL, check_memory=False).fit(SMILES, TARGETS)
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.task.available_memory", lambda: 28_800)
+    MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
+
+
+@pytest.mark.filterwarnings("ignore:fit. intervals calibrated on 5 scaffolds")
+def test_it_has_learned_from_the_training_rows_of_its_member_alone(tmp_path):
+    """Intervals are calibrated on rows that it must not know; members that leave out other rows are saved together."""
+    rings = [f"{'C' * (1 + length)}{ring}" for number, ring in enumerate(RINGS) for length in range(number + 1)]
+    numbers = np.array([len(smiles) for smiles in rings])
+    model = MoleculeRegressor(**SMALL, calibration="scaffold", ensemble_size=3, random_state=1).fit(rings, numbers)
+    learned = [int((member.process.coefficients != 0).sum()) for member in model.trained.members]
+    assert len(set(learned)) > 1 and max(learned) < len(rings)
+    assert {len(member.process.molecules) for member in model.trained.members} == {max(learned)}
+    model.save(tmp_path / "run")
+    assert np.array_equal(MoleculeRegressor.load(tmp_path / "run").predict(NEW), model.predict(NEW))
+
+
+def test_validation_rows_judge_before_they_are_learned(tmp_path):
+    """The scores of the validation rows, and intervals, are those of a model that has not seen them; then the process
+    learns from them, too."""
+    rows = pd.DataFrame({"smiles": SMILES, "y": TARGETS + np.random.default_rng(0).normal(size=60)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    given = {"data": [str(tmp_path / "rows.csv")], "smiles_columns": ["smiles"], "target_columns": ["y"], "epochs": 2}
+    prepared = TASK.prepare(SETTINGS.of(given | {"baselines": False}, "test"))
+    results, (_, rows) = fit(TASK, prepared), prepared.splits.of_member(0)
+    fitted, table = prepared.fitted, prepared.data
+    (member,), targets = fitted.members, table.targets[rows, 0]
+    assert member.process.later is None and (member.process.coefficients != 0).sum() == 54
+    after = fitted.predict(table, rows=rows)[0].value[rows]
+    scores = TASK.evaluate(prepared, results)["validation"]["y"]
+    fitted.add_processes(table, [prepared.splits.of_member(0)], 0)
+    before = fitted.predict(table, rows=rows)[0].value[rows]
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((before - targets) ** 2)), rel=1e-4)
+    assert np.abs(after - targets).mean() < 0.9 * np.abs(before - targets).mean()
+    np.testing.assert_allclose(fitted.errors[:, 0], before - targets, rtol=1e-4)
+
+
+def test_it_is_saved_and_loaded(regressor, tmp_path):
+    regressor.save(tmp_path / "run")
+    assert np.array_equal(predicted(MoleculeRegressor.load(tmp_path / "run")), predicted(regressor))
+
+
+def test_a_damaged_one_is_refused(regressor, tmp_path):
+    regressor.save(tmp_path / "run")
+    path = tmp_path / "run" / "model.safetensors"
+    tensors = load_file(path)
+    tensors["member_0.process.molecules"][0] = 10**6
+    save_file(tensors, path)
+    with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged: process\.molecules is beyond"):
+        MoleculeRegressor.load(tmp_path / "run")
+
+
+def test_it_has_no_weight_where_the_network_alone_is_best(monkeypatch):
+    monkeypatch.setattr(GaussianProcess, "forward", lambda self, batch: torch.full((batch.num_rows, 1), 1e3))
+    model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
+    assert model.trained.members[0].process is None and not model.trained.sizes.process_rows
+    assert not model.trained.sizes.num_substructures and np.isfinite(model.predict(NEW)).all()
+
+
+@pytest.mark.parametrize(("rows", "copies"), [(0, 32), (100, 32), (10**9, 4)])
+def test_rows_of_the_usual_weight_count_beside_the_validation_rows(monkeypatch, rows, copies):
+    """As a hundred they do not outvote validation rows on which the network is much worse."""
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.trained.USUAL_ROWS", rows)
+    model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS, conditions=CONDITIONS)
+    assert model.trained.sizes.process_copies == copies
+
+
+def test_without_validation_rows_it_has_half_of_the_weight():
+    model = MoleculeRegressor(**SMALL, validation_size=0).fit(SMILES, TARGETS)
+    assert model.trained.sizes.process_copies == model.trained.members[0].head.num_variants == 2
+
+
+def test_it_can_be_explained(regressor):
+    found = regressor.explain("CC(=O)Nc1ccccc1", conditions=[4.0])
+    assert any("Gaussian process" in note and "94%" in note for note in found.notes)
+    assert all(np.isfinite(each.values).all() for each in found.attributions)
+    (told,) = found.predictions
+    assert told.value == pytest.approx(predicted(regressor, ["CC(=O)Nc1ccccc1"], [4.0])[0], rel=1e-5)
+
+
+def test_where_an_atom_is_removed_its_substructures_go(regressor):
+    """Occlusion by hand: the row without an atom, whose substructures are counted anew and whose descriptors stay."""
+    smiles, fitted = "CC(=O)Nc1ccccc1", regressor.trained
+    batch = fitted.batches(table_from_arrays([smiles], None, np.array([[4.0]]))).batch(np.arange(1))
+    found = regressor.explain(smiles, conditions=[4.0])
+    (occlusion,) = [each for each in found.attributions if each.name == "occlusion"]
+    without = with_substructures(
+        copies(batch, ~np.eye(len(batch.node_features), dtype=bool)[[2]]), fitted.sizes.num_substructures
+    )
+    assert (without.substructures != batch.substructures).any()
+    assert torch.equal(without.global_features, batch.global_features)
+    with torch.no_grad():
+        values = [
+            np.mean([fitted.finish(member(each).double()).numpy() for member in fitted.members])
+            for each in (batch, without)
+        ]
+        process = fitted.members[0].process
+        assert (process(batch) - process(without)).abs().max() > 1e-4
+    assert occlusion.values.reshape(-1)[2] == pytest.approx(values[0] - values[1], rel=1e-4)
+
+
+def test_where_there_is_none():
+    for more in ({"gaussian_process": False}, {"molecule_descriptors": False}):
+        model = MoleculeRegressor(**SMALL, **more).fit(SMILES, TARGETS)
+        assert model.trained.members[0].process is None and not model.trained.sizes.process_rows
+
+
+def test_the_same_seed_gives_the_same_predictions():
+    one, other = (MoleculeRegressor(**SMALL, random_state=3).fit(SMILES, TARGETS) for _ in range(2))
+    assert np.array_equal(one.predict(NEW), other.predict(NEW))
+
+
+def test_a_covariance_that_would_take_too_long_is_left_out(monkeypatch):
+    """Eight targets take as long as one of twice the rows."""
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.trained.PROCESS_ROWS", 100)
+    eight = np.stack([TARGETS * factor for factor in range(1, 9)], 1)
+    assert MoleculeRegressor(**SMALL).fit(SMILES, TARGETS).trained.members[0].process is not None
+    assert MoleculeRegressor(**SMALL).fit(SMILES, eight).trained.members[0].process is None
+
+
+@pytest.mark.filterwarnings("ignore:fit. intervals calibrated on 1 molecule may")
+def test_of_molecules_with_many_rows_it_learns_from_some(monkeypatch):
+    """Rows of few molecules say much the same: some of them, evenly chosen, are enough where all are too many."""
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.trained.PROCESS_ROWS", 30)
+    few = [SMILES[number % 5] for number in range(60)]
+    model = MoleculeRegressor(**SMALL, validation_size=0).fit(few, CONDITIONS[:, 0], conditions=CONDITIONS)
+    new = MoleculeRegressor(**SMALL, calibration="group").fit(few, CONDITIONS[:, 0], conditions=CONDITIONS)
+    assert new.trained.members[0].process is None  # of new molecules it knows no more than the network
+    assert len(model.trained.members[0].process.conditions) == 30
+    np.testing.assert_allclose(predicted(model, few[:3], [2.0, 3.0, 4.0]), [2, 3, 4], atol=1)

@@ -1,0 +1,108 @@
+"""TextClassifier and TextRegressor behave as scikit-learn's estimators do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+
+from cli_tables import write_csv
+from edgewise import DataError, RunFolderError, SettingError, TextClassifier, TextRegressor
+from edgewise.learn.tasks.texts.settings import TextRunSettings
+from edgewise.learn.tasks.texts.task import TASK
+from review_tables import reviews
+
+SMALL = {"model_dim": 16, "num_heads": 2, "epochs": 12, "learning_rate": 3e-3, "batch_size": 16}
+TEXTS, LABELS, STARS = reviews(80)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return TextClassifier(**SMALL).fit(TEXTS, LABELS)
+
+
+def test_classes_are_learned_and_named(classifier):
+    new, labels, _ = reviews(40, seed=1)
+    assert classifier.classes_.tolist() == ["bad", "good"]
+    assert classifier.score(new, labels) == 1.0
+    probabilities = classifier.predict_proba(new)
+    assert probabilities.shape == (40, 2)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    assert classifier.fingerprint(new).shape == (40, 16)
+
+
+def test_what_it_is_kept_as(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    again = TextClassifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(TEXTS[:9]), classifier.predict_proba(TEXTS[:9]))
+    assert again.predict(TEXTS[:9]).tolist() == classifier.predict(TEXTS[:9]).tolist()
+    with pytest.raises(RunFolderError, match="holds a model for classification; expected regression"):
+        TextRegressor.load(tmp_path / "run")
+    (tmp_path / "run/tokenizer.json").write_text("{}")
+    with pytest.raises(RunFolderError, match=r"tokenizer\.json is damaged"):
+        TextClassifier.load(tmp_path / "run")
+
+
+def test_numbers_and_their_intervals():
+    regressor = TextRegressor(**SMALL | {"learning_rate": 0.01, "epochs": 20}, model="gru", validation_size=0.25).fit(
+        TEXTS, STARS
+    )
+    new, _, stars = reviews(40, seed=1)
+    assert regressor.score(new, stars) > 0.7
+    low, high = regressor.predict_interval(new, coverage=0.8)
+    assert (low < high).all()
+    two = TextRegressor(**SMALL | {"epochs": 1}).fit(pd.Series(TEXTS), np.stack([STARS, STARS], axis=1))
+    assert two.predict(new).shape == (40, 2)
+
+
+def test_several_columns_are_told_apart():
+    words = np.array(["great", "awful"])
+    first, second = words[np.arange(96) % 2], words[np.arange(96) // 2 % 2]
+    frame = pd.DataFrame({"title": first, "text": second})
+    # Whether the title is good says the class; a bag of words could not know which word is the title's.
+    classifier = TextClassifier(**SMALL | {"epochs": 20}).fit(frame, first)
+    assert classifier.score(frame, first) == 1.0
+    with pytest.raises(DataError, match="1 column of texts, but the model was trained on 2"):
+        classifier.predict(["great"])
+
+
+def test_in_the_habit_of_scikit_learn(classifier):
+    assert is_classifier(classifier)
+    assert is_regressor(TextRegressor())
+    assert clone(classifier).get_params() == TextClassifier().get_params() | SMALL
+    assert clone(classifier).set_params(epochs=1).given() == SMALL | {"epochs": 1}
+    assert cross_val_score(TextClassifier(**SMALL), TEXTS, LABELS, cv=2).mean() > 0.9
+    with pytest.raises(NotFittedError):
+        TextClassifier().predict(TEXTS)
+
+
+def test_words_are_counted_in_training_rows_of_some_weight(tmp_path):
+    splits = ["train"] * 6 + ["val"] * 4
+    columns = {
+        "text": ["fine", "dull"] * 5,
+        "y": [*"abab", *"ba" * 3],
+        "w": [1, 1, 2, 2, 0, 0, 1, 1, 1, 1],
+        "s": splits,
+    }
+    data = write_csv(tmp_path / "rows.csv", columns)
+    roles = {"text_columns": ("text",), "target_columns": ("y",), "weight_column": "w", "splits_column": "s"}
+    fitted = TASK.prepare(TextRunSettings.of({"data": (str(data),), **roles}, "this test")).fitted
+    fine = fitted.row_tokens(("fine",)).numbers[0]
+    assert fitted.counted["rows"].flatten().tolist() == [2.0, 2.0]
+    assert fitted.counted["counts"][:, fine].flatten().tolist() == [0.0, 2.0]
+
+
+def test_what_cannot_be_learned_or_told(classifier):
+    with pytest.raises(DataError, match=r"^row 1, column 'text': the text is empty"):
+        TextClassifier(**SMALL).fit(["a", " ", "b"], ["x", "y", "x"])
+    with pytest.raises(DataError, match="holds 1 class"):
+        TextClassifier(**SMALL).fit(["a", "b"], ["x", "x"])
+    with pytest.raises(DataError, match="row 1 cannot be read: text: the text is empty"):
+        classifier.predict(["a", ""])
+    with pytest.warns(UserWarning, match="1 of 2 rows cannot be read and nothing is predicted there"):
+        assert np.isnan(classifier.predict_proba(["a", ""])[1]).all()
+    with pytest.raises(SettingError, match="TextClassifier has the unknown setting 'epoch'; did you mean 'epochs'"):
+        TextClassifier(epoch=3).fit(TEXTS, LABELS)
+    with pytest.raises(SettingError, match="validation_size is 1"):
+        TextClassifier(validation_size=1).fit(TEXTS, LABELS)

@@ -1,0 +1,33 @@
+"""The real tables that the results are from, where they are at hand."""
+
+import numpy as np
+
+from edgewise.learn.readers.molecules.table import Columns, read_table
+from edgewise.learn.tables.split import split_rows
+
+
+def test_esol_reads_without_a_rejected_row_and_splits_as_published(data_folder):
+    columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
+    table = read_table(data_folder / "moleculenet" / "esol.csv", columns, with_descriptors=False)
+    assert table.rejected == []
+    # Eleven canonical SMILES stand twice.
+    assert (table.num_rows, len(table.store)) == (1128, 1117)
+    splits = split_rows(table, kind="column")
+    assert [len(part) for part in (splits.train, splits.val, splits.test)] == [902, 113, 113]
+
+
+def test_ionic_liquids_share_their_ions(data_folder):
+    columns = Columns(
+        ("cation_smiles", "anion_smiles"),
+        ("x_co2_mole_fraction",),
+        descriptors_columns=("temperature_K", "pressure_bar"),
+        group_column="il",
+    )
+    path = data_folder / "co2_ionic_liquids" / "co2_ionic_liquids.csv"
+    table = read_table(path, columns, with_descriptors=False)
+    assert table.rejected == []
+    assert (table.num_rows, len(table.store)) == (9298, 82)
+    assert len(np.unique(table.graph_of_row, axis=0)) == 112
+    splits = split_rows(table, kind="group", sizes=(0.8, 0.1, 0.1), seed=0)
+    pairs = [set(map(tuple, table.graph_of_row[part])) for part in (splits.train, splits.val, splits.test)]
+    assert not (pairs[0] & pairs[1] or pairs[0] & pairs[2] or pairs[1] & pairs[2])

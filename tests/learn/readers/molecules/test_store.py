@@ -1,0 +1,124 @@
+"""Distinct molecules once, and batches cut out of them."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgewise.errors import DataError
+from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.example import example_from_smiles
+from edgewise.learn.readers.molecules.store import MoleculeStore
+
+SMILES = ["CCO", "[Cl-]", "c1ccccc1O", "CC(=O)[O-]", "CCCC[n+]1ccn(C)c1", "C#N", "[Na+].[Cl-]"]
+STORE = MoleculeStore.from_smiles(SMILES, with_descriptors=False).with_global_features(np.arange(14.0).reshape(7, 2))
+
+
+def test_each_molecule_is_kept_once_in_the_way_it_was_first_written():
+    store, graph_of_smiles, reasons = MoleculeStore.collect(["OCC", "C1CC", "C", "CCO", "OCC", "", "[CH4]"])
+    assert store.smiles == ("OCC", "C")
+    assert store.canonical == ("CCO", "C")
+    assert len(store) == 2
+    assert graph_of_smiles.tolist() == [0, -1, 1, 0, 0, -1, 1]
+    assert reasons == {
+        "C1CC": "'C1CC' is not a SMILES that RDKit can read: unclosed ring.",
+        "": "The SMILES is empty, expected one molecule.",
+    }
+    assert store.global_features.shape == (2, len(GLOBAL_FEATURE_NAMES))
+    assert store.global_features.dtype == torch.float64
+    weight = store.global_features[:, GLOBAL_FEATURE_NAMES.index("MolWt")]
+    torch.testing.assert_close(weight, torch.tensor([46.069, 16.043], dtype=torch.float64), atol=1e-3, rtol=0)
+
+
+def test_example_draws_on_the_first_writing():
+    store = MoleculeStore.from_smiles(["[H]OC", "CO"], with_descriptors=False)
+    example = store.example(0)
+    assert [example.name[span.start : span.stop] for span in example.spans] == ["O", "C"]
+    torch.testing.assert_close(example.node_features, store.node_features)
+
+
+def test_a_string_that_is_no_molecule_is_counted_from_one():
+    with pytest.raises(DataError) as caught:
+        MoleculeStore.from_smiles(["C", "C", "xyz"])
+    assert str(caught.value) == (
+        "smiles, entry 3: 'xyz' is not a SMILES that RDKit can read: syntax error while parsing: xyz."
+    )
+
+
+def test_a_store_of_nothing_has_the_columns_of_a_store():
+    store = MoleculeStore.from_smiles([])
+    assert len(store) == 0
+    assert store.node_features.shape == (0, STORE.node_features.shape[1])
+    assert store.global_features.shape == (0, len(GLOBAL_FEATURE_NAMES))
+    assert store.node_offsets.tolist() == [0]
+
+
+def test_batch_by_hand():
+    batch = STORE.batch([[5, 1], [0, 5]], [[1.0], [2.0]], targets=[[3.0], [float("nan")]], weights=[1.0, 0.5])
+    # Graphs 0 (CCO), 1 ([Cl-]) and 5 (C#N), in the order of the store.
+    assert batch.num_graphs == 3
+    assert batch.num_rows == 2
+    assert batch.offsets.tolist() == [0, 3, 4, 6]
+    assert batch.graph_of_row.tolist() == [[2, 1], [0, 2]]
+    assert batch.edges.senders.tolist() == [0, 1, 1, 2, 4, 5]
+    assert batch.edges.receivers.tolist() == [1, 0, 2, 1, 5, 4]
+    assert batch.edges.num_senders == batch.edges.num_receivers == 6
+    assert batch.global_features.tolist() == [[0.0, 1.0], [2.0, 3.0], [10.0, 11.0]]
+    assert batch.conditions.tolist() == [[1.0], [2.0]]
+    assert batch.targets[0, 0] == 3.0 and torch.isnan(batch.targets[1, 0])
+    assert batch.weights.tolist() == [1.0, 0.5]
+    dtypes = {t.dtype for t in (batch.node_features, batch.edge_features, batch.global_features, batch.conditions)}
+    assert dtypes == {torch.float32}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
+def test_batch_is_the_disjoint_union_of_its_molecules(rows):
+    batch = STORE.batch(np.array(rows), np.zeros((len(rows), 0)))
+    graphs = sorted({graph for row in rows for graph in row})
+    assert batch.num_graphs == len(graphs)
+    assert [[graphs[place] for place in row] for row in batch.graph_of_row.tolist()] == [list(row) for row in rows]
+    nodes, bonds, senders, receivers, before = [], [], [], [], 0
+    for graph in graphs:
+        example = example_from_smiles(SMILES[graph])
+        nodes.append(example.node_features)
+        bonds.append(example.edge_features)
+        senders.append(example.edges.senders + before)
+        receivers.append(example.edges.receivers + before)
+        before += len(example.node_features)
+    torch.testing.assert_close(batch.node_features, torch.cat(nodes), rtol=0, atol=0)
+    torch.testing.assert_close(batch.edge_features, torch.cat(bonds), rtol=0, atol=0)
+    assert batch.edges.senders.tolist() == torch.cat(senders).tolist()
+    assert batch.edges.receivers.tolist() == torch.cat(receivers).tolist()
+    assert batch.offsets[-1] == before
+
+
+def test_a_batch_without_edges_and_a_batch_of_one_component():
+    batch = STORE.batch(torch.tensor([[1], [1]]), torch.zeros(2, 0))
+    assert batch.edge_features.shape == (0, STORE.edge_features.shape[1])
+    assert batch.edges.senders.shape == (0,)
+    assert batch.graph_of_row.tolist() == [[0], [0]]
+    assert batch.targets is None and batch.weights is None
+
+
+def test_a_batch_is_a_copy():
+    before = STORE.node_features.clone()
+    STORE.batch([[0]], [[]]).node_features.fill_(7)
+    torch.testing.assert_close(STORE.node_features, before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("graph", "shown"), [(-1, "-1"), (7, "7")])
+def test_a_batch_of_an_unreadable_row_is_refused(graph, shown):
+    with pytest.raises(DataError) as caught:
+        STORE.batch([[0], [graph]], [[], []])
+    assert str(caught.value) == f"batch: graph_of_row holds {shown}, expected 0 to 6: batch usable rows only."
+
+
+def test_global_features_must_fit_the_molecules():
+    with pytest.raises(DataError) as caught:
+        STORE.with_global_features(np.zeros((3, 2)))
+    assert str(caught.value) == (
+        "with_global_features: values has shape (3, 2), expected (7, feature): one row a molecule of the store."
+    )
+    assert STORE.with_global_features(np.zeros((7, 0))).batch([[3]], [[]]).global_features.shape == (1, 0)

@@ -1,0 +1,183 @@
+"""Tokens: there and back, spans into the source, what is unknown; and files that are no text."""
+
+import gzip
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from edgewise import DataError, SettingError
+from edgewise.learn.readers.texts import tokenizer as text_module
+from edgewise.learn.readers.texts.script import script_note
+from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer, read_text
+from edgewise.learn.tasks.vocabulary import started
+
+POEM = "The cat sat.\nThe dog, the cat: naïve — 日本!\n\nSat?  cat"
+
+
+@pytest.fixture(params=["characters", "words", "bpe"])
+def tokenizer(request):
+    return Tokenizer.learned([POEM], request.param, vocabulary_size=300)
+
+
+def test_every_token_knows_where_it_came_from(tokenizer):
+    tokens = tokenizer.encode(POEM)
+    spans = [POEM[start:stop] for start, stop in zip(tokens.starts, tokens.stops)]
+    if tokenizer.kind == "words":
+        assert spans == [
+            "The",
+            "cat",
+            "sat",
+            ".",
+            "The",
+            "dog",
+            ",",
+            "the",
+            "cat",
+            ":",
+            "naïve",
+            "—",
+            "日本",
+            "!",
+            "Sat",
+            "?",
+            "cat",
+        ]
+    elif tokenizer.kind == "characters":
+        assert "".join(spans) == POEM
+    else:  # the bytes of one sign share its span
+        assert set("".join(spans)) == set(POEM)
+        assert tokens.stops[-1] == len(POEM)
+    assert (tokens.numbers < len(tokenizer)).all()
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe"])
+def test_there_and_back(kind):
+    tokenizer = Tokenizer.learned([POEM], kind, vocabulary_size=300)
+    assert tokenizer.decode(tokenizer.encode(POEM).numbers) == POEM
+
+
+@given(st.text())
+def test_byte_pairs_can_say_everything(words):
+    tokenizer = Tokenizer.learned([POEM], "bpe", vocabulary_size=300)
+    assert tokenizer.unknown_parts(words) == []
+    assert tokenizer.decode(tokenizer.encode(words).numbers) == words
+
+
+def test_byte_pairs_are_joined_where_they_are_frequent():
+    tokenizer = Tokenizer.learned(["low lower lowest low low"], "bpe", vocabulary_size=260)
+    assert len(tokenizer.encode("low").numbers) == 1
+
+
+def test_what_is_unknown_is_said():
+    tokenizer = Tokenizer.learned(["abc cab"], "characters")
+    assert tokenizer.unknown_parts("abcx y x") == ["x", "y"]
+    assert (tokenizer.encode("ax").numbers == [tokenizer.encode("a").numbers[0], tokenizer.unknown]).all()
+    assert Tokenizer.learned(["abc cab"], "words").unknown_parts("cab abd") == ["abd"]
+
+
+def test_words_that_are_rare_are_unknown():
+    tokenizer = Tokenizer.learned(["a a b b c"], "words", min_count=2)
+    assert tokenizer.unknown_parts("a b c") == ["c"]
+    assert len(Tokenizer.learned(["a a a b b c"], "words", vocabulary_size=4)) == 4
+
+
+def test_a_long_text_is_read_in_pieces_and_nothing_is_lost(tokenizer, monkeypatch):
+    long = POEM * 5
+    whole = tokenizer.encode(long)
+    monkeypatch.setattr(text_module, "CHUNK", 7)
+    pieces = tokenizer.encode(long)
+    assert pieces.starts.tolist() == whole.starts.tolist()
+    assert pieces.numbers.tolist() == whole.numbers.tolist()
+
+
+def test_it_is_the_same_after_it_was_kept(tokenizer):
+    again = Tokenizer.from_json(tokenizer.to_json(), tokenizer.kind)
+    assert (again.encode(POEM).numbers == tokenizer.encode(POEM).numbers).all()
+    assert (again.end, again.unknown, len(again)) == (tokenizer.end, tokenizer.unknown, len(tokenizer))
+
+
+def test_nothing_has_no_tokens(tokenizer):
+    assert tokenizer.encode("").numbers.shape == (0,)
+    assert tokenizer.decode([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "message"), [("syllables", 9, "characters, words, bpe"), ("bpe", 9, "at least 257")]
+)
+def test_vocabularies_that_cannot_be(kind, size, message, shapes_unchecked):
+    with pytest.raises(SettingError, match=message):
+        Tokenizer.learned([POEM], kind, vocabulary_size=size)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b" \n\n", "the file is empty"),
+        (b"one\ntwo\xff\n", "line 2: byte 0xff at offset 7 is not UTF-8"),
+        (b"\xef\xbb\xbfone\n\xe4\n", "line 2: byte 0xe4 at offset 7"),
+        (b"one\n\0", "line 2: not a text file, it holds a zero byte"),
+        (b"\xff\xfeo\0", "text in UTF-16"),
+        (b"\x1f\x8babc", "let its name end in .txt.gz"),
+    ],
+)
+def test_files_that_are_no_text(tmp_path, content, message):
+    path = tmp_path / "book.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_text(str(path))
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        read_text(str(tmp_path / "book.txt"))
+    with pytest.raises(DataError, match="is a folder"):
+        read_text(str(tmp_path))
+
+
+def test_texts_with_a_mark_and_compressed_ones(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffÄ\r\n".encode())
+    assert read_text(str(tmp_path / "a.txt")) == "Ä\r\n"
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("Ä\n".encode()))
+    assert read_text(str(tmp_path / "a.txt.gz")) == "Ä\n"
+
+
+def test_a_vocabulary_has_a_mask_only_where_one_is_asked_for(tokenizer):
+    masked = Tokenizer.learned([POEM], tokenizer.kind, vocabulary_size=300, special=(MASK,))
+    assert tokenizer.mask is None
+    assert masked.inner.id_to_token(masked.mask) == MASK
+    special = {"characters": ["<unk>", "<end>", MASK], "words": ["<unk>", "<end>", MASK], "bpe": ["<end>", MASK]}
+    assert [masked.inner.id_to_token(number) for number in range(len(masked) - len(masked.ordinary))] == special[
+        masked.kind
+    ]
+    assert masked.ordinary.tolist() == list(range(len(special[masked.kind]), len(masked)))
+    again = Tokenizer.from_json(masked.to_json(), masked.kind)
+    assert (again.mask, again.ordinary.tolist()) == (masked.mask, masked.ordinary.tolist())
+    with pytest.raises(SettingError, match="at least 258"):
+        Tokenizer.learned([POEM], "bpe", vocabulary_size=257, special=(MASK,))
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bpe"])
+def test_lower_case_is_a_choice_of_the_vocabulary_and_offsets_stay_those_of_the_text(kind):
+    learned = Tokenizer.learned(["The cat", "a CAT and the dog"], kind, 300, lowercase=True)
+    upper, lower = learned.encode("THE Cat"), learned.encode("the cat")
+    assert upper.numbers.tolist() == lower.numbers.tolist()
+    assert (upper.starts.tolist(), upper.stops.tolist()) == (lower.starts.tolist(), lower.stops.tolist())
+    assert not learned.unknown_parts("THE DOG")
+    again = Tokenizer.from_json(learned.to_json())
+    assert again.encode("THE Cat").numbers.tolist() == lower.numbers.tolist()
+    cased = Tokenizer.learned(["The cat", "a CAT and the dog"], kind, 300)
+    assert cased.encode("CAT").numbers.tolist() != cased.encode("cat").numbers.tolist()
+
+
+def test_texts_without_spaces_are_warned_of_where_words_are_tokens():
+    chinese, english = ["这部电影很好看", "这部电影不好看"], ["a good film", "a bad film 好"]
+    (warning,) = script_note(chinese, "words")
+    assert "2 of 2 texts" in warning and "--tokens characters or bpe" in warning
+    assert script_note(chinese, "characters") == script_note(english, "words") == script_note([], "words") == []
+
+
+def test_lower_case_of_a_pretrained_vocabulary_is_refused():
+    with pytest.raises(SettingError, match="--lowercase has no effect on the vocabulary that --pretrained run brings"):
+        started("run", [], "words", 10, True)

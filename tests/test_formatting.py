@@ -1,0 +1,70 @@
+"""Numbers as people read them: three significant digits at least, whatever their size."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgewise
+from edgewise.cli.explain import prediction_words
+from edgewise.explain.explanation import TargetPrediction
+from edgewise.formatting import formatted, percent
+from edgewise.learn.tasks.motion.task import power
+from edgewise.learn.tasks.scores import same, score_table
+from edgewise.view.explanation import prediction_words as words_of_a_page
+
+FIXED = re.compile(r":,?\.\d[f%]\}")
+"""A format with a fixed number of decimals, which shows 0.0000 for what is small."""
+ALLOWED = {
+    "digits.py": 1,  # what all others call
+    "tasks/report/sections.py": 1,  # seconds
+    "tasks/motion/task.py": 1,  # an exponent
+    "tasks/scores.py": 1,  # seconds
+    "tasks/nodes/explainable.py": 1,  # a large share
+    "tasks/molecules/explainable.py": 1,  # a large share
+    "progress.py": 2,  # seconds
+    "explain/sets.py": 2,  # degrees
+    "explain/verdict.py": 1,  # the confidence
+    "train/estimate.py": 2,  # gigabytes, kilobytes
+    "cli/verify.py": 1,  # megabytes
+    "data/store/build.py": 1,  # megabytes
+    "data/tables/arrays.py": 2,  # gigabytes
+    "view/molecule.py": 2,  # places on a page
+    "view/force.py": 1,  # an exponent
+}
+
+
+@given(st.floats(1e-300, 1e300) | st.floats(1e-6, 1e6))
+def test_three_digits_survive(value):
+    for each in (value, -value, np.float32(value) if 1e-30 < value < 1e30 else value):
+        assert float(formatted(each)) == pytest.approx(float(each), rel=5.1e-3)
+    assert float(percent(value).removesuffix("%")) == pytest.approx(100 * value, rel=5.1e-3)
+
+
+def test_by_hand():
+    numbers = [None, float("nan"), 0.0, 3, 12_345, 0.98765432, 0.0123, 0.00123456, 1.23456e-9, -2.5e-12, 12.3456, 1e6]
+    assert [formatted(number) for number in numbers] == [
+        *("-", "-", "0", "3", "12,345", "0.9877", "0.0123", "0.00123", "1.23e-09", "-2.5e-12", "12.35", "1e+06"),
+    ]
+    assert [percent(share) for share in (0.0, 0.925, 1.0, 0.04567, 1e-6, float("nan"))] == [
+        *("0%", "92.5%", "100%", "4.57%", "0.0001%", "-"),
+    ]
+
+
+def test_small_scores_and_predictions_are_read():
+    rows = score_table("y", {"edgewise": {"rmse": 1.2345e-9, "mae": 0.0}}, same("rmse", "mae")).rows
+    assert rows == [["edgewise", "1.23e-09", "0"]]
+    small = TargetPrediction("y", 1.2345e-9, std=2e-10, low=1e-9, high=1.5e-9)
+    assert prediction_words(small) == "y 1.23e-09 ± 2e-10 (1e-09 to 1.5e-09)"
+    assert words_of_a_page(small) == "y = 1.23e-09"
+    assert power({"exponent": -2.0, "plus_minus": 1.23456e-5}) == "r^-2.000 ± 1.23e-05"
+
+
+def test_no_number_of_unknown_size_has_fixed_decimals():
+    """A new one is written by `formatted` or `percent`, or its size is known, and it is listed above."""
+    source = Path(edgewise.__file__).parent
+    counts = {str(path.relative_to(source)): len(FIXED.findall(path.read_text())) for path in source.rglob("*.py")}
+    assert {name: count for name, count in counts.items() if count} == ALLOWED
