@@ -56,7 +56,7 @@ def test_the_batch_axes_of_the_neighborhood_are_those_of_the_output(case):
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_nan_stays_with_those_who_take_it_in(how):
+def test_nan_reaches_only_rows_that_aggregate_it(how):
     value = torch.tensor([[1.0], [math.nan], [3.0]])
     for neighborhood in (
         Mask(torch.tensor([[1, 0, 1], [0, 1, 1]]) == 1),

@@ -48,7 +48,7 @@ def test_what_is_not_is_refused(arguments, named):
         scaled(*arguments, **named)
 
 
-def test_the_checker_looks_away_when_it_is_told_to(shapes_unchecked):
+def test_the_checker_can_be_switched_off(shapes_unchecked):
     assert scaled(X, 7).shape == (6, 4)
 
 

@@ -39,7 +39,7 @@ def test_members_stand_side_by_side():
     assert Lengths(torch.ones(MAX_MEMBERS + 1, dtype=torch.int64)).draw(2)._repr_svg_() is None
 
 
-def test_the_pointer_says_who_attends():
+def test_the_tooltip_says_which_query_attends_to_which_key():
     edges = Edges(torch.tensor([1]), torch.tensor([0]), 2, 1)
     titles = [each.text for each in ElementTree.fromstring(edges._repr_svg_()).iter(f"{SPACE}title")]
     assert titles == ["query 0 does not attend to key 0", "query 0 attends to key 1"]

@@ -124,7 +124,7 @@ def test_neighborhoods_of_several_blocks(name):
 
 
 @pytest.mark.parametrize("name", LONGER)
-def test_nothing_comes_from_keys_that_nobody_sees_or_goes_to_queries_that_see_nobody(name):
+def test_nothing_flows_from_keys_without_queries_or_to_queries_without_keys(name):
     neighborhood, queries, keys = LONGER[name]
     mask = neighborhood.to_mask(queries, keys).expand(MEMBERS, HEADS, queries, keys)
     blind, unseen = ~mask.any(-1, keepdim=True), ~mask.any(-2).unsqueeze(-1)

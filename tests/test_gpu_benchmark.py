@@ -134,7 +134,7 @@ def test_floors_are_those_of_the_study():
     assert floors.tanh_ms(2048, 64, 8) == pytest.approx(8 * 0.064)
 
 
-def test_who_fails_stands_in_the_record_with_its_reason():
+def test_a_failed_case_is_recorded_with_its_reason():
     late = {"backward": lambda leaf: lambda: lambda: leaf.detach() * 2}
     case = one_number(
         memory=lambda leaf: lambda: out_of_memory, library=lambda leaf: missing,

@@ -140,7 +140,7 @@ def test_a_hub_among_nodes_with_few_edges_or_none(normalize):
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)], ids=str)
 @pytest.mark.parametrize("form", FORMS)
-def test_nobody_to_attend_to(form, shape):
+def test_queries_without_keys(form, shape):
     num_queries, num_keys = shape
     nothing = torch.zeros(0, dtype=torch.int64)
     nobody = Edges(nothing, nothing, num_keys, num_queries) if form == "edges" else Full()

@@ -73,7 +73,7 @@ def test_the_error_of_packed_sequences_is_at_most_twice_that_of_a_table(name, dt
 
 @pytest.mark.parametrize("name", NEIGHBORHOODS)
 @pytest.mark.parametrize("backend", ["varlen", "flex"])
-def test_nothing_comes_from_keys_that_nobody_sees_or_goes_to_queries_that_see_nobody(name, backend):
+def test_nothing_flows_from_keys_without_queries_or_to_queries_without_keys(name, backend):
     neighborhood = NEIGHBORHOODS[name].to(DEVICE)
     query, key, value, cotangent = (x.bfloat16() for x in given())
     wanted = solve((query, key, value, cotangent), neighborhood, backend, torch.bfloat16)

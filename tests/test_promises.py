@@ -136,7 +136,7 @@ def test_what_a_query_may_not_attend_to_never_reaches_it(score, normalize, backe
     ],
     ids=lambda x: str(x)[:30],
 )
-def test_keys_that_nobody_may_attend_to_reach_nothing(neighborhood, backend, bad):
+def test_keys_masked_for_every_query_have_no_influence(neighborhood, backend, bad):
     num_queries = 5 if isinstance(neighborhood, Segments) else 3
     allowed = neighborhood.to_mask(num_queries, 5).expand(2, -1, -1)
     query, key, value = (torch.randn(2, n, 4) for n in (num_queries, 5, 5))
@@ -154,7 +154,7 @@ def test_keys_that_nobody_may_attend_to_reach_nothing(neighborhood, backend, bad
 
 
 @pytest.mark.parametrize("backend", all_backends)
-def test_a_score_that_overflows_where_nobody_may_attend_reaches_nothing(backend):
+def test_an_overflowing_score_of_a_masked_pair_has_no_influence(backend):
     """Every number is finite, and so is every length; the score of the padding is not."""
     options = {"neighborhood": Lengths(torch.tensor([3, 2])), "normalize": Softmax(1e-25)}
     query, key, value = torch.ones(2, 3, 4), torch.randn(2, 5, 4) * 1e-25, torch.randn(2, 5, 4)
@@ -169,7 +169,7 @@ def test_a_score_that_overflows_where_nobody_may_attend_reaches_nothing(backend)
 
 @pytest.mark.parametrize("backend", EXACT)
 @pytest.mark.parametrize("score", all_scores, ids=lambda case: case.name)
-def test_nan_is_never_hidden_from_those_who_attend_to_it(backend, score):
+def test_nan_reaches_every_query_that_attends_to_it(backend, score):
     parameters = problem(all_neighborhoods[0], score, all_normalizers[0]).score_parameters
     for neighborhood in (Full(), Full().to_edges(4, 6)):
         for place in range(3):

@@ -37,7 +37,7 @@ def test_it_says_what_the_oracle_and_the_reference_say(case):
 @pytest.mark.parametrize(
     "neighborhood", [Causal(), Window(1, 1), Lengths(torch.tensor([4])), Segments(torch.tensor([0, 3, 6]))]
 )
-def test_what_is_broken_reaches_those_that_see_it_and_nobody_else(neighborhood, bad):
+def test_nonfinite_values_reach_only_queries_that_attend_to_them(neighborhood, bad):
     value = torch.randn(1, 6, 3)
     value[0, 4, 1] = bad
     out = aggregate(value, neighborhood, "mean", backend="uniform")

@@ -167,7 +167,7 @@ def test_more_members(name):
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_nothing_comes_from_keys_that_nobody_sees_or_goes_to_queries_that_see_nobody(name):
+def test_nothing_flows_from_keys_without_queries_or_to_queries_without_keys(name):
     neighborhood, queries, keys = MORE[name]
     mask = neighborhood.to_mask(queries, keys).expand(MEMBERS, HEADS, queries, keys)
     blind, unseen = ~mask.any(-1, keepdim=True), ~mask.any(-2).unsqueeze(-1)

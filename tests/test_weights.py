@@ -98,7 +98,7 @@ def test_the_strongest_are_the_largest_of_each_row_strongest_first(case, top, mo
 
 
 @BY_NAME
-def test_chosen_queries_are_the_rows_asked_for(case):
+def test_chosen_queries_are_the_requested_rows(case):
     if case.num_queries < 2:
         pytest.skip("nothing to choose from")
     task = problem(case, all_scores[0], all_normalizers[0])

@@ -31,7 +31,7 @@ def learn(edgewise, chain, tmp_path):
     return run
 
 
-def test_it_hears_its_neighbors(learn, chain, edgewise, paste, tmp_path):
+def test_a_forecast_depends_on_the_neighbors(learn, chain, edgewise, paste, tmp_path):
     recipe = ["--epochs", 6, "--learning-rate", 0.03, "--batch-size", 8]
     code, out, err = learn(*recipe)
     assert (code, err) == (0, "")

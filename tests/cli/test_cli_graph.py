@@ -189,7 +189,7 @@ def test_sampled_neighborhoods(learn, graph, edgewise, tmp_path, monkeypatch):
     assert (code, "--fanouts has 0; expected edges a node, at least 1, or -1 for all" in err) == (2, True)
 
 
-def test_features_of_edges_that_nobody_looks_at_are_said(edgewise, tmp_path):
+def test_unused_edge_features_are_reported(edgewise, tmp_path):
     index = np.stack([np.arange(20), np.roll(np.arange(20), 2)])
     np.savez(tmp_path / "g.npz", x=np.eye(20), edge_index=index, edge_attr=np.ones(20), y=np.arange(20) % 2)
     code, out, _ = edgewise("train", tmp_path / "g.npz", *SMALL, "--no-baselines", "-o", tmp_path / "run")

@@ -84,7 +84,7 @@ def test_numbers_of_graphs(learn, rings, edgewise, paste, tmp_path):
     assert "40 of 40 rows have a vector of 16" in out
 
 
-def test_what_was_told_of_the_test_graphs_is_told_again(learn, rings, edgewise, tmp_path):
+def test_predictions_of_the_test_graphs_are_repeated(learn, rings, edgewise, tmp_path):
     words = ["--ignore-columns", "y", "--model", "gatv2", "--feature-columns", "a"]
     code, out, _ = learn(*words, columns=["--graph-column", "g", "--target-columns", "kind"])
     assert code == 0

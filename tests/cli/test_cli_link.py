@@ -43,7 +43,7 @@ def learn(edgewise, graph, tmp_path):
 
 
 @pytest.mark.parametrize("model", layers_for("links"))
-def test_every_model_tells_links(learn, graph, edgewise, paste, tmp_path, model):
+def test_every_model_predicts_links(learn, graph, edgewise, paste, tmp_path, model):
     heads = ["--num-heads", 2] if model in ("attention", "gat", "gatv2") else []
     code, out, err = learn("--model", model, *heads, epochs=15)
     assert (code, err) == (0, "")
@@ -69,7 +69,7 @@ def test_every_model_tells_links(learn, graph, edgewise, paste, tmp_path, model)
     assert (rows[3]["link_prob"], rows[4]["is_known"]) == ("", "")
 
 
-def test_teams_are_told_apart_and_test_pairs_are_written(learn, graph, tmp_path):
+def test_teams_are_distinguished_and_test_pairs_are_written(learn, graph, tmp_path):
     assert learn("--model", "gcn", "--negatives", 2, epochs=60)[0] == 0
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["roc_auc"] > 0.8

@@ -61,7 +61,7 @@ def test_a_run_leaves_everything_it_promises(lines, edgewise, paste, tmp_path):
     assert sorted(rows["train"] + rows["val"]) == list(range(0, 200, 2))  # every other line is blank
 
 
-def test_it_learns_what_counting_cannot_tell(lines, edgewise, tmp_path):
+def test_it_learns_what_token_counts_cannot_predict(lines, edgewise, tmp_path):
     """Half of the tokens are the same in every text; the sound an animal makes is told by its name alone."""
     lines.write_text("\n".join(sentences(400)))
     recipe = ["--epochs", 25, "--learning-rate", 0.003, "--dropout", 0, "--task-type", "masked", "--batch-size", 64]

@@ -60,7 +60,7 @@ def test_accelerations_are_drawn_as_orbits_distances_and_a_force(runs, edgewise)
     assert (run / "orbits.svg").read_bytes() == first, "the same picture is the same file"
 
 
-def test_positions_are_drawn_where_they_were_told(runs, edgewise):
+def test_positions_are_drawn_where_they_were_predicted(runs, edgewise):
     run = runs / "positions"
     code, out, _ = edgewise("report", run)
     assert (code, out) == (0, f"orbits.svg and .png; all on {run}/report.html\n")

@@ -139,7 +139,7 @@ def test_half_precision_trains(table, train, tmp_path):
     assert (code, err) == (0, "")
 
 
-def test_torch_is_asked_to_compile_the_training_step(table, train, tmp_path, monkeypatch):
+def test_the_training_step_is_compiled_by_torch(table, train, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(torch, "compile", lambda function, **how: asked.append((function.__name__, how)) or function)
     code, _, err = train(table, "--compile", "-o", tmp_path / "run")

@@ -31,7 +31,7 @@ def learn(edgewise, files, tmp_path):
     return run
 
 
-def test_kinds_are_named_said_and_told(learn, files, edgewise, tmp_path):
+def test_types_are_named_described_and_predicted(learn, files, edgewise, tmp_path):
     code, out, err = learn("--num-heads", 2)
     assert (code, err) == (0, "")
     counts = f"author 20, paper {NUM_PAPERS}"

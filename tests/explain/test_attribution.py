@@ -138,7 +138,7 @@ def test_integrated_gradients_are_complete_and_members_stay_apart(x, baseline, s
     )
 
 
-def test_features_that_nobody_looks_at_and_no_mutation():
+def test_unused_features_get_nothing_and_inputs_are_not_mutated():
     x = torch.ones(2, 3)
     other = torch.ones(1, requires_grad=True)
     assert gradient_times_input(lambda x: other.sum(), x).tolist() == [0, 0]

@@ -115,7 +115,7 @@ def test_k_layers_reach_k_hops_and_no_further(dense, num_layers, monkeypatch):
 
 
 @WAYS
-def test_a_causal_model_hears_of_nothing_that_follows(dense, monkeypatch):
+def test_a_causal_model_does_not_depend_on_later_tokens(dense, monkeypatch):
     in_ways(monkeypatch, dense)
     trace, layer = Trace(), MultiHeadAttention(8, 2)
     for _ in range(3):

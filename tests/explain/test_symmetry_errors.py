@@ -274,7 +274,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_what_cannot_be_asked(name):
+def test_invalid_options_are_refused(name):
     torch.manual_seed(0)
     call, message = SETTINGS[name]
     with pytest.raises(SettingError) as caught:

@@ -101,7 +101,7 @@ def test_a_sum_by_hand():
     assert out.flatten().tolist() == [15.0, 20.0, 30.0]
 
 
-def test_what_a_mean_and_a_maximum_confuse_a_sum_tells_apart():
+def test_a_sum_distinguishes_what_mean_and_maximum_confuse():
     """Node 0 has the neighbors {a, b}, node 1 {a, a, b, b}: Xu et al., section 5."""
     edges = Edges(torch.tensor([2, 3, 2, 2, 3, 3]), torch.tensor([0, 0, 1, 1, 1, 1]), 4, 4)
     torch.manual_seed(0)  # of some draws the network of a sum makes nothing but zeros

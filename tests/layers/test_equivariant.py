@@ -136,7 +136,7 @@ def test_a_mask_and_its_edges_give_the_same_numbers():
         assert_same(layer(h, x, Mask(SIMPLE.to_mask())), layer(h, x, SIMPLE))
 
 
-def test_who_has_no_neighbor_stays_or_goes_straight_on(layer):
+def test_a_node_without_neighbors_stays_or_keeps_its_velocity(layer):
     h, x, v, e = inputs(layer, GRAPH)
     nodes, places, _ = run(layer, h, x, v, e, GRAPH)
     alone = [3, 4, 5]  # 4 has a loop alone, which moves nobody

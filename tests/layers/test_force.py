@@ -70,7 +70,7 @@ def test_a_power_law_by_hand(layer):
     assert force.tolist() == [[0.25, 0], [-0.25, 0]]
 
 
-def test_two_at_one_place_and_nobody_at_all(layer):
+def test_two_bodies_at_the_same_position_and_no_bodies(layer):
     x = normal(1, 3).repeat(3, 1).requires_grad_()
     force = layer(x, everyone(3), normal(6))
     assert not force.any()

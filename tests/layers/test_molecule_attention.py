@@ -90,7 +90,7 @@ def test_a_molecule_that_is_turned_or_moved_is_the_same(layer):
     torch.testing.assert_close(layer(h, x @ turn.T + 3, GRAPH), layer(h, x, GRAPH), rtol=1e-9, atol=1e-10)
 
 
-def test_who_may_look_at_nobody_gets_the_bias(layer):
+def test_an_atom_without_neighbors_gets_the_bias(layer):
     h, x = normal(3, 6).requires_grad_(), normal(3, 3).requires_grad_()
     nothing = Edges(NONE, NONE, 3, 3)
     out = layer(h, x, nothing, nothing)

@@ -136,7 +136,7 @@ def test_pairs_by_hand():
     assert RELATIONS.types.order is None, "pairs stand relation after relation"
 
 
-def test_a_sender_that_many_hear_is_one_pair():
+def test_a_sender_of_many_receivers_is_one_pair():
     star = Relations(Edges(torch.zeros(9, dtype=torch.int64), torch.arange(9), 1, 9), torch.arange(9) % 2, 2)
     assert (star.num_pairs, star.pair_edges.num_senders, star.pair_edges.num_edges) == (2, 2, 9)
 
@@ -247,7 +247,7 @@ def test_relations_matter():
     assert not torch.allclose(convolution()(x[:, :5], RELATIONS), convolution()(x[:, :5], other))
 
 
-def test_gradients_are_finite_also_of_what_nobody_uses():
+def test_gradients_of_unused_parameters_are_finite():
     x = normal(6, 6).requires_grad_()
     layer = attention()
     layer(x, KINDS, RELATIONS).square().sum().backward()

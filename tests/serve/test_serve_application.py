@@ -49,7 +49,7 @@ def test_rows_are_predicted_in_order(client):
     ]
 
 
-def test_a_row_that_cannot_be_read_says_so_and_the_others_are_told(client):
+def test_an_unreadable_row_has_an_error_and_the_others_are_predicted(client):
     rows = [molecule_row(name) for name in ("CC", "bad", "guess")]
     found = client().post("/predict", json={"rows": rows}).json()["rows"]
     reason = "smiles: 'bad' cannot be read."
@@ -87,7 +87,7 @@ def test_an_explanation_is_drawn_as_a_page_and_a_picture(client, plain_view):
         assert "unsafe" not in answer.headers["content-security-policy"]
 
 
-def test_the_model_says_what_it_reads_and_what_may_be_asked(client):
+def test_the_model_endpoint_lists_fields_and_limits(client):
     predicted = client(rows=7).get("/model").json()
     assert predicted["fields"] == [{"name": "smiles", "type": "smiles"}, {"name": "temperature / K", "type": "number"}]
     assert (predicted["kind"], predicted["limits"]["rows"], predicted["facts"]["model"]) == ("molecule", 7, "counting")
@@ -184,7 +184,7 @@ def test_other_places_and_methods_are_errors_of_the_same_kind(client):
     assert answer.json() == {"error": "Method Not Allowed", "where": None}
 
 
-def test_only_those_who_call_it_by_its_name_are_answered(client):
+def test_unknown_host_names_are_refused(client):
     asker = client(hosts=("127.0.0.1", "localhost", "[::1]"))
     for host, status in (("127.0.0.1:8000", 200), ("LOCALHOST", 200), ("[::1]:80", 200), ("evil.example", 421)):
         assert asker.get("/model", headers={"host": host}).status_code == status

@@ -191,7 +191,7 @@ def test_idle_connections_make_room_for_those_that_ask(listening):
     assert still_open <= 8
 
 
-def test_work_that_nobody_waits_for_is_not_done(listening):
+def test_work_of_cancelled_requests_is_not_done(listening):
     import httpx
 
     explainer = StandIn()

@@ -41,7 +41,7 @@ def children(process):
     return {int(each) for each in started if Path(f"/proc/{each}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"}
 
 
-def test_a_stuck_row_ends_at_the_limit_and_holds_up_nobody(ask, server):
+def test_a_stuck_row_ends_at_the_limit_without_delaying_others(ask, server):
     _, address = server
     answers = []
 
@@ -94,7 +94,7 @@ def test_killed_processes_are_started_again(ask, server):
     recovered()
 
 
-def test_idle_sockets_beyond_the_file_limit_block_nobody_and_write_little(ask, server):
+def test_idle_sockets_beyond_the_file_limit_do_not_block_requests(ask, server):
     process, address = server
     place = urlsplit(address)
     idle = []

@@ -37,7 +37,7 @@ def translator(trained_run):
     return Translator.load(trained_run("translations")), trained_run("translations")
 
 
-def test_what_is_told_of_texts_is_what_the_model_tells(client, reader):
+def test_served_predictions_of_texts_equal_the_model(client, reader):
     model, folder = reader
     explainer = Explainer.open(folder)
     (field,) = explainer.fields
@@ -53,7 +53,7 @@ def test_what_is_told_of_texts_is_what_the_model_tells(client, reader):
     assert asker.post("/explain", json={"row": row, "label": "bad"}).json()["explained"].endswith("= bad")
 
 
-def test_a_translation_is_told_and_any_token_of_it_explained(client, translator):
+def test_a_translation_is_served_and_any_token_of_it_explained(client, translator):
     model, folder = translator
     explainer = Explainer.open(folder)
     asker = client(explainer)
@@ -133,7 +133,7 @@ def test_null_is_a_number_that_the_model_fills(client, tmp_path):
     assert asker.post("/explain", json={"row": rows[0]}).status_code == 200
 
 
-def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
+def test_links_are_served_and_explained_as_in_python(client, tmp_path):
     trained = link_model("gat")
     trained.save(RunFolder(tmp_path / "run"))
     asker = client(Explainer.open(tmp_path / "run"))
@@ -160,7 +160,7 @@ def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
         assert str(tmp_path) not in answer.text
 
 
-def test_edges_are_told_and_explained_as_they_are_in_python(client, monkeypatch):
+def test_edges_are_served_and_explained_as_in_python(client, monkeypatch):
     folder = Path(__file__).parents[1] / "frozen/0.1.0/edges"
     monkeypatch.chdir(folder)
     explainer = Explainer.open("run")
@@ -201,7 +201,7 @@ def marker(tmp_path_factory):
     return model, folder
 
 
-def test_the_next_token_is_told_and_explained(client, writer):
+def test_the_next_token_is_served_and_explained(client, writer):
     model, folder = writer
     explainer = Explainer.open(folder)
     asker = client(explainer)
@@ -226,7 +226,7 @@ def test_the_next_token_is_told_and_explained(client, writer):
     assert asker.post("/explain", json={**asked, "target": "text"}).status_code == 422
 
 
-def test_tags_are_told_and_explained(client, marker):
+def test_tags_are_served_and_explained(client, marker):
     model, folder = marker
     asker = client(Explainer.open(folder))
     facts = asker.get("/model").json()["facts"]

@@ -70,7 +70,7 @@ def test_the_prediction_and_the_picture_change_with_what_is_typed(opened):
     assert page.problems == []
 
 
-def test_numbers_beside_the_molecule_are_asked_for_first(opened):
+def test_a_prediction_waits_for_the_numbers_beside_the_molecule(opened):
     page = opened(StandIn())
     expect = playwright.expect
     page.get_by_label("smiles").fill("CCO")

@@ -105,7 +105,7 @@ def test_unreadable_rows_are_found_wherever_they_are(places):
     assert all(each.predictions[0].value == place + 1 for place, each in enumerate(found) if place not in places)
 
 
-def test_who_waits_too_long_is_told_so_and_is_not_computed():
+def test_a_request_that_times_out_gets_an_error_and_is_not_computed():
     explainer = StandIn()
     explainer.gate.clear()
 
@@ -140,7 +140,7 @@ def test_too_many_waiting_rows_are_refused():
     assert [len(each) for each in with_worker(explainer, work, waiting=4)] == [1, 3]
 
 
-def test_the_model_is_asked_by_one_thread_and_explanations_take_turns():
+def test_one_thread_runs_the_model_and_explanations_take_turns():
     explainer = StandIn()
 
     async def work(worker):

@@ -92,7 +92,7 @@ def kernels_of(calls):
 
 
 @pytest.mark.nightly
-def test_every_kernel_compiles_and_so_does_what_is_left_out_where_nobody_needs_it():
+def test_every_kernel_compiles_with_and_without_optional_parts():
     pytest.importorskip("triton")
     folder = Path(__file__).parents[2] / "src/edgewise/backends/triton"
     started = {

@@ -145,7 +145,7 @@ def _arguments(device=DEVICE):
     return given, [given.tensors[name].float().to(device) for name in ("query", "key", "value")], given.edges.to(device)
 
 
-def test_what_nobody_attends_to_never_reaches_the_output():
+def test_keys_without_queries_never_reach_the_output():
     _, (query, key, value), edges = _arguments()
     alone = Edges(edges.senders, edges.receivers, SENDERS + 1, RECEIVERS)
     more = torch.full((3, 1, 5), torch.nan, device=DEVICE)

@@ -51,7 +51,7 @@ def kinds_of(*arguments):
     return tuple(kinds)
 
 
-def test_what_triton_tells_apart_is_told_apart(specialize):
+def test_arguments_that_triton_distinguishes_are_distinguished(specialize):
     found = {}
     for one, other in itertools.product(ARGUMENTS, repeat=2):
         table = Table(*(x if isinstance(x, torch.Tensor) else NUMBERS for x in (one,)), 16, 1)
@@ -68,7 +68,7 @@ def test_addresses_stand_for_tensors():
     assert described((Common(table),), []) == ((NUMBERS.data_ptr(), 16, 1),)
 
 
-def test_what_is_common_is_told_apart_too():
+def test_shared_arguments_are_distinguished_too():
     aligned, beside = Common((NUMBERS, 1)), Common((NUMBERS[1:], 1))
     assert kinds_of(aligned) != kinds_of(beside)
     assert kinds_of(aligned) == kinds_of(Common((NUMBERS[4:], 1)))
@@ -116,7 +116,7 @@ def kernel(monkeypatch):
     return Kernel()
 
 
-def test_triton_is_asked_once_for_arguments_alike(kernel, monkeypatch):
+def test_equal_arguments_are_specialized_once(kernel, monkeypatch):
     constants, options = {"A": "a", "B": "b"}, {"num_warps": 4}
     start(kernel, (5, 2), (NUMBERS, Common((NUMBERS, 3))), constants, options)
     assert kernel.compiled == [((5, 2), (NUMBERS, (NUMBERS, 3)), {**constants, **options})]
@@ -134,7 +134,7 @@ def test_triton_is_asked_once_for_arguments_alike(kernel, monkeypatch):
     assert (len(kernel.compiled), len(kernel.started)) == (6, 1)
 
 
-def test_what_triton_does_not_compile_is_asked_for_again(kernel, monkeypatch):
+def test_a_kernel_that_is_not_compiled_is_tried_again(kernel, monkeypatch):
     """A hook of triton's may refuse, or leave it for later."""
     monkeypatch.setattr(Kernel, "Compiled", lambda *_: None)
     for _ in range(2):
@@ -142,7 +142,7 @@ def test_what_triton_does_not_compile_is_asked_for_again(kernel, monkeypatch):
     assert len(kernel.compiled) == 2
 
 
-def test_amd_devices_are_asked_every_time(kernel, monkeypatch):
+def test_launches_are_specialized_every_time_on_amd_devices(kernel, monkeypatch):
     monkeypatch.setattr(launch.torch.version, "hip", "6.0")
     for _ in range(2):
         start(kernel, (5,), (NUMBERS, Common((NUMBERS, 3))), {"A": 1, "B": 2}, {})

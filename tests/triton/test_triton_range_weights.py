@@ -123,13 +123,13 @@ def test_neighborhoods_are_those_of_the_reference(name):
 
 @pytest.mark.usefixtures("only_kernels")
 @pytest.mark.parametrize("top", [1, 17, 1000, *(pytest.param(top, marks=pytest.mark.nightly) for top in (2, 16, 64))])
-def test_as_many_as_are_asked_for(top):
+def test_as_many_weights_as_requested(top):
     assert_strongest(*both(Full(), top, score="tanh"))
 
 
 @pytest.mark.usefixtures("only_kernels")
 @pytest.mark.parametrize("queries", [[17, 3, 3], []])
-def test_chosen_queries_are_the_rows_asked_for(queries):
+def test_chosen_queries_are_the_requested_rows(queries):
     table, wanted, found = both(Causal(), 3, queries=queries)
     assert sorted(set(found.receivers.tolist())) == sorted(set(queries))
     if queries:

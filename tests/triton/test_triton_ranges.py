@@ -187,7 +187,7 @@ def test_float16_is_rounded_where_a_device_rounds_it(score):
 @pytest.mark.parametrize(
     ("score", "broken"), by_day(itertools.product(["scaled", "tanh"], ["query", "key", "value", "cotangent"]))
 )
-def test_what_is_not_finite_reaches_only_those_who_see_it(score, broken):
+def test_nonfinite_values_reach_only_queries_that_see_them(score, broken):
     """Forward and backward: of a window, node 9 is broken, and those from 13 on see nothing that sees it."""
     found = []
     for number in (0.5, torch.nan):

@@ -199,7 +199,7 @@ def test_words_are_shaded_by_their_numbers():
     assert "mood = good (90%)" in [text.get_text() for text in figure.texts]
 
 
-def test_what_is_told_in_a_sentence_is_cut_and_stands_below_in_full():
+def test_a_long_prediction_is_cut_in_the_sentence_and_shown_in_full_below():
     predicted = "Ein roter Hund läuft im Schnee und noch viel weiter als man sehen kann."
     figure = draw_explanation(translation_case(predicted=predicted))
     said = "translation = Ein roter Hund läuft im Schnee und noch viel w …, mean ln p = -0.4000"

@@ -83,7 +83,7 @@ def test_a_notebook_shows_an_explanation_as_its_page(page):
         interactive.clear_instance()
 
 
-def test_a_face_tells_the_notebook(monkeypatch, tmp_path):
+def test_loading_an_estimator_or_explainer_registers_the_notebook(monkeypatch, tmp_path):
     import edgewise.learn.estimators
     from edgewise.errors import RunFolderError
     from edgewise.learn.tasks import explainer as explaining

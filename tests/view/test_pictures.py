@@ -84,7 +84,7 @@ def test_only_some_of_many_bodies_are_named():
     assert legend_of(draw_apart(many))[-1] == "body 11"
 
 
-def test_told_places_are_marks_on_the_real_path():
+def test_predicted_positions_are_marks_on_the_real_path():
     [(_, axes)] = panels(draw_orbits(orbits_of(is_path=False)))
     band, marks = axes.get_lines()[:2]
     assert (band.get_linestyle(), marks.get_linestyle(), marks.get_marker()) == ("-", "None", "x")
@@ -143,7 +143,7 @@ def test_a_force_beside_the_law_and_a_guide():
     assert legend_of(figure) == ["the law", "∝ 1/r²", r"learned $r^{-1.900\,\pm\,0.1}$"]
 
 
-def test_forces_that_push_that_turn_round_and_that_are_known_by_nobody():
+def test_repulsive_forces_forces_that_change_sign_and_unknown_forces():
     r = np.geomspace(0.1, 10, 20)
     [(_, axes), _] = panels(draw_force(r, -1 / r**2, -1 / r**2))
     assert axes.get_ylabel() == "push"
@@ -174,7 +174,7 @@ def test_distances_are_plain_numbers():
         assert shown == expected
 
 
-def test_units_in_words_and_colors_that_are_told_apart():
+def test_units_in_words_and_distinguishable_colors():
     assert with_unit("pull", "au_per_day2") == "pull (au/day²)"
     assert with_unit("energy", "solar_mass_au2_per_day2") == "energy (solar mass au²/day²)"
     assert with_unit("x", "1") == with_unit("x", "") == "x"
@@ -207,7 +207,7 @@ class Reader(HTMLParser):
         self.cells.append(data)
 
 
-def test_a_page_says_what_it_is_told_and_no_picture_means_another():
+def test_page_contents_are_escaped_and_picture_ids_are_unique():
     drawn = svg(draw_orbits(orbits_of()))
     table = Table("scores", ["", "a < b"], [["<script>", "1 & 2"]])
     written = page("R & D", [("One", ["x < y", Picture(drawn, "left")]), ("Two", [table, Picture(drawn, "right")])])

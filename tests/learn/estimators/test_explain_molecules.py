@@ -57,7 +57,7 @@ def named(explanation):
     return {each.name: each.values for each in explanation.attributions}
 
 
-def test_what_is_told_is_what_is_predicted(ensemble):
+def test_the_explanation_shows_the_prediction(ensemble):
     found = ensemble.explain(ONE)
     (predicted,) = found.predictions
     low, high = ensemble.predict_interval([ONE])

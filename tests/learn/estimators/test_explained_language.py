@@ -32,7 +32,7 @@ def by_name(found):
 
 
 @pytest.mark.parametrize("kind", ["characters", "words", "bpe"])
-def test_units_are_the_tokens_and_the_next_one_is_told(kind):
+def test_units_are_the_tokens_and_the_next_one_is_predicted(kind):
     trained = language_model(kind)
     found = explain_prompt(trained, TEXT)
     tokens = trained.encode(TEXT)
@@ -60,7 +60,7 @@ def test_signs_stand_for_what_cannot_be_seen():
     assert Tokenizer.learned(["a\u200b"], "characters").written(3) == "\\u200b"
 
 
-def test_probabilities_of_all_sum_to_one_and_no_one_is_told_what_is_never_written():
+def test_probabilities_sum_to_one_and_tokens_that_are_never_generated_are_not_listed():
     trained = language_model(learned="abc")
     predicted = explain_prompt(trained, "abcab").predictions[0]
     assert set(predicted.probabilities) == {"a", "b", "c"}
@@ -70,7 +70,7 @@ def test_probabilities_of_all_sum_to_one_and_no_one_is_told_what_is_never_writte
 
 
 @pytest.mark.parametrize("position", ["rotary", "learned"])
-def test_what_is_told_is_what_is_written(position):
+def test_the_predicted_token_is_the_one_that_is_written(position):
     trained = language_model(position=position)
     for size in (1, 7, len(SONG)):
         (written,) = trained.write(SONG[:size], SamplingSettings(num_tokens=1, temperature=0))
@@ -212,7 +212,7 @@ def test_of_a_long_text_the_strongest_weights_are_kept(monkeypatch):
     assert found.predictions[0].probabilities == whole.predictions[0].probabilities
 
 
-def test_prompts_are_told_together_as_alone(monkeypatch):
+def test_prompts_in_a_batch_are_predicted_as_alone(monkeypatch):
     trained, texts = language_model(), ["t", SONG, "the cat", "at"]
     alone = [ExplainablePrompts(trained).predict([(text,)])[0][0] for text in texts]
     for most in (2**15, 9):

@@ -133,7 +133,7 @@ def test_edges_that_are_one_way():
 
 
 @pytest.mark.parametrize("model", ["gcn", "attention", "hop_attention"])
-def test_of_a_large_graph_the_part_is_asked_and_mean_and_spread_stay(model, monkeypatch):
+def test_a_subgraph_of_a_large_graph_keeps_mean_and_spread(model, monkeypatch):
     trained = made(model)
     pair = ends_of(trained)
     small = explain_link(trained, *pair)

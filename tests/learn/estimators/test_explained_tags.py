@@ -29,7 +29,7 @@ def by_name(found):
 
 @pytest.mark.parametrize("encoder", ["transformer", "lstm"])
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe"])
-def test_each_word_is_told_its_tag(kind, encoder):
+def test_each_word_gets_a_tag(kind, encoder):
     trained, words = tagger(kind, encoder=encoder), TEXT.split()
     found = explain_sentence(trained, TEXT)
     assert [predicted.name for predicted in found.predictions] == ["1 the", "2 film", "3 was", "4 great", "5 ."]
@@ -157,7 +157,7 @@ def test_what_cannot_be_explained(sentence, asked, error, message):
         explain_sentence(tagger(), sentence, **asked)
 
 
-def test_a_word_that_is_no_token_is_told_the_usual_tag():
+def test_a_word_without_a_token_gets_the_most_frequent_tag():
     (predicted,) = predict_words(tagger(), [WrittenSentence.of("\xa0 film")])
     assert (predicted[0].label, predicted[0].probabilities, predicted[0].value) == ("O", {}, 3.0)
     assert predicted[1].probabilities

@@ -132,7 +132,7 @@ def test_without_attention_in_the_readout(readout):
     assert recurrent.attributions[0].name == "occlusion"
 
 
-def test_long_texts_keep_the_strongest_and_are_asked_in_runs(monkeypatch):
+def test_long_texts_keep_the_strongest_weights_and_are_occluded_in_chunks(monkeypatch):
     trained, text = text_model(context=40), " ".join(WORDS * 5)
     whole = explain_text(trained, text)
     assert "has 46 tokens; the model reads the first 40" in whole.notes[0]
@@ -179,7 +179,7 @@ def test_what_is_refused(given, options, error, message):
         explain_text(text_model(), given, **options)
 
 
-def test_a_class_cannot_be_asked_of_a_number():
+def test_a_label_is_refused_for_a_regression_target():
     with pytest.raises(SettingError, match="label is 'good', but target is a number"):
         explain_text(text_model(task="regression"), "a", label="good")
 

@@ -250,7 +250,7 @@ def test_every_byte_has_its_place():
     assert spans(tokenizer, broken) == ("\ufffdb", [0, 1], [1, 2])
 
 
-def test_a_translation_of_nothing_is_told(monkeypatch):
+def test_an_empty_translation_is_explained(monkeypatch):
     trained = translation_model("lstm")
     monkeypatch.setattr(FittedTranslation, "write", lambda self, texts: [[] for _ in texts])
     found = explain_translation(trained, TEXT)
@@ -272,7 +272,7 @@ def test_sentences_are_parts():
     assert explain_translation(trained, TEXT).parts == ()
 
 
-def test_long_sentences_keep_the_strongest_and_are_asked_in_runs(monkeypatch):
+def test_long_sentences_keep_the_strongest_weights_and_are_occluded_in_chunks(monkeypatch):
     trained = translation_model()
     whole = explain_translation(trained, "dogs " * 8)
     monkeypatch.setattr(token_explainable, "MAX_RECORDED", 10)

@@ -77,7 +77,7 @@ def test_numbers_of_graphs_are_looked_at():
         regressor.predict(graphs)
 
 
-def test_the_root_of_a_merger_tree_tells_when_half_of_it_had_come_together():
+def test_the_half_mass_time_of_a_merger_tree_is_predicted_at_its_root():
     """Beside the mean of all trees, which is what is told without looking."""
     trees, formations = merger_trees(160, num_steps=6)
     new, truth = merger_trees(60, seed=1, num_steps=6)

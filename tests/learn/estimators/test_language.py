@@ -18,7 +18,7 @@ def singer():
     return LanguageModel(**SMALL, steps=250, learning_rate=1e-2).fit(SONG)
 
 
-def test_it_learns_what_pairs_of_tokens_cannot_tell(singer):
+def test_it_learns_what_bigrams_cannot_predict(singer):
     found = singer.metrics_["validation"]["loss"]
     assert found < 0.5 * singer.metrics_["baselines"]["pairs"]["validation"]["loss"]
     assert singer.score(SONG) == pytest.approx(-found, abs=0.2)

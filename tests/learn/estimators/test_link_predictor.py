@@ -122,7 +122,7 @@ def loader(graph):
     return LinkLoader(messages, links, parts, math.ceil(len(parts.train) / 5), 2, 0)
 
 
-def test_no_message_goes_along_a_link_that_is_told(loader):
+def test_no_message_passes_along_the_link_that_is_predicted(loader):
     links, splits = loader.links, loader.splits
     hidden = set(np.concatenate([splits.val, splits.test]).tolist())
     predicted: list[int] = []

@@ -28,14 +28,14 @@ def accuracy(arrays, model, *, with_types, **settings):
     return classifier.score(features, y, index, nodes=test, **given)
 
 
-def test_who_knows_what_an_edge_means_tells_what_others_cannot(arrays):
+def test_a_model_with_edge_types_predicts_what_others_cannot(arrays):
     blind = max(accuracy(arrays, model, with_types=False) for model in ("gcn", "gat"))
     for model in ("rgcn", "hgt"):
         assert accuracy(arrays, model, with_types=True) > max(0.85, blind + 0.25), blind
     assert accuracy(arrays, "rgcn", with_types=True, num_bases=4) > 0.85
 
 
-def test_kept_and_asked_again(arrays, tmp_path):
+def test_saved_and_loaded_predicts_the_same(arrays, tmp_path):
     features, y, index, kinds, names, known, _ = arrays
     given = {"node_types": kinds, "edge_types": names}
     classifier = NodeClassifier(**{**SMALL, "epochs": 3}).fit(features, known, index, **given)

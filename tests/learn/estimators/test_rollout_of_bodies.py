@@ -232,7 +232,7 @@ def test_rollouts_that_are_refused(planets):
             tell(light)
 
 
-def test_a_model_that_tells_positions_cannot_run_on(planets):
+def test_a_model_that_predicts_positions_cannot_roll_out(planets):
     motion, _ = planets
     model = DynamicsModel(epochs=1, model_dim=8, num_layers=1, batch_size=200).fit(motion)
     with pytest.raises(SettingError, match="a model of positions predicts no velocities"):

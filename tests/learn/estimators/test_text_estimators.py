@@ -56,7 +56,7 @@ def test_numbers_and_their_intervals():
     assert two.predict(new).shape == (40, 2)
 
 
-def test_several_columns_are_told_apart():
+def test_several_columns_are_distinguished():
     words = np.array(["great", "awful"])
     first, second = words[np.arange(96) % 2], words[np.arange(96) // 2 % 2]
     frame = pd.DataFrame({"title": first, "text": second})
@@ -93,7 +93,7 @@ def test_words_are_counted_in_training_rows_of_some_weight(tmp_path):
     assert fitted.counted["counts"][:, fine].flatten().tolist() == [0.0, 2.0]
 
 
-def test_what_cannot_be_learned_or_told(classifier):
+def test_inputs_that_cannot_be_learned_or_predicted(classifier):
     with pytest.raises(DataError, match=r"^row 1, column 'text': the text is empty"):
         TextClassifier(**SMALL).fit(["a", " ", "b"], ["x", "y", "x"])
     with pytest.raises(DataError, match="holds 1 class"):

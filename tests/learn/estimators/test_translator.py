@@ -115,7 +115,7 @@ def test_texts_that_cannot_be_learned_from(texts, message):
         Translator(context=8, vocabulary_size=257).fit(*texts)
 
 
-def test_what_cannot_be_asked(writer):
+def test_inputs_that_are_refused(writer):
     with pytest.raises(DataError, match="predict: X is one text"):
         writer.predict("abc")
     with pytest.raises(DataError, match="score: 2 texts, but 1 translation"):

@@ -38,7 +38,7 @@ def replaced(batch, **changed):
     return NodeBatch(**{**vars(batch), **changed})
 
 
-def test_every_parameter_learns_and_only_nodes_that_are_asked_about_are_told():
+def test_every_parameter_learns_and_only_requested_nodes_are_predicted():
     model, batch = model_of(**EXTRAS), whole()
     predicted = model(batch)
     assert predicted.shape == (NUM_NODES, 3)
@@ -49,7 +49,7 @@ def test_every_parameter_learns_and_only_nodes_that_are_asked_about_are_told():
     assert {name.split("attention.")[-1] for name in silent} <= {"key.bias"}
 
 
-def test_nodes_in_another_order_are_told_the_same():
+def test_predictions_do_not_depend_on_the_order_of_nodes():
     model, batch = model_of(**EXTRAS), whole()
     # Virtual nodes stay behind the others.
     order = torch.cat([torch.randperm(NUM_NODES), torch.arange(NUM_NODES, NUM_NODES + 2)])

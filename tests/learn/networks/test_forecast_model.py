@@ -43,7 +43,7 @@ def test_a_node_is_heard_by_those_behind_it_alone(layers):
 
 
 @pytest.mark.parametrize("name", ["gaan_gru", "gru"])
-def test_stretches_do_not_hear_each_other(name):
+def test_segments_do_not_attend_to_each_other(name):
     model, seen = model_of(model=name), batch(3)
     alone = [model(SeriesBatch(seen.values[[row]], seen.phases[[row]], CHAIN)) for row in range(3)]
     torch.testing.assert_close(model(seen), torch.cat(alone))

@@ -360,7 +360,7 @@ def test_a_damaged_one_is_refused(name, value, told):
 
 
 @pytest.mark.parametrize("case", ["one molecule", "both"])
-def test_a_row_of_hardly_any_weight_tells_nothing(case):
+def test_a_row_of_almost_zero_weight_has_no_influence(case):
     """Its noise would be infinite; all others are learned from."""
     batch, targets, weights = batch_of(*CASES[case]), np.arange(10.0)[:, None], np.ones(10)
     weights[3] = 5e-324

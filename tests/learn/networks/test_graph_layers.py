@@ -56,7 +56,7 @@ def test_every_layer_stands_in_the_docs():
 
 
 @pytest.mark.parametrize("how", ["mean", "max", "sum"])
-def test_sage_joins_neighbors_as_asked(how):
+def test_sage_aggregates_neighbors_as_set(how):
     network = model_of(model="sage", num_layers=1, aggregation=how)
     layer, given = network.layers.layers[0], batch()
     sent = given.features if layer.pool is None else torch.relu(layer.pool(given.features))

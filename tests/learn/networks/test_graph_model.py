@@ -62,7 +62,7 @@ def test_a_graph_says_the_same_alone_among_others_and_renumbered(model, readout)
     assert not torch.allclose(one, network(batch_of(TREE, [0, 5], [4], features[:5], conditions[:1] + 1)))
 
 
-def test_a_root_hears_of_every_node_however_deep_the_tree():
+def test_a_root_depends_on_every_node_of_a_deep_tree():
     """A chain of 9 nodes and 2 layers: the layers carry 2 edges far, the root's attention all the way."""
     chain = Edges(torch.arange(8), torch.arange(1, 9), 9, 9)
 
@@ -79,7 +79,7 @@ def test_a_root_hears_of_every_node_however_deep_the_tree():
     assert (features.grad.abs().sum(1) > 0).tolist() == [False] * 6 + [True] * 3
 
 
-def test_a_root_is_told_apart_from_the_other_nodes():
+def test_a_root_is_distinguished_from_other_nodes():
     network, features, conditions = model_of("sage", "root"), normal(5, 3), normal(1, 2)
     own = network(batch_of(TREE, [0, 5], [4], features, conditions))
     assert not torch.allclose(own, network(batch_of(TREE, [0, 5], [3], features, conditions)))

@@ -77,7 +77,7 @@ def test_segments_are_learned_vectors():
     )
 
 
-def test_hidden_places_alone_are_told_the_same():
+def test_masked_positions_alone_are_predicted_the_same():
     model, tokens, places = model_of(), torch.cat(texts()), torch.tensor([0, 5, 7, 14])
     everywhere = model(TextBatch(tokens, offsets=OFFSETS))
     assert everywhere.shape == (15, 11)
@@ -97,7 +97,7 @@ def test_the_head_by_hand():
     torch.testing.assert_close(model(TextBatch(tokens)), expected)
 
 
-def test_a_model_without_a_head_tells_nothing():
+def test_a_model_without_a_head_cannot_predict():
     torch.manual_seed(0)
     model = MaskedModel(11, SMALL, has_head=False)
     with pytest.raises(UnsupportedError, match="without a head"):

@@ -60,7 +60,7 @@ def test_renumbering_atoms_and_bonds_changes_nothing():
     torch.testing.assert_close(net(renumbered), net(whole), rtol=1e-5, atol=1e-6)
 
 
-def test_a_row_is_the_same_alone_and_in_company():
+def test_a_row_is_predicted_the_same_alone_and_in_a_batch():
     whole, net = batch(num_rows=6), model()
     for row in range(6):
         alone = replace(

@@ -85,7 +85,7 @@ def test_features_become_finite_and_vary():
     assert found[:, 0].tolist() == [1.0, 2.0, 1.5]
 
 
-def test_features_that_tell_nothing_leave_a_column_of_zeros():
+def test_constant_features_leave_a_column_of_zeros():
     assert finite_features(np.full((3, 2), NAN), np.array([0, 1, 2])).tolist() == [[0.0]] * 3
 
 

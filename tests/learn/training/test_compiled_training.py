@@ -125,7 +125,7 @@ def test_one_program_serves_batches_of_other_sizes(train, monkeypatch):
     assert counter.frame_count == 1
 
 
-def test_a_compiler_that_fails_is_told_from_an_error_of_ours(train, monkeypatch):
+def test_a_failing_compiler_is_distinguished_from_our_own_error(train, monkeypatch):
     def broken(graph, inputs):
         raise OSError("there is no g++")
 

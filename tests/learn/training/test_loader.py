@@ -83,7 +83,7 @@ def windows(**options):
     return WindowLoader(torch.arange(23), 5, 2, **options)
 
 
-def test_windows_in_order_tell_every_token_once():
+def test_windows_in_order_predict_every_token_once():
     batches = list(windows())
     assert len(windows()) == len(batches) == 3
     assert torch.cat([batch.targets.flatten() for batch in batches]).tolist() == list(range(1, 23))

@@ -75,7 +75,7 @@ def test_resolved_makes_at_least_one_epoch_and_enough_steps(num_rows):
     assert settings.epochs * math.ceil(num_rows / settings.batch_size) >= 1000
 
 
-def test_patience_keeps_the_best_unless_told_otherwise():
+def test_patience_keeps_the_best_checkpoint_by_default():
     assert not TrainSettings().keeps_best
     assert TrainSettings(patience=3).keeps_best
     assert not TrainSettings(patience=3, checkpoint="last").keeps_best

@@ -67,7 +67,7 @@ def test_graphs_by_hand(read):
     assert table.trees is None
 
 
-def test_names_tell_all_nodes_apart_where_edges_do_not_name_their_graph(read):
+def test_node_names_must_be_unique_where_edges_do_not_name_their_graph(read):
     nodes = "mol,id,y\ng,a,0.5\ng,b,\nh,c,1.5\nh,d,\n"
     table = read(nodes, "from,to\na,b\nd,c\n", source={"directed": True})
     assert (table.edges.senders.tolist(), table.edges.receivers.tolist()) == ([0, 3], [1, 2])

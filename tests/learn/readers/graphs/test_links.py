@@ -223,7 +223,7 @@ def test_a_column_of_parts_needs_a_table_of_edges():
         split_labels(edges_of([(0, 1)]), "part")
 
 
-def test_pairs_to_be_told(tmp_path):
+def test_pairs_to_predict(tmp_path):
     (tmp_path / "pairs.csv").write_text("one,other,why\na, b,x\nq,a,x\na,,x\nb,b,x\n")
     places = NodeNames(["a", "b"])
     table = read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places)

@@ -215,7 +215,7 @@ def test_features_in_a_file_of_their_own(tmp_path):
         table_of(tmp_path, source={"features": str(tmp_path / "features.npz")})
 
 
-def test_words_and_numbers_are_told_apart():
+def test_words_and_numbers_are_distinguished():
     random = np.random.default_rng(0)
     words = (random.random((20, 100)) < 0.05).astype(float)
     assert NodeFeatures.of(words).are_words

@@ -104,7 +104,7 @@ def test_one_way(tmp_path):
         table_of(tmp_path, edges="from,to,how\np1,a1,rev_writes\n", known=known, need_targets=False)
 
 
-def test_edges_without_names_are_told_apart_by_the_types_they_join(tmp_path):
+def test_unnamed_edges_are_distinguished_by_the_types_they_join(tmp_path):
     table = table_of(tmp_path, source={"edge_type_column": None})
     assert table.types.names.relations == (
         ("author", "", "paper"), ("paper", "", "author"), ("paper", "", "paper"), ("paper", "", "venue"),

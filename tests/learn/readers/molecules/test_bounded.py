@@ -65,7 +65,7 @@ def test_progress_is_seen_while_molecules_are_read(monkeypatch):
     assert [str(each) for each in outcomes] == [str(number) for number in range(1, 2000)] and len(read) == 2000
 
 
-def test_where_nobody_may_wait_slow_molecules_are_left_alone():
+def test_slow_molecules_are_skipped_where_waiting_is_not_allowed():
     with at_once():
         assert len(MoleculeStore.from_smiles(["CCO"])) == 1
         for smiles in (CHAIN, complete_graph(13)):

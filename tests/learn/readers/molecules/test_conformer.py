@@ -107,7 +107,7 @@ def test_what_is_said():
     )
 
 
-def test_a_store_looks_at_places_when_asked_and_once(monkeypatch):
+def test_a_store_reads_positions_once_and_on_demand(monkeypatch):
     calls = []
     monkeypatch.setattr("edgewise.learn.readers.molecules.bounded.conformer", lambda m: calls.append(m) or conformer(m))
     bounded._small_conformer.cache_clear()

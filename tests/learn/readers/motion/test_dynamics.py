@@ -94,7 +94,7 @@ def test_accelerations_that_are_kept_are_those_of_the_law_and_of_the_law_that_is
             np.testing.assert_array_equal(found.accelerations[:, moment], law(found.positions[:, moment])[0])
 
 
-def test_a_law_that_nobody_knows_is_none():
+def test_an_unknown_law_is_none():
     assert law_of({}, np.ones((1, 2)), np.ones((1, 2, 2))) is None
     assert law_of({"name": "magnetic"}, np.ones((1, 2)), np.ones((1, 2, 2))) is None
 

@@ -129,7 +129,7 @@ def test_errors_of_a_body_are_measured_in_its_own_pulls(tmp_path):
         ({"masses": np.zeros((10, 3))}, None, "masses holds a number that is not above 0"),
     ],
 )
-def test_accelerations_that_cannot_be_told(tmp_path, change, start, message):
+def test_accelerations_that_cannot_be_predicted(tmp_path, change, start, message):
     with pytest.raises((DataError, SettingError), match=message):
         split_moments(motion_of(tmp_path, **change), start, 0, (0.6, 0.2, 0.2), 0, "accelerations")
 
@@ -145,7 +145,7 @@ def test_whole_trajectories_are_parted(tmp_path):
     assert set(one["train"].moment.tolist()) == {3}
 
 
-def test_every_moment_of_the_training_trajectories_is_learned_from_where_that_is_asked(tmp_path):
+def test_every_time_step_of_the_training_trajectories_can_be_used(tmp_path):
     sizes, motion = (0.6, 0.2, 0.2), motion_of(tmp_path)
     usual, every = (split_moments(motion, 3, 2, sizes, 0, every_start=each) for each in (False, True))
     assert every["train"].trajectory.tolist() == np.repeat(np.unique(usual["train"].trajectory), 4).tolist()

@@ -143,7 +143,7 @@ def test_texts_with_a_mark_and_compressed_ones(tmp_path):
     assert read_text(str(tmp_path / "a.txt.gz")) == "Ä\n"
 
 
-def test_a_vocabulary_has_a_mask_only_where_one_is_asked_for(tokenizer):
+def test_a_vocabulary_has_a_mask_token_only_on_request(tokenizer):
     masked = Tokenizer.learned([POEM], tokenizer.kind, vocabulary_size=300, special=(MASK,))
     assert tokenizer.mask is None
     assert masked.inner.id_to_token(masked.mask) == MASK

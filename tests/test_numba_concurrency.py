@@ -53,7 +53,7 @@ def test_every_share_is_worked_on_once(two_threads):
             assert sorted(done) == [(number, total) for number in range(total)]
 
 
-def test_what_a_share_raises_is_raised_where_the_work_was_asked_for(two_threads):
+def test_an_error_in_a_worker_thread_is_raised_in_the_caller(two_threads):
     def fail(number, total, which=None):
         if which in (None, number):
             raise ValueError(f"share {number}")
