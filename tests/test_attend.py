@@ -7,7 +7,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from cases import all_backends, all_neighborhoods, all_normalizers, all_scores, crossed, in_case, label, named, problem
+from cases import (
+    PartCase,
+    all_backends,
+    all_neighborhoods,
+    all_normalizers,
+    all_scores,
+    crossed,
+    in_case,
+    label,
+    named,
+    problem,
+)
 from edgewise import (
     GAT,
     Additive,
@@ -102,20 +113,28 @@ PRECISE = [
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
-def is_compiled_for_nothing_new(backend, triple, dtype):
-    """Kernels of numba read and write float16 with the same two functions, whatever the score; each takes seconds."""
-    return backend == "numba" and dtype == torch.float16 and triple[1].name not in ("scaled_dot", "gatv2")
+IN_HALF_PRECISION = {
+    torch.bfloat16: ["scaled_dot", "dot", "cosine", "bilinear", "gatv2", "gat", "additive_relu", "additive_tanh"],
+    torch.float16: ["scaled_dot"],
+}
+"""Scores that the kernels of numba are compiled for by day: they read and write numbers of half precision with the same
+two functions, whatever the score, and compiling each takes seconds."""
+
+
+def marks_of(backend, score, dtype):
+    """By night, what is compiled for it proves nothing of its own."""
+    by_night = backend == "numba" and score not in IN_HALF_PRECISION.get(dtype, [score])
+    return [pytest.mark.nightly] if by_night else []
 
 
 @pytest.mark.parametrize(
     ("backend", "triple", "dtype"),
     [
-        (name, triple, dtype)
+        pytest.param(name, triple, dtype, marks=marks_of(name, triple[1].name, dtype))
         for name in all_backends
         for triple in PRECISE
         if not refuses(name, problem(*triple))
         for dtype in DTYPES
-        if not is_compiled_for_nothing_new(name, triple, dtype)
     ],
     ids=lambda x: label(x) if isinstance(x, tuple) else str(x),
 )
@@ -343,9 +362,17 @@ def test_many_blocks_say_what_one_block_says(triple, monkeypatch):
         torch.testing.assert_close(blocked_gradients[name], gradient, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("backend", all_backends)
-@pytest.mark.parametrize("score", [case for case in all_scores if case.shapes], ids=lambda case: case.name)
-@pytest.mark.parametrize("half", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("half", "score", "backend"),
+    [
+        pytest.param(half, score, name, marks=marks_of(name, score.name, half))
+        for half in (torch.float32, torch.bfloat16)
+        for score in all_scores
+        if score.shapes
+        for name in all_backends
+    ],
+    ids=lambda x: x.name if isinstance(x, PartCase) else str(x),
+)
 def test_parameters_of_another_precision_than_the_tensors(backend, score, half):
     """Parameters in float32 beside tensors in bfloat16 are how mixed precision trains."""
     for name in ("causal_more_keys", "edges"):

@@ -34,8 +34,16 @@ def scores(heads, dim):
     return [ScaledDot(), GATv2(vector), Additive(vector), GAT(vector, vector.flip(0)), Distance(), Cosine()]
 
 
-@pytest.mark.parametrize("number", range(6))
-@pytest.mark.parametrize(("heads", "dim"), [(4, 16), (8, 16), (3, 8)])
+CALLS = [
+    *((3, 8, number) for number in range(6)),
+    (4, 16, 0),
+    (8, 16, 0),
+    *(pytest.param(heads, 16, number, marks=pytest.mark.nightly) for heads in (4, 8) for number in range(1, 6)),
+]
+"""Each kind of sizes is compiled anew for each score: by day every score has one kind, and one score every kind."""
+
+
+@pytest.mark.parametrize(("heads", "dim", "number"), CALLS)
 def test_sums_and_gradients_are_those_of_a_row_for_each_edge(number, heads, dim, monkeypatch):
     monkeypatch.setattr(edge_operators, "CHUNK", 500)  # so that there are several chunks, each with rows of its own
     edges, rows, nodes, carried = inputs(heads, dim)
