@@ -194,7 +194,7 @@ def flags(draw: random.Random, folder: Path, run: Path) -> str:
     found = _PARSERS[task].no_such(flag)
     if flag in every and of_others(flag, "train") and "Did you mean" in found:
         raise FindError(f"{task} {flag}: {found}")
-    if flag not in every and not found.startswith(f"there is no {flag}."):
+    if flag not in every and not found.startswith(f"unknown flag {flag}."):
         raise FindError(f"{task} {flag}: {found}")
     return "held"
 

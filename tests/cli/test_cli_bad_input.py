@@ -148,7 +148,7 @@ def test_classes_that_are_none(train, tmp_path):
         (["--logger", "wandb"], "--logger wandb needs the package wandb"),
         (["--overwrite", "--resume"], "contradict each other"),
         (["--weight-column", "y"], "a column has one role"),
-        (["--learning-rat", "1"], "there is no --learning-rat. Did you mean --learning-rate?"),
+        (["--learning-rat", "1"], "unknown flag --learning-rat. Did you mean --learning-rate?"),
         (["--config-path", "absent.toml"], "absent.toml does not exist."),
     ],
 )

@@ -125,7 +125,7 @@ def test_wrong_words(edgewise, tmp_path, words, message):
 def test_an_unknown_verb(edgewise):
     code, _, err = edgewise("trian")
     assert code == 2
-    assert "there is no verb trian. Did you mean train?" in err
+    assert "unknown verb trian. Did you mean train?" in err
 
 
 def test_names_of_other_programs_mean_the_same(edgewise, tmp_path):
@@ -165,14 +165,14 @@ def test_a_name_that_is_a_setting_is_never_an_old_one(edgewise, tmp_path):
 def test_a_misspelled_task_or_flag_is_called_one(edgewise, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, _, err = edgewise("train", "text", "reviews.csv")
-    assert (code, "text is no task and no file. Did you mean texts? The tasks are" in err) == (2, True), err
+    assert (code, "text is neither a task nor a file. Did you mean texts? The tasks are" in err) == (2, True), err
     code, _, err = edgewise(
         "train", "molecules", "a.csv", "--smiles_columns", "s", "--num-fold", 3, "--nothing-like-it"
     )
     assert code == 2
-    assert "there is no --smiles_columns. Did you mean --smiles-columns?" in err
-    assert "there is no --num-fold. Did you mean --num-folds?" in err
-    assert "there is no --nothing-like-it." in err
+    assert "unknown flag --smiles_columns. Did you mean --smiles-columns?" in err
+    assert "unknown flag --num-fold. Did you mean --num-folds?" in err
+    assert "unknown flag --nothing-like-it." in err
     code, _, err = edgewise("train", "a.csv", "--smiles_columns", "s")
     assert (code, "Did you mean --smiles-columns?" in err) == (2, True), err
 
@@ -182,15 +182,15 @@ def test_a_misspelled_task_or_flag_is_called_one(edgewise, tmp_path, monkeypatch
     [
         ("train language a.txt --num-folds 5",
          ["--num-folds applies to edges, graphs, molecules, nodes and texts only."]),
-        ("train molecules a.csv --top 3 --epoch 3", ["--top belongs to edgewise explain.",
-                                                     "there is no --epoch. Did you mean --epochs?"]),
+        ("train molecules a.csv --top 3 --epoch 3", ["--top is a flag of edgewise explain.",
+                                                     "unknown flag --epoch. Did you mean --epochs?"]),
         ("train nodes a.csv --smiles-columns s --horizon 3",
          ["--smiles-columns applies to molecules only.", "--horizon applies to forecast and motion only."]),
         # What is missing is said after what is misspelled: -o is required here.
-        ("predict run a.csv --outptu b.csv --num-folds 5", ["there is no --outptu. Did you mean --output?",
-                                                            "--num-folds belongs to edgewise train."]),
-        ("explain run --epochs=3 --foo", ["--epochs belongs to edgewise train.", "there is no --foo."]),
-        ("--epochs 3", ["--epochs belongs to edgewise train."]),
+        ("predict run a.csv --outptu b.csv --num-folds 5", ["unknown flag --outptu. Did you mean --output?",
+                                                            "--num-folds is a flag of edgewise train."]),
+        ("explain run --epochs=3 --foo", ["--epochs is a flag of edgewise train.", "unknown flag --foo."]),
+        ("--epochs 3", ["--epochs is a flag of edgewise train."]),
         ("train a.csv --smiles-columns s --readout mean --horizon 3",
          ["the task is molecules: --readout applies to graphs and texts only. "
           "--horizon applies to forecast and motion only."]),

@@ -99,7 +99,7 @@ def test_what_a_checkpoint_of_an_encoder_lacks_is_said(edgewise, tmp_path):
     (tmp_path / "theirs/vocab.txt").write_text("[PAD]\n[UNK]\na\n##b\n")
     code, out, _ = edgewise("convert", tmp_path / "theirs", "-o", tmp_path / "run")
     assert code == 0
-    assert "left out, since our model has no place for it: the pooler\n" in out
+    assert "left out, as our model does not have it: the pooler\n" in out
     assert "no head that predicts masked tokens" in out
 
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_converted(run, edgewise, tmp_path):
         return err
 
     assert "position is 'rotary'; GPT-2 has 'learned'" in refused(tmp_path / "rotary", "-o", tmp_path / "x")
-    assert "is there already" in refused(run, "-o", theirs)
+    assert "exists already" in refused(run, "-o", theirs)
     assert "is no run folder" in refused(tmp_path / "nowhere", "-o", tmp_path / "x")
     config = (theirs / "config.json").read_text()
     (theirs / "config.json").write_text(config.replace('"gpt2"', '"t5"'))

@@ -27,7 +27,7 @@ def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, paste, tm
     # What each atom adds is known: how well explanations find it is said, and kept.
     kept = json.loads((run / "metrics.json").read_text())["explanations"]
     assert set(kept["spearman"]) >= {"occlusion", "integrated gradients", "attention"}
-    assert f"Explanations of {kept['num_molecules']} test molecules order the atoms like that (Spearman):" in out
+    assert f"Explanations of {kept['num_molecules']} test molecules rank the atoms like that (Spearman):" in out
     assert all(-1 <= score <= 1 and f"{score:.4f}" in out for score in kept["spearman"].values())
 
     assert [words[1] for words in paste(out, *SMALL, "--no-baselines")] == ["predict", "train"]

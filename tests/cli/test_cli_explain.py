@@ -87,7 +87,7 @@ def test_rows_of_a_table_are_named_by_their_number(salts, edgewise, tmp_path):
     assert [each["sources"]["cation"] for each in json.loads(path.read_text())] == ["CC", "C"]
     code, out, err = edgewise("explain", salts, table, "--overwrite", "-o", path)
     assert code == 0
-    assert err.startswith("row 2 is passed over: ")
+    assert err.startswith("row 2 is skipped: ")
     assert out.splitlines()[-1] == f"2 explanations: {path}"
     code, out, err = edgewise("explain", salts, table, "--rows", 2, "--overwrite", "-o", path)
     assert (code, out) == (2, "")
@@ -128,16 +128,16 @@ REFUSED = [
     (["", "-o", "x.html"], "smiles: "),
     (["CCO", "-o", "x.txt"], "-o is x.txt; expected a name that ends in .html, .svg, .png, .json."),
     (["CCO", "-o", "x.html", "--format", "svg"], "-o is x.html; expected a name that ends in .svg."),
-    (["CCO", "-o", "-", "--format", "png"], "--format is png, which is no text; name a file with -o."),
-    (["CCO", "CCN", "-o", "x.svg"], "a picture holds one explanation, and these are 2; name one row (--rows 0), or"),
+    (["CCO", "-o", "-", "--format", "png"], "--format png is binary and cannot be printed; name a file with -o."),
+    (["CCO", "CCN", "-o", "x.svg"], "a picture shows one explanation, not 2; name one row (--rows 0), or"),
     (["CCO", "-o", "x.html", "--target", "z"], "target is 'z'; the model predicts y."),
     (["CCO", "-o", "x.html", "--label", "red"], "label is 'red', but y is a number and has no classes; leave it out."),
     (["CCO", "-o", "x.html", "--top", "0"], "--top is 0; expected at least 1."),
-    (["CCO", "-o", "x.html", "--rows", "0"], "--rows belongs to a table; leave it out."),
+    (["CCO", "-o", "x.html", "--rows", "0"], "--rows is for tables, and the input is not one; drop --rows."),
     (["CCO", "-o", "x.html", "--values", "t=1"], "--values has 't=1'; expected none: the model reads no numbers."),
     (["none.csv", "-o", "x.html"], "none.csv"),
     (["table.csv", "-o", "x.html", "--rows", "40"], "--rows has 40; table.csv has the rows 0 to 39."),
-    (["table.csv", "-o", "x.svg"], "a picture holds one explanation, and these are 10; name one row"),
+    (["table.csv", "-o", "x.svg"], "a picture shows one explanation, not 10; name one row"),
     (["table.csv", "-o", "table.csv"], "expected a name that ends in"),
 ]
 
@@ -155,11 +155,11 @@ def test_what_is_refused_is_said_in_a_line(trained, table, edgewise, monkeypatch
 
 def test_numbers_of_the_row_are_needed(salts, edgewise):
     for words, message in (
-        (["C", "N"], "the model reads temperature, pressure too; give it by --values temperature=… pressure=…."),
-        (["C", "N", "--values", "pressure=1"], "the model reads temperature too; give it by --values temperature=…."),
+        (["C", "N"], "the model also reads temperature, pressure; set it with --values temperature=… pressure=…."),
+        (["C", "N", "--values", "pressure=1"], "the model also reads temperature; set it with --values temperature=…."),
         (["C", "N", "--values", "pressure"], "--values has 'pressure'; expected temperature=…, pressure=…."),
         (["C", "N", "--values", "pressure=high", "temperature=1"], "pressure: "),
-        (["C"], "1 input came, but the model reads 2 a row: cation, anion"),
+        (["C"], "1 input given, but the model reads 2 for each row: cation, anion"),
     ):
         code, out, err = edgewise("explain", salts, *words, "-o", "-")
         assert (code, out) == (2, "")

@@ -115,7 +115,7 @@ def test_the_next_token_is_explained(book, edgewise, tmp_path):
     assert out.splitlines()[-1] == f"2 explanations: {tmp_path / 'lines.html'}"
     assert edgewise("explain", run, "on the", "-o", tmp_path / "next.svg")[0] == 0
     refused = {
-        (): f"{run} has no table of test rows; say what to explain: an input in quotes, or a file of rows (.csv",
+        (): f"{run} has no table of test rows; name what to explain: an input in quotes, or a file of rows (.csv",
         ("the XY",): "the prompt has characters that the model has never seen: 'X', 'Y'",
         ("the", "--label", "the"): "label is 'the', which is 3 tokens",
         ("the", "--target", "y"): "target is 'y'; the model predicts next token.",

@@ -100,7 +100,7 @@ def test_a_link_opens_as_a_page(learn, edgewise, tmp_path):
     assert [each["title"] for each in found] == [f"{row['sender']} – {row['receiver']}" for row in rows[:2]]
     assert all("The graph has this link: no message goes along it" in each["notes"][0] for each in found)
     for words, message in (
-        (["n0"], "1 input came, but the model reads 2 a row: sender, receiver"),
+        (["n0"], "1 input given, but the model reads 2 for each row: sender, receiver"),
         (["n0", "zoe"], "receiver: there is no node 'zoe'; the 60 nodes are n0, n1, n2, n3, n4, …"),
         (["n0", "n0"], "the node 'n0' is named twice: a node and itself are no link"),
         (["n0", "n1", "--label", "1"], "link_prob is a number and has no classes"),

@@ -166,7 +166,7 @@ def test_a_killed_process_ends_the_others_and_the_run_is_resumed(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--devices", "0"], "is no whole number from 1"),
+        (["--devices", "0"], "is not a positive integer"),
         (["--num-nodes", "2"], "--num-nodes needs MASTER_ADDR, MASTER_PORT, NODE_RANK: "),
     ],
 )

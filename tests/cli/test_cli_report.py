@@ -66,7 +66,7 @@ def test_positions_are_drawn_where_they_were_predicted(runs, edgewise):
     assert (code, out) == (0, f"orbits.svg and .png; all on {run}/report.html\n")
     page = (run / "report.html").read_text()
     assert re.findall("<h2>(.*?)</h2>", page) == ["Scores", "Training", "Orbits", "Settings"]
-    assert "Each moment is predicted from an earlier one." in page
+    assert "Each time step is predicted from an earlier one." in page
     assert not (run / "force.svg").exists()
 
 
@@ -78,7 +78,7 @@ def test_what_is_begun_again_leaves_no_old_picture(runs, edgewise, tmp_path):
     assert edgewise(*words, "-o", tmp_path / "run", "--overwrite")[0] == 0
     left = {path.name for path in (tmp_path / "run").iterdir()}
     assert not left & {"orbits.svg", "orbits.png"}
-    assert "Each moment is predicted from an earlier one." in (tmp_path / "run/report.html").read_text()
+    assert "Each time step is predicted from an earlier one." in (tmp_path / "run/report.html").read_text()
 
 
 def test_bodies_that_were_not_tested_have_no_orbits(runs, edgewise):

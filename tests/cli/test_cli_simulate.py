@@ -69,7 +69,7 @@ def test_bad_words(edgewise, tmp_path):
         (["nbody", "--time-step", -1, "-o", tmp_path / "data.npz"], "--time-step -1"),
         (["solar", "--num-bodies", 3, "-o", tmp_path / "data.npz"], "leave out --num-trajectories"),
         (["comets", "-o", tmp_path / "data.npz"], "invalid choice: 'comets'"),
-        (["nbody", "-o", tmp_path / "none" / "data.npz"], "is no folder"),
+        (["nbody", "-o", tmp_path / "none" / "data.npz"], "is not a folder"),
     ]:
         code, out, err = edgewise("simulate", *words)
         assert (code, out) == (2, ""), words

@@ -97,7 +97,7 @@ def test_a_finished_stage_is_not_repeated_after_a_kill(tables, capsys, monkeypat
         for name in ("write_nodes", "write_records", "write_mirrored"):
             patch.setattr(build, name, killed)
         assert prepare(tables) == 0
-    assert "done before: nodes, edges, mirrored" in capsys.readouterr().out
+    assert "already done: nodes, edges, mirrored" in capsys.readouterr().out
     assert prepare(tables, store="other") == 0
     first, second = (GraphStore(tables / name) for name in ("store", "other"))
     assert {name: file.sha256 for name, file in first.files.items()} == {
@@ -125,7 +125,7 @@ def test_a_store_that_was_begun_otherwise_is_not_gone_on_with(tables, capsys, mo
 def test_damage_is_found_and_named(tables, capsys):
     assert prepare(tables) == 0
     assert main(["verify", str(tables / "store")]) == 0
-    assert "files, 0.0 MB, as they were written" in capsys.readouterr().out
+    assert "files, 0.0 MB, checksums are correct" in capsys.readouterr().out
     path = tables / "store" / "features.bin"
     content = path.read_bytes()
     path.write_bytes(bytes([content[0] ^ 1]) + content[1:])

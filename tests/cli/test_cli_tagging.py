@@ -320,7 +320,7 @@ def test_the_tag_of_a_word_is_explained(files, edgewise, tmp_path):
     long = edgewise("explain", run, "to Lund " * 30, "-o", tmp_path / "long.json")[1]
     assert "; and 30 more\n" in long
     for words, message in {
-        (): f"{run} has no table of test rows; say what to explain",
+        (): f"{run} has no table of test rows; name what to explain",
         (text, "--target", "Paris"): "stands there 2 times; name one of 2 Paris, 5 Paris.",
         (text, "--label", "X"): "label is 'X'; the tags are B-LOC, B-PER, I-PER, O.",
         (" ",): "tokens: the text is empty.",

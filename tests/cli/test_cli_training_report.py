@@ -210,7 +210,7 @@ def test_without_matplotlib_a_training_ends_well_and_says_why(edgewise, tmp_path
     run = tmp_path / "run"
     code, out, err = edgewise("train", tmp_path / "book.txt", *TINY, "--context", 16, "--steps", 2, "-o", run)
     assert (code, err) == (0, "")
-    assert "There is no report: matplotlib is not installed: pip install 'edgewise[view]'.\n" in out
+    assert "The report was not written: matplotlib is not installed: pip install 'edgewise[view]'.\n" in out
     assert (run / "metrics.json").is_file()
     assert not (run / "report.html").exists()
     code, out, err = edgewise("report", run)

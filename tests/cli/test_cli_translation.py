@@ -71,7 +71,7 @@ def test_a_sentence_is_explained_with_its_translation(table, edgewise, tmp_path)
     (tmp_path / "lines.txt").write_text("1 1\n" + "2 " * 400 + "\n3 3\n")
     code, _, err = edgewise("explain", run, tmp_path / "lines.txt", "-o", tmp_path / "lines.json")
     assert (code, len(json.loads((tmp_path / "lines.json").read_text()))) == (0, 2)
-    assert err.startswith("row 1 is passed over: en: the text is too long: ")
+    assert err.startswith("row 1 is skipped: en: the text is too long: ")
     for words, message in (
         (["1 2", "--target", "sieben"], "target is 'sieben'; expected translation, or of its tokens one of 0 "),
         (["1 2", "--label", "sieben"], "label is 'sieben', but a translation has no classes; leave it out."),

@@ -81,16 +81,18 @@ def test_shared_occlusion_without_links_is_occlusion_and_refuses_what_does_not_f
     assert given_.tolist() == [1, 2]
     with pytest.raises(ShapeError, match="share_links: 2 effects for 1 link, expected one each"):
         share_links(given_, [(0, 1)], np.zeros(2))
-    with pytest.raises(ShapeError, match="share_links: a link names unit 2, but they are 0 … 1"):
+    with pytest.raises(ShapeError, match="share_links: a link has unit 2; expected 0 … 1"):
         share_links(given_, [(0, 2)], np.zeros(1))
 
 
 def test_what_occlusion_refuses():
-    with pytest.raises(ShapeError, match=r"occlude: group 1 names unit 5, but they are 0 … 4\."):
+    with pytest.raises(ShapeError, match=r"occlude: group 1 has unit 5; expected 0 … 4\."):
         occlude(linear(), 5, [[0], [5]])
-    with pytest.raises(ShapeError, match=r"occlude: group 0 names unit -1, but they are 0 … 4\."):
+    with pytest.raises(ShapeError, match=r"occlude: group 0 has unit -1; expected 0 … 4\."):
         occlude(linear(), 5, [[-1]])
-    with pytest.raises(ShapeError, match=r"occlude: predict gives \(1,\) for 6 lists of units, expected \(6,\)"):
+    with pytest.raises(
+        ShapeError, match=r"occlude: predict returns shape \(1,\) for 6 lists of units, expected \(6,\)"
+    ):
         occlude(lambda removed: np.zeros(1), 5)
 
 
@@ -149,13 +151,13 @@ def test_unused_features_get_nothing_and_inputs_are_not_mutated():
 
 def test_what_gradients_refuse(shapes_unchecked):
     x = torch.ones(2, 3)
-    with pytest.raises(SettingError, match="gradient_times_input: what function gives has no gradient; compute it"):
+    with pytest.raises(SettingError, match="gradient_times_input: the output of function has no gradient; compute it"):
         gradient_times_input(lambda x: x.detach().sum(), x)
     with pytest.raises(SettingError, match="integrated_gradients: steps is 0; expected at least 1"):
         integrated_gradients(lambda x: x.sum(), x, steps=0)
     with pytest.raises(SettingError, match="integrated_gradients: batch_size is 0; expected at least 1"):
         integrated_gradients(lambda x: x.sum(), x, batch_size=0)
-    with pytest.raises(ShapeError, match=r"baseline is \(1, 3\), but features is \(2, 3\); give both one shape"):
+    with pytest.raises(ShapeError, match=r"baseline is \(1, 3\), but features is \(2, 3\); give both the same shape"):
         integrated_gradients(lambda x: x.sum(), x, torch.ones(1, 3))
 
 
@@ -226,14 +228,14 @@ def test_a_scale_is_positive(scale):
 
 
 def test_what_faithfulness_refuses():
-    with pytest.raises(ShapeError, match="there is no unit that could be taken away"):
+    with pytest.raises(ShapeError, match="there are no units to remove"):
         faithfulness(linear(), [], 0)
-    with pytest.raises(ShapeError, match=r"occlusion has values of shape \(5,\), expected \(4,\): one a unit"):
+    with pytest.raises(ShapeError, match=r"occlusion has values of shape \(5,\), expected \(4,\): one per unit"):
         faithfulness(linear(), [attribution(WEIGHTS)], 4)
     with pytest.raises(SettingError, match="steps is 0"):
         faithfulness(linear(), [attribution(WEIGHTS)], 5, steps=0)
     for name in ("occlusion", "random"):
-        with pytest.raises(SettingError, match=f"two orders are called '{name}'"):
+        with pytest.raises(SettingError, match=f"two attributions are named '{name}'"):
             faithfulness(linear(), [attribution(WEIGHTS), attribution(WEIGHTS, name)], 5)
 
 

@@ -80,13 +80,13 @@ def test_what_is_refused():
     top = strongest(CHAIN, 1)
     with pytest.raises(ShapeError, match="entropy: only the strongest weights were recorded"):
         entropy(top)
-    with pytest.raises(ShapeError, match="effective_neighbors: there are weights that are negative or NaN"):
+    with pytest.raises(ShapeError, match="effective_neighbors: some weights are negative or NaN"):
         effective_neighbors(weights_of([[-1.0]], [0], [0], 1))
     with pytest.raises(ShapeError, match=r"lengths is \(2,\), expected \(3,\)"):
         mean_distance(CHAIN, torch.zeros(2))
     with pytest.raises(SettingError, match="top must be a whole number of at least 1, not 0"):
         strongest(CHAIN, 0)
-    with pytest.raises(ShapeError, match="averaged: there are no weights"):
+    with pytest.raises(ShapeError, match="averaged: the trace is empty"):
         averaged(Trace())
     with pytest.raises(ShapeError, match="layer 1 goes from 3 senders to 1 receiver, but layer 0 from 3 to 3"):
         averaged([CHAIN, Weights(CHAIN.senders, torch.zeros(3, dtype=torch.int64), CHAIN.values, 3, 1)])

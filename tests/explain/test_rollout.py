@@ -43,9 +43,9 @@ def by_tables(layers, heads="mean", residual=0.5):
     return total
 
 
-def in_ways(monkeypatch, dense, size=module.SLICE):
-    monkeypatch.setattr(module, "DENSE", dense)
-    monkeypatch.setattr(module, "SLICE", size)
+def in_ways(monkeypatch, dense, size=module.MAX_PATHS):
+    monkeypatch.setattr(module, "DENSE_RATIO", dense)
+    monkeypatch.setattr(module, "MAX_PATHS", size)
 
 
 @WAYS
@@ -187,7 +187,7 @@ def test_what_is_refused():
     batch = random_layers(0, 4, 6, 1, batch=(3,))[0]
     top = attention_weights(torch.randn(2, 3, 4, 8), torch.randn(2, 3, 4, 8), top=2)
     cases = {
-        "there are no weights; a model records them by model(batch, trace=trace).": [],
+        "the trace is empty; a model records weights with model(batch, trace=trace).": [],
         "layer 1 (of 0 … 1) goes from 5 senders to 4 receivers, as cross-attention and readouts do": [layer, cross],
         "layer 1 (of 0 … 1) is among 5 nodes, but layer 0 among 4": [layer, other],
         "layer 2 (of 0 … 2) has batch axes (3,) before its heads, but layer 0 has (2,).": [layer, layer, batch],
@@ -198,12 +198,12 @@ def test_what_is_refused():
     for message, layers in cases.items():
         with pytest.raises(ShapeError, match=re.escape(f"rollout: {message}")):
             rollout(layers)
-    with pytest.raises(ShapeError, match="query 4 is chosen, but they are 0 … 3"):
+    with pytest.raises(ShapeError, match="queries has 4; expected 0 … 3"):
         rollout([layer], queries=[4])
-    with pytest.raises(ShapeError, match="there are no weights"):
+    with pytest.raises(ShapeError, match="the trace is empty"):
         rollout(Trace())
     for part in ({"top": 2}, {"queries": [1]}):
-        with pytest.raises(SettingError, match=rf"recorded a part of the weights \({next(iter(part))}=…\)"):
+        with pytest.raises(SettingError, match=rf"recorded only a part of the weights \({next(iter(part))}=…\)"):
             rollout(Trace(**part, weights=[layer]))
     for residual in (-0.1, 1.0, float("nan")):
         with pytest.raises(SettingError, match="expected at least 0 and below 1"):

@@ -113,8 +113,8 @@ def test_names_and_options():
     ]
     for given, message in (
         ("shap", f"method is 'shap'; expected one of {', '.join(METHODS)}"),
-        ("shapley:steps=3", "has the option 'steps=3'; expected whole numbers: samples=32, seed=0"),
-        ("rollout:x=1", "expected whole numbers: none"),
+        ("shapley:steps=3", "has the option 'steps=3'; expected integers: samples=32, seed=0"),
+        ("rollout:x=1", "expected integers: none"),
         ([], "no method is named"),
     ):
         with pytest.raises(SettingError, match=message):

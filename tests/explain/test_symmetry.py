@@ -19,7 +19,7 @@ from edgewise.explain.symmetry import (
     VECTORS,
     Axes,
     CyclicShift,
-    Graph,
+    GeometricGraph,
     Group,
     Map,
     Permutation,
@@ -31,7 +31,7 @@ from edgewise.explain.symmetry import (
     Translation,
     check,
 )
-from edgewise.explain.verdict import unseen_part
+from edgewise.explain.verdict import max_unseen_share
 from edgewise.graph.records import Batch
 from edgewise.layers import SinusoidalPosition
 from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes
@@ -207,18 +207,18 @@ def test_an_edge_index_and_an_adjacency_matrix_follow_the_nodes():
     assert check(multiply, (nodes, adjacency), Permutation(), inputs_as=NODES).kind == "neither"
 
 
-def pulled(graph: Graph) -> Graph:
+def pulled(graph: GeometricGraph) -> GeometricGraph:
     """A step of a network in space: nodes are pulled along edges, by their features and their distance."""
     senders, receivers = graph.edges.senders, graph.edges.receivers
     gap = graph.coordinates[senders] - graph.coordinates[receivers]
     pull = gap * graph.node_features[senders, :1] * graph.edge_features * (gap * gap).sum(-1, keepdim=True)
     moved = graph.coordinates.index_add(0, receivers, pull)
     features = graph.node_features.index_add(0, receivers, (gap * gap).sum(-1, keepdim=True).expand(-1, 2))
-    return Graph(features, graph.edges, moved, graph.edge_features)
+    return GeometricGraph(features, graph.edges, moved, graph.edge_features)
 
 
 def test_a_function_of_a_graph_in_space():
-    graph = Graph(doubles(5, 2), RING, doubles(5, 3), doubles(5, 1))
+    graph = GeometricGraph(doubles(5, 2), RING, doubles(5, 3), doubles(5, 1))
     verdict = check(pulled, graph, EVERYWHERE, samples=20)
     assert (verdict.kind, verdict.num_samples) == ("equivariant", 100)
     total = lambda g: pulled(g).node_features.sum(0)  # noqa: E731
@@ -295,7 +295,7 @@ def test_by_hand():
     assert (verdict.num_samples, verdict.num_inputs, verdict.unseen, verdict.output_size) == (1, 1, 0.0, 4.0)
     assert str(verdict) == (
         "neither invariant nor equivariant to permutation of nodes: invariance is broken by nodes 0 and 1 exchanged, "
-        "and no output is one that could be moved; deviation 0.25 of the output's size (4); tolerance 1.49e-08."
+        "and the transformations act on no output; deviation 0.25 of the output's size (4); tolerance 1.49e-08."
     )
     assert check(lambda x: x[0, 0], np.array([[4.0], [3.0]]), Permutation()).invariance.deviation == 0.25
     assert check(lambda x: x[0, 0], np.array([[4], [3]]), Permutation()).invariance.deviation == 1.0
@@ -322,7 +322,8 @@ def test_the_sentences():
         ("invariant to permutation of nodes: held for all 5 there are, on one input; deviation ", "tolerance 1e-09."),
         (
             "both invariant and equivariant to rotation: held in 60 samples on one input, so that with 95% confidence "
-            "fewer than 4.87% of such samples break it; the output is one that stays as it is; deviation 0; ",
+            "fewer than 4.87% of such samples break it; the output does not change under the transformations; "
+            "deviation 0; ",
             "tolerance 1.49e-08.",
         ),
         (
@@ -355,19 +356,19 @@ def test_a_law_may_be_broken_by_one_set_and_the_other_law_by_another():
 
 def test_the_part_that_was_not_seen():
     for number in (1, 10, 60):
-        assert (1 - unseen_part(number)) ** number == pytest.approx(0.05)
-    assert check(np.sum, CLOUD, Rotation(), samples=7).unseen == unseen_part(7)
+        assert (1 - max_unseen_share(number)) ** number == pytest.approx(0.05)
+    assert check(np.sum, CLOUD, Rotation(), samples=7).unseen == max_unseen_share(7)
     # Five nodes have 119 orders beside their own: with as many samples all are tried, each once.
-    assert check(np.sum, CLOUD, Permutation(), samples=118).unseen == unseen_part(118)
+    assert check(np.sum, CLOUD, Permutation(), samples=118).unseen == max_unseen_share(118)
     everything = check(np.sum, CLOUD, Permutation(), samples=200)
     assert (everything.unseen, everything.num_samples) == (0.0, 119)
     # Of several sets, that of which least is known counts: there is no end to one after the other.
     image = np.arange(9.0).reshape(3, 3)
-    assert check(np.sum, image, CyclicShift() | QuarterTurn()).unseen == unseen_part(60)
-    assert check(np.sum, image, CyclicShift() | QuarterTurn(), samples=2).unseen == unseen_part(2)
+    assert check(np.sum, image, CyclicShift() | QuarterTurn()).unseen == max_unseen_share(60)
+    assert check(np.sum, image, CyclicShift() | QuarterTurn(), samples=2).unseen == max_unseen_share(2)
     # Drawn inputs are never all there are.
     drawn = check(np.sum, lambda generator: generator.normal(size=(2, 2)), Permutation(), samples=9)
-    assert (drawn.num_samples, drawn.unseen) == (9, unseen_part(9))
+    assert (drawn.num_samples, drawn.unseen) == (9, max_unseen_share(9))
 
 
 @pytest.mark.parametrize(
@@ -387,10 +388,10 @@ def test_the_tolerance_follows_the_coarsest_dtype(dtype, tolerance):
 CLOUD_TENSOR = torch.from_numpy(CLOUD)
 
 
-def test_an_output_that_is_zero_but_for_rounding_needs_a_least_size():
+def test_an_output_that_is_zero_but_for_rounding_needs_a_min_size():
     f = lambda x: (x - x.mean(0)).sum(0)  # noqa: E731
     assert check(f, CLOUD, Translation(), output_as=FIXED).kind == "neither"
-    assert check(f, CLOUD, Translation(), output_as=FIXED, least_size=1.0).kind == "invariant"
+    assert check(f, CLOUD, Translation(), output_as=FIXED, min_size=1.0).kind == "invariant"
 
 
 def test_the_same_seed_gives_the_same_verdict():
@@ -404,7 +405,7 @@ def test_what_does_not_move_the_inputs_is_no_sample():
     assert check(np.sum, twins, Permutation()).num_samples == 4
     drawn = check(np.sum, lambda random: random.choice([1.0, 2.0], size=(2, 1)), Permutation(), samples=30)
     assert 5 < drawn.num_samples < 25
-    assert (drawn.num_inputs, drawn.unseen) == (drawn.num_samples, unseen_part(drawn.num_samples))
+    assert (drawn.num_inputs, drawn.unseen) == (drawn.num_samples, max_unseen_share(drawn.num_samples))
 
 
 def test_a_function_may_write_into_its_arguments():

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 
 CLOUD = np.random.default_rng(0).normal(size=(5, 3))
 EDGES = Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), 5, 5)
-SAY = "say what the arrays are, such as inputs_as=(NODES, FIXED), a dict for the fields of a record."
-SAY_OUTPUT = "say what the arrays are, such as output_as=(NODES, FIXED), a dict for the fields of a record."
+SAY = "declare what the arrays are, such as inputs_as=(NODES, FIXED), a dict for the fields of a record."
+SAY_OUTPUT = "declare what the arrays are, such as output_as=(NODES, FIXED), a dict for the fields of a record."
 
 
 def same(*arguments):
@@ -94,23 +94,23 @@ SHAPES = {
     ),
     "whole numbers moved": (
         lambda: check(same, np.arange(6).reshape(2, 3), Translation()),
-        f"check: inputs holds int64, which can be permuted but not moved, turned or scaled; {SAY}",
+        f"check: inputs holds int64, which can be permuted but not translated, rotated or scaled; {SAY}",
     ),
     "whole numbers turned": (
         lambda: check(same, (CLOUD, torch.arange(3)), Rotation()),
-        f"check: inputs[1] holds torch.int64, which can be permuted but not moved, turned or scaled; {SAY}",
+        f"check: inputs[1] holds torch.int64, which can be permuted but not translated, rotated or scaled; {SAY}",
     ),
     "whole numbers scaled": (
         lambda: check(same, np.arange(6), Scaling()),
-        f"check: inputs holds int64, which can be permuted but not moved, turned or scaled; {SAY}",
+        f"check: inputs holds int64, which can be permuted but not translated, rotated or scaled; {SAY}",
     ),
     "fractions as numbers of nodes": (
         lambda: check(same, (CLOUD, CLOUD[0]), Permutation(), inputs_as=(NODES, INDEX)),
-        f"check: inputs[1] holds float64, not numbers of nodes; {SAY}",
+        f"check: inputs[1] holds float64, not node indices; {SAY}",
     ),
     "too large a number": (
         lambda: check(same, (CLOUD, np.array([0, 5])), Permutation(), inputs_as=(NODES, INDEX)),
-        f"check: inputs[1] holds numbers of nodes from 0 to 5, but there are 5; {SAY}",
+        f"check: inputs[1] holds node indices from 0 to 5, but there are 5 nodes; {SAY}",
     ),
     "anchored nowhere": (
         lambda: check(same, (CLOUD, CLOUD), Translation(), inputs_as=(POINTS, Axes(is_anchored=True))),
@@ -138,7 +138,7 @@ SHAPES = {
     ),
     "output of another shape than what is mapped": (
         lambda: check(np.sum, CLOUD, Map("tanh", np.tanh), output_as=POINTS),
-        f"check: output has shape () and dtype float64, which no input of tanh has; {SAY_OUTPUT}",
+        f"check: output has shape () and dtype float64, unlike every input of tanh; {SAY_OUTPUT}",
     ),
 }
 
@@ -154,39 +154,41 @@ def test_what_does_not_fit(name):
 SETTINGS = {
     "random": (
         lambda: check(torch.nn.Dropout(0.5), torch.ones(50, 2), Permutation()),
-        "check: f gives two outputs for the same inputs, 1 of their size apart, so no verdict can be given; switch "
-        "dropout off with model.eval(), or set the seed inside f.",
+        "check: f returns two outputs for the same inputs, which differ by 1 of their size, so no verdict is possible; "
+        "switch dropout off with model.eval(), or set the seed inside f.",
     ),
     "NaN": (
         lambda: check(lambda x: np.sqrt(np.minimum(x, np.nan)), CLOUD, Permutation()),
-        "check: f gives NaN in output for the inputs as they are, so no verdict can be given; choose inputs where f is "
-        "defined.",
+        "check: f returns NaN in output for the inputs as they are, so no verdict is possible; choose inputs where f "
+        "is defined.",
     ),
     "NaN later": (
         lambda: check(lambda x: {"y": [x.mean() if x[0] < x[1] else np.nan]}, np.array([1.0, 2.0]), Permutation()),
-        "check: f gives NaN in output['y'][0] for the inputs after nodes 0 and 1 exchanged, so no verdict can be "
-        "given; choose inputs where f is defined.",
+        "check: f returns NaN in output['y'][0] for the inputs after nodes 0 and 1 exchanged, so no verdict is "
+        "possible; choose inputs where f is defined.",
     ),
     "a word": (
         lambda: check(lambda x: (x, "five"), CLOUD, Permutation()),
-        "check: output[1] is of type str; f must give arrays, tensors, numbers or edges, or tuples and dicts of them.",
+        "check: output[1] is of type str; f must return arrays, tensors, numbers or edges, or tuples and "
+        "dicts of them.",
     ),
     "words": (
         lambda: check(lambda x: np.array(["five"]), CLOUD, Permutation()),
-        "check: output is an array of <U4; f must give arrays, tensors, numbers or edges, or tuples and dicts of them.",
+        "check: output is an array of <U4; f must return arrays, tensors, numbers or edges, or tuples and "
+        "dicts of them.",
     ),
     "nothing": (
         lambda: check(lambda x: None, CLOUD, Permutation()),
-        "check: f gives no array, but NoneType; return what is to be compared.",
+        "check: f returns NoneType, which cannot be compared; return an array.",
     ),
     "all rows alike": (
         lambda: check(same, np.ones((4, 2)), Permutation()),
-        "check: no transformation (permutation of nodes) changes the inputs, so nothing is tried; pass inputs in "
+        "check: no transformation (permutation of nodes) changes the inputs, so nothing is tested; pass inputs in "
         "general position, such as random numbers.",
     ),
     "at the origin": (
         lambda: check(same, np.zeros((4, 2)), Permutation() | Rotation()),
-        "check: no transformation (permutation of nodes) changes the inputs, so nothing is tried; pass inputs in "
+        "check: no transformation (permutation of nodes) changes the inputs, so nothing is tested; pass inputs in "
         "general position, such as random numbers.",
     ),
     "no nodes": (
@@ -215,27 +217,27 @@ SETTINGS = {
     ),
     "edges and two arrays": (
         lambda: check(same, (CLOUD, EDGES, CLOUD[:2]), Permutation()),
-        f"check: beside edges, inputs[0] may be many things; {SAY}",
+        f"check: beside edges, the meaning of inputs[0] is ambiguous; {SAY}",
     ),
-    "edges and one array of two said": (
+    "edges and one of two arrays declared": (
         lambda: check(same, (CLOUD, EDGES, CLOUD[:2]), Permutation(), inputs_as=(NODES, None, None)),
-        f"check: beside edges, inputs[2] may be many things; {SAY}",
+        f"check: beside edges, the meaning of inputs[2] is ambiguous; {SAY}",
     ),
-    "too few said": (
+    "too few declared": (
         lambda: check(same, (CLOUD, EDGES), Permutation(), inputs_as=(NODES,)),
-        "check: inputs has 2 parts, but what they are is given for 1.",
+        "check: inputs has 2 parts, but the meaning of 1 is declared.",
     ),
-    "said of one array in a tuple": (
+    "a tuple for one array": (
         lambda: check(same, CLOUD, Permutation(), inputs_as=(NODES,)),
-        f"check: inputs is one array, so what it is must be one Axes, not ({NODES!r},).",
+        f"check: inputs is one array, so its meaning must be one Axes, not ({NODES!r},).",
     ),
-    "said by name of a tuple": (
+    "declared by name for a tuple": (
         lambda: check(same, (CLOUD, CLOUD), Permutation(), inputs_as={"x": NODES}),
-        "check: inputs has no names, but what it holds is given by name: x.",
+        "check: inputs is not a dict, but its parts are declared by name: x.",
     ),
-    "said in a tuple of names": (
+    "declared in a tuple for a dict": (
         lambda: check(lambda x: x["x"], {"x": CLOUD}, Permutation(), inputs_as=(NODES,)),
-        f"check: what inputs holds must be given by name, in a dict, not ({NODES!r},).",
+        f"check: the parts of inputs must be declared by name, in a dict, not ({NODES!r},).",
     ),
     "another name": (
         lambda: check(lambda x: x["x"], {"x": CLOUD, "z": 1}, Permutation(), inputs_as={"y": NODES}),
@@ -255,20 +257,20 @@ SETTINGS = {
     ),
     "no set": (
         lambda: check(same, CLOUD, []),
-        "check: group holds no set of transformations; name one, such as Permutation().",
+        "check: group is empty; pass a set of transformations, such as Permutation().",
     ),
     "samples": (lambda: check(same, CLOUD, Permutation(), samples=0), "check: samples must be at least 1, not 0."),
     "tolerance": (
         lambda: check(same, CLOUD, Permutation(), tolerance=-1.0),
-        "check: tolerance must be a number that is not negative, not -1.0.",
+        "check: tolerance must be a non-negative finite number, not -1.0.",
     ),
     "tolerance NaN": (
         lambda: check(same, CLOUD, Permutation(), tolerance=np.nan),
-        "check: tolerance must be a number that is not negative, not nan.",
+        "check: tolerance must be a non-negative finite number, not nan.",
     ),
-    "least size": (
-        lambda: check(same, CLOUD, Permutation(), least_size=np.inf),
-        "check: least_size must be a number that is not negative, not inf.",
+    "min size": (
+        lambda: check(same, CLOUD, Permutation(), min_size=np.inf),
+        "check: min_size must be a non-negative finite number, not inf.",
     ),
 }
 

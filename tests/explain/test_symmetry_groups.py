@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgewise import Edges
 from edgewise.explain.groups import Together, Transformation
-from edgewise.explain.leaves import FIXED, INDEX, NODES, PAIRS, PIXELS, POINTS, VECTORS, Axes, Graph, leaves
+from edgewise.explain.leaves import FIXED, INDEX, NODES, PAIRS, PIXELS, POINTS, VECTORS, Axes, GeometricGraph, leaves
 from edgewise.explain.sets import (
     Map,
     moved,
@@ -100,7 +100,7 @@ def test_a_grid_by_hand():
 
 
 def test_a_graph_is_moved_as_what_its_fields_are():
-    graph = Graph(
+    graph = GeometricGraph(
         torch.tensor([[1.0], [2.0]]), Edges(torch.tensor([0]), torch.tensor([1]), 2, 2), np.eye(2), np.ones((1, 1))
     )
     exchange, shift = permuted(np.array([1, 0])), moved(np.array([5.0, 7.0]))
@@ -111,7 +111,7 @@ def test_a_graph_is_moved_as_what_its_fields_are():
     assert found.coordinates.tolist() == [[5, 8], [6, 7]]
     assert found.edge_features is graph.edge_features
     assert str(both) == "nodes 0 and 1 exchanged, then translation by (5, 7)"
-    nowhere = both.act(Graph(graph.node_features, graph.edges))
+    nowhere = both.act(GeometricGraph(graph.node_features, graph.edges))
     assert nowhere.coordinates is None
 
 
@@ -257,7 +257,7 @@ def test_a_map_acts_on_whatever_is_not_fixed_and_has_the_shape_of_an_input():
     kept = np.array([4.0, 9.0])
     assert acted(step, kept, FIXED) is kept
     for other in (np.ones(3), np.array([4, 9]), np.float64(4)):
-        found, is_touched = Transformation((step,)).act_where_it_can(np.asarray(other), None, "output")
+        found, is_touched = Transformation((step,)).act_if_possible(np.asarray(other), None, "output")
         assert not is_touched
         assert found.shape == other.shape
 

@@ -42,7 +42,7 @@ def test_a_flood_of_lines_is_left_out_and_counted(monkeypatch):
     now[0] = 1.0
     last = record()
     assert limit.filter(last)
-    assert last.getMessage() == f"it went wrong ({5000 - LINES:,} lines left out before)"
+    assert last.getMessage() == f"it went wrong ({5000 - LINES:,} lines dropped before)"
     assert not limit.filter(record())
 
 

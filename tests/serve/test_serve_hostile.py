@@ -146,7 +146,10 @@ def test_slow_work_is_given_up_and_others_are_answered(listening):
     address = listening(explainer, seconds=0.5)
     explainer.gate.clear()
     answer = httpx.post(f"{address}/predict", json={"rows": [molecule_row()]}, timeout=20)
-    assert (answer.status_code, answer.json()) == (504, {"error": "it takes longer than 0.5 seconds", "where": None})
+    assert (answer.status_code, answer.json()) == (
+        504,
+        {"error": "the request takes longer than 0.5 seconds", "where": None},
+    )
     explainer.gate.set()
     assert httpx.post(f"{address}/predict", json={"rows": [molecule_row()]}, timeout=20).status_code == 200
 

@@ -37,6 +37,6 @@ def test_a_name_that_leads_to_loopback_is_not_answered_and_a_taken_port_is_said_
     command = command_of(0, "--port", port, "--workers", 1)
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"edgewise: error: --host 127.0.0.1 --port {port} cannot be listened at: ")
+    assert done.stderr.startswith(f"edgewise: error: --host 127.0.0.1 --port {port} cannot be used: ")
     assert done.stderr.endswith("; --port 0 takes a free one.\n")
     assert done.stderr.count("\n") == 1

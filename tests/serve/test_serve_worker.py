@@ -155,7 +155,7 @@ def test_one_thread_runs_the_model_and_explanations_take_turns():
 
 
 def test_long_rows_are_not_computed_all_at_once(monkeypatch):
-    monkeypatch.setattr("edgewise.serve.lanes.CHARACTERS", 10)
+    monkeypatch.setattr("edgewise.serve.lanes.BATCH_CHARACTERS", 10)
     explainer = StandIn()
     names = ["C" * size for size in (4, 5, 2, 25, 1, 1, 9)]
     assert [each.predictions[0].value for each in predict_or_reason(explainer, rows_of(*names))] == list(

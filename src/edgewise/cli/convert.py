@@ -16,13 +16,11 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
     parser.add_argument("source", metavar="FOLDER", help="the checkpoint, or the run folder")
-    parser.add_argument(
-        "-o", "--output-dir", required=True, metavar="FOLDER", help="the folder to write; not there yet"
-    )
+    parser.add_argument("-o", "--output-dir", required=True, metavar="FOLDER", help="a new folder")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Reads one and writes the other."""
+    """Reads a folder in one layout and writes it in the other."""
     from edgewise.errors import RunFolderError
     from edgewise.learn.tasks.convert import from_checkpoint, from_run, to_checkpoint
     from edgewise.learn.tasks.masked.task import FittedMasked
@@ -32,20 +30,22 @@ def run(arguments: argparse.Namespace) -> int:
     source, target = Path(arguments.source), Path(arguments.output_dir)
     refuse_place(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise RunFolderError(f"{target} is there already; choose another folder with -o.")
+        raise RunFolderError(f"{target} exists already; choose another folder with -o.")
+
     if (source / "config.json").is_file():
-        read = from_checkpoint(source)
+        trained = from_checkpoint(source)
         with RunFolder(target).claimed() as folder:
-            read.save(folder)
-        if isinstance(read, FittedMasked):
+            trained.save(folder)
+        if isinstance(trained, FittedMasked):
             print(f"{source} is now the run folder {target}.")
-            if read.left_out:
-                print(f"  left out, since our model has no place for it: {'; '.join(read.left_out)}")
-            if read.model.head is None:
+            if trained.left_out:
+                print(f"  left out, as our model does not have it: {'; '.join(trained.left_out)}")
+            if trained.model.head is None:
                 print("  it has no head that predicts masked tokens: only the encoder is read")
             return 0
         print(f"{source} is now the run folder {target}. Next:\n  {command('generate', target)}")
         return 0
+
     to_checkpoint(from_run(RunFolder.finished(source)), target)
     print(f"{source} is now {target} in Hugging Face's layout.")
     return 0

@@ -20,7 +20,7 @@ ROWS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the verb."""
+    """The arguments of the verb."""
     parser.add_argument("task", nargs="?", choices=names(), metavar="TASK", help=", ".join(names()))
 
 
@@ -37,19 +37,20 @@ def config_file(name: str) -> str:
     from edgewise.learn.settings import helps
     from edgewise.learn.tasks.config import defaults_of, groups_of, owners_of
 
-    kind = settings_of(name)
-    kinds = {"": (kind,), **groups_of(kind)}
+    settings_type = settings_of(name)
+    types_by_group = {"": (settings_type,), **groups_of(settings_type)}
     lines = [f"# edgewise train {name} --config-path FILE"]
-    for setting, value in defaults_of(kind).items():
-        group, field = owners_of(kind)[setting]
-        if setting in kind.FOREIGN or field.metadata.get("hidden"):
+    for setting, value in defaults_of(settings_type).items():
+        group, field = owners_of(settings_type)[setting]
+        if setting in settings_type.FOREIGN or field.metadata.get("hidden"):
             continue
-        text = next((helps(each)[setting] for each in kinds[group] if setting in helps(each)), "")
+        text = next((helps(member)[setting] for member in types_by_group[group] if setting in helps(member)), "")
         lines += ["", *textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="# ")]
-        written = setting.replace("_", "-")
-        content = list(value) if isinstance(value, tuple) else value
-        is_open = content is None or content == []
-        lines.append(f"# {written} = ..." if is_open else tomli_w.dumps({written: content}).strip())
+        key = setting.replace("_", "-")
+        plain_value = list(value) if isinstance(value, tuple) else value
+        has_no_default = plain_value is None or plain_value == []
+        lines.append(f"# {key} = ..." if has_no_default else tomli_w.dumps({key: plain_value}).strip())
+
     return "\n".join(lines)
 
 
@@ -57,14 +58,17 @@ def table_of_defaults() -> str:
     """The defaults of every task, settings in rows; a dash where there is none or it follows from the data."""
     from edgewise.learn.tasks.config import defaults_of
 
-    columns = {name: defaults_of(settings_of(name)) for name in names()}
-    rows = [["", *columns]]
-    rows += [[f"--{name.replace('_', '-')}", *(cell(known.get(name)) for known in columns.values())] for name in ROWS]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    defaults_by_task = {name: defaults_of(settings_of(name)) for name in names()}
+    rows = [["", *defaults_by_task]]
+    rows += [
+        [f"--{name.replace('_', '-')}", *(cell(defaults.get(name)) for defaults in defaults_by_task.values())]
+        for name in ROWS
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
     return "Defaults by task (- where it follows from the data):\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def cell(value: Any) -> str:
-    """A default as one types it."""
+    """A default as it is typed on the command line."""
     return "-" if value is None else shown(value)

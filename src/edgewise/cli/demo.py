@@ -19,7 +19,7 @@ NUM_ROWS = 3000
 NUM_EXPLAINED = 50
 """Test molecules whose explanations are scored."""
 EXPLANATIONS = "explanations"
-"""What their scores are called in metrics.json."""
+"""The key of their scores in metrics.json."""
 # The run's settings where they differ from the defaults. Without RDKit's descriptors, as logP is one of them; two
 # layers, as what an atom adds is decided by its neighbors, and more dropout, as attributions then recover more of it.
 SETTINGS: dict[str, Any] = {
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Builds, trains, shows."""
+    """Builds the data, trains, and prints the results."""
     from edgewise.cli.report import print_run
     from edgewise.cli.training import train
     from edgewise.learn.tasks.registry import task_of
@@ -51,8 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     if folder.is_finished and not arguments.overwrite:
         print(f"The demo in {folder.path} is done; --overwrite runs it again.")
         print_run(task_of(folder), folder)
-        say_what_next(folder)
+        print_next_steps(folder)
         return 0
+
     resume = folder.is_started and not arguments.overwrite
     folder.check(overwrite=arguments.overwrite, resume=resume)
     if not (resume and data.is_file()):
@@ -62,18 +63,20 @@ def run(arguments: argparse.Namespace) -> int:
         with folder.claimed(overwrite=arguments.overwrite, resume=resume):
             folder.begin()
             folder.write(data.name, demo_table(NUM_ROWS).to_csv(index=False).encode())
+
     print(
         "The target is the Crippen logP that RDKit computes, hydrogens included: a calculated property, not measured."
     )
     settings = {**SETTINGS, "data": [str(data)]}
     code = train(settings, folder, overwrite=arguments.overwrite, resume=resume, source="the demo")
     if code == 0:
-        say_what_next(folder)
+        print_next_steps(folder)
+
     return code
 
 
-def say_what_next(folder: "RunFolder") -> None:
-    """How far the explanations can be believed, and what to type for one's own table."""
+def print_next_steps(folder: "RunFolder") -> None:
+    """Prints how accurate the explanations are, and the command for your own table."""
     from edgewise.cli.report import print_table
     from edgewise.formatting import formatted
     from edgewise.learn.tasks.scores import command, free_name
@@ -82,14 +85,14 @@ def say_what_next(folder: "RunFolder") -> None:
     scores = explanation_scores(folder)
     print_table(
         f"What each atom adds to the logP is known. Explanations of "
-        f"{plural(scores['num_molecules'], 'test molecule')} order the "
+        f"{plural(scores['num_molecules'], 'test molecule')} rank the "
         "atoms like that (Spearman):",
         ["", "mean"],
         [[name, formatted(score)] for name, score in scores["spearman"].items()],
     )
     columns = ["--smiles-columns", *SETTINGS["smiles_columns"], "--target-columns", *SETTINGS["target_columns"]]
     output = free_name(str(folder.path.with_name("mine")))
-    print("The same with the default settings; your own table and its columns go in place of these:")
+    print("The same with the default settings; replace the table and its columns by your own:")
     print(f"  {command('train', folder.path / 'demo.csv', *columns, '-o', output)}")
 
 
@@ -98,16 +101,18 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     metrics = folder.read_json("metrics.json")
     if EXPLANATIONS in metrics:
         return metrics[EXPLANATIONS]
+
     from edgewise.learn.readers.molecules.simulate import SMILES_COLUMN, atom_contributions
     from edgewise.learn.tables.options import TableFormat
     from edgewise.learn.tables.read import read_cells
     from edgewise.learn.tasks.molecules.explainable import recovery
     from edgewise.learn.tasks.molecules.trained import FittedProperty
 
-    every = read_cells(folder.path / "demo.csv", TableFormat()).frame[SMILES_COLUMN]
-    chosen = [every[row] for row in folder.read_json("splits.json")["test"][:NUM_EXPLAINED]]
-    found = recovery(FittedProperty.load(folder), {smiles: atom_contributions(smiles) for smiles in chosen})
-    metrics[EXPLANATIONS] = {"num_molecules": len(chosen), "spearman": found}
+    smiles_column = read_cells(folder.path / "demo.csv", TableFormat()).frame[SMILES_COLUMN]
+    explained = [smiles_column[row] for row in folder.read_json("splits.json")["test"][:NUM_EXPLAINED]]
+    spearman = recovery(FittedProperty.load(folder), {smiles: atom_contributions(smiles) for smiles in explained})
+    metrics[EXPLANATIONS] = {"num_molecules": len(explained), "spearman": spearman}
     with folder.locked():
         folder.write_json("metrics.json", metrics)
+
     return metrics[EXPLANATIONS]

@@ -32,9 +32,9 @@ DESCRIPTION = (
 FORMATS = (".html", ".svg", ".png", ".json")
 LINES = (".txt", ".txt.gz")
 MAX_PREDICTIONS = 30
-"""How many predictions of one row are printed."""
-USUAL_ROWS = 10
-"""How many rows of a table are explained where nobody says which."""
+"""The most predictions of one row that are printed."""
+DEFAULT_ROWS = 10
+"""How many rows of a table are explained by default."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,9 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explains, writes, and says whether to believe it."""
+    """Explains, writes, and prints how faithful the explanations are."""
     if arguments.top is not None and arguments.top < 1:
         raise SettingError(f"--top is {arguments.top}; expected at least 1.")
+
     table = table_of(arguments)
     suffix = output_of(arguments, table)
 
@@ -89,51 +90,56 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = {"target": arguments.target, "label": arguments.label, "top": arguments.top}
     if arguments.method is not None:
         chosen["methods"] = arguments.method
-    most = 1 if suffix in (".svg", ".png") else None
+
+    limit = 1 if suffix in (".svg", ".png") else None
     if table is not None:
-        explanations = of_table(explainer, table, arguments, chosen, most)
+        explanations = of_table(explainer, table, arguments, chosen, limit)
     else:
         rows = typed_rows(explainer, arguments.inputs, values_of(explainer, arguments.values))
-        check_count(len(rows), most)
+        check_count(len(rows), limit)
         explanations = [explainer.explain(row, **chosen) for row in counted(rows, "explaining")]
+
     write(content_of(explanations, suffix, Path(arguments.folder).name), arguments.output, suffix)
-    # What is written to the screen is for programs; notes on it go beside it.
+    # Output on stdout is for programs; notes go to stderr.
     stream = sys.stderr if arguments.output == "-" else sys.stdout
     shared = shared_notes(explanations)
     for explanation in explanations:
         print("\n".join(lines_of(explanation, leave_out=shared)), file=stream)
+
     for note, count in shared.items():
         all_or_some = "all" if count == len(explanations) else f"{count:,} of"
         print(f"{all_or_some} {len(explanations):,} explanations: {note}", file=stream)
     if arguments.output != "-":
         many = "explanation" if len(explanations) == 1 else "explanations"
         print(f"{len(explanations)} {many}: {arguments.output}")
+
     return 0
 
 
 def table_of(arguments: argparse.Namespace) -> str | None:
-    """The table that is named, or that of the run's test rows where nothing is; None for words."""
+    """The path of the table to explain, by default that of the run's test rows; None for inputs typed as words."""
     if not arguments.inputs:
         from edgewise.learn.training.folder import RunFolder
 
         path = RunFolder.finished(arguments.folder).path / "test_predictions.csv"
         if not path.is_file():
             raise SettingError(
-                f"{arguments.folder} has no table of test rows; say what to explain: an input in quotes, or a file of "
-                f"rows ({', '.join(TABLES)}; of texts also {LINES[0]}, one a line)."
+                f"{arguments.folder} has no table of test rows; name what to explain: an input in quotes, or a file of "
+                f"rows ({', '.join(TABLES)}; for texts also {LINES[0]}, one a line)."
             )
         return str(path)
+
     is_table = len(arguments.inputs) == 1 and arguments.inputs[0].lower().endswith((*TABLES, *LINES))
     if arguments.rows and not is_table:
-        raise SettingError("--rows belongs to a table; leave it out.")
+        raise SettingError("--rows is for tables, and the input is not one; drop --rows.")
     return arguments.inputs[0] if is_table else None
 
 
 def output_of(arguments: argparse.Namespace, table: str | None) -> str:
-    """The ending of the output; where none is named, it gets its usual name."""
+    """The ending of the output file; without -o, the file gets a default name."""
     if arguments.output == "-":
         if arguments.format == "png":
-            raise SettingError("--format is png, which is no text; name a file with -o.")
+            raise SettingError("--format png is binary and cannot be printed; name a file with -o.")
         return f".{arguments.format or 'json'}"
     if arguments.output is None:
         arguments.output = f"explanation.{arguments.format or 'html'}"
@@ -141,95 +147,100 @@ def output_of(arguments: argparse.Namespace, table: str | None) -> str:
     return check_output(arguments, FORMATS if arguments.format is None else (f".{arguments.format}",))
 
 
-def values_of(explainer: "Explainer", given: "Sequence[str] | None") -> dict[str, str]:
-    """The numbers that are given by name."""
-    known = [field["name"] for field in explainer.fields if field["type"] == "number"]
+def values_of(explainer: "Explainer", assignments: "Sequence[str] | None") -> dict[str, str]:
+    """The numbers that --values sets, by column."""
+    number_names = [field["name"] for field in explainer.fields if field["type"] == "number"]
     values = {}
-    for each in given or ():
+    for assignment in assignments or ():
         # The longest name that fits: a column may be called `a=b` beside another called `a`.
-        name = max((name for name in known if each.startswith(f"{name}=")), key=len, default=None)
+        name = max((name for name in number_names if assignment.startswith(f"{name}=")), key=len, default=None)
         if name is None:
-            expected = ", ".join(f"{name}=…" for name in known) or "none: the model reads no numbers"
-            raise SettingError(f"--values has {each!r}; expected {expected}.")
-        values[name] = each[len(name) + 1 :]
+            expected = ", ".join(f"{name}=…" for name in number_names) or "none: the model reads no numbers"
+            raise SettingError(f"--values has {assignment!r}; expected {expected}.")
+        values[name] = assignment[len(name) + 1 :]
     return values
 
 
 def typed_rows(explainer: "Explainer", words: "Sequence[str]", values: dict[str, str]) -> list[dict[str, Any]]:
-    """Rows out of words, one for each column that holds no number."""
+    """Rows from words of the command line, one for each column that is not a number."""
     names = [field["name"] for field in explainer.fields if field["type"] != "number"]
     missing = [field["name"] for field in explainer.fields if field["type"] == "number" and field["name"] not in values]
     if not names or len(words) % len(names):
         raise SettingError(
-            f"{plural(len(words), 'input')} came, but the model reads {len(names)} a row: "
-            f"{', '.join(names)}; a text with "
-            "spaces stands in quotes."
+            f"{plural(len(words), 'input')} given, but the model reads {len(names)} for each row: "
+            f"{', '.join(names)}; put a text with "
+            "spaces in quotes."
         )
+
     if missing:
         example = " ".join(f"{name}=…" for name in missing)
-        raise SettingError(f"the model reads {', '.join(missing)} too; give it by --values {example}.")
+        raise SettingError(f"the model also reads {', '.join(missing)}; set it with --values {example}.")
+
     starts = range(0, len(words), len(names))
     return [{**dict(zip(names, words[start : start + len(names)])), **values} for start in starts]
 
 
-def check_count(count: int, most: int | None) -> None:
-    """Raise SettingError where a picture, which holds one explanation, would have to hold several."""
-    if most is not None and count > most:
-        raise SettingError(
-            f"a picture holds one explanation, and these are {count}; name one row (--rows 0), or write .html."
-        )
+def check_count(count: int, limit: int | None) -> None:
+    """Raise SettingError if a picture, which shows one explanation, would have to show several."""
+    if limit is not None and count > limit:
+        raise SettingError(f"a picture shows one explanation, not {count}; name one row (--rows 0), or write .html.")
 
 
 def of_table(
-    explainer: "Explainer", path: str, arguments: argparse.Namespace, chosen: dict[str, Any], most: int | None
+    explainer: "Explainer", path: str, arguments: argparse.Namespace, chosen: dict[str, Any], limit: int | None
 ) -> "list[Explanation]":
-    """Rows of a table explained; where nobody says which, the first, passing over what cannot be read."""
+    """Explanations of rows of a table; by default of the first readable rows."""
     values = values_of(explainer, arguments.values)
-    # A run writes its own tables in one format, whatever that of its data.
-    form = None if arguments.inputs else TableFormat()
-    rows = rows_of(path, [field["name"] for field in explainer.fields], values, form)
-    numbers = arguments.rows if arguments.rows is not None else list(range(min(len(rows), USUAL_ROWS)))
-    check_count(len(numbers), most)
-    if len(numbers) < len(rows) and arguments.rows is None:
-        print(f"the first {USUAL_ROWS} of {len(rows):,} rows are explained; --rows names others", file=sys.stderr)
-    if beyond := [place for place in numbers if not 0 <= place < len(rows)]:
+    # A run writes its own tables in one format, whatever the format of its data.
+    table_format = None if arguments.inputs else TableFormat()
+    rows = rows_of(path, [field["name"] for field in explainer.fields], values, table_format)
+    row_numbers = arguments.rows if arguments.rows is not None else list(range(min(len(rows), DEFAULT_ROWS)))
+    check_count(len(row_numbers), limit)
+    if len(row_numbers) < len(rows) and arguments.rows is None:
+        print(f"the first {DEFAULT_ROWS} of {len(rows):,} rows are explained; --rows names others", file=sys.stderr)
+    if beyond := [row_number for row_number in row_numbers if not 0 <= row_number < len(rows)]:
         raise SettingError(f"--rows has {beyond[0]}; {path} has the rows 0 to {len(rows) - 1}.")
+
     explanations = []
-    for place in counted(numbers, "explaining"):
+    for row_number in counted(row_numbers, "explaining"):
         try:
-            explanations.append(explainer.explain(rows[place], **chosen))
+            explanations.append(explainer.explain(rows[row_number], **chosen))
         except DataError as error:
             if arguments.rows is not None or len(rows) == 1:
-                raise DataError(f"{path}, row {place}: {error}") from error
-            print(f"row {place} is passed over: {error}", file=sys.stderr)
+                raise DataError(f"{path}, row {row_number}: {error}") from error
+            print(f"row {row_number} is skipped: {error}", file=sys.stderr)
     if not explanations:
-        raise DataError(f"{path}: none of its first {len(numbers)} rows can be read; see --rows.")
+        raise DataError(f"{path}: none of its first {len(row_numbers)} rows can be read; see --rows.")
+
     return explanations
 
 
 def rows_of(
-    path: str, names: "Sequence[str]", values: dict[str, str], form: "TableFormat | None" = None
+    path: str, names: "Sequence[str]", values: dict[str, str], table_format: "TableFormat | None" = None
 ) -> list[dict[str, Any]]:
     """The rows of a table, or the lines of a text, with the columns of the model."""
     from edgewise.learn.tables.read import check_columns_exist, read_cells
 
-    read = [name for name in names if name not in values]
+    columns = [name for name in names if name not in values]
     if path.lower().endswith(LINES):
         from edgewise.learn.readers.texts.tokenizer import read_text
         from edgewise.learn.tables.decode import lines_of
 
-        if len(read) != 1:
-            raise SettingError(f"{path} holds lines, but the model reads {', '.join(read)}; give a table.")
-        return [{read[0]: line, **values} for line in lines_of(read_text(path)) if line.strip()]
-    cells = read_cells(path, form)
-    check_columns_exist(cells, tuple(read))
-    return [{**row, **values} for row in cells.frame[read].to_dict("records")]
+        if len(columns) != 1:
+            raise SettingError(
+                f"{path} has one text a line, but the model reads {', '.join(columns)}; give a table instead."
+            )
+        return [{columns[0]: line, **values} for line in lines_of(read_text(path)) if line.strip()]
+
+    cells = read_cells(path, table_format)
+    check_columns_exist(cells, tuple(columns))
+    return [{**row, **values} for row in cells.frame[columns].to_dict("records")]
 
 
 def content_of(explanations: "Sequence[Explanation]", suffix: str, name: str) -> str | bytes:
-    """What is written."""
+    """The content of the output file."""
     if suffix == ".json":
-        return json.dumps([each.to_json() for each in explanations], ensure_ascii=False, indent=1) + "\n"
+        return json.dumps([explanation.to_json() for explanation in explanations], ensure_ascii=False, indent=1) + "\n"
     if suffix == ".html":
         from edgewise.view.explanation import explanation_page
 
@@ -241,31 +252,33 @@ def content_of(explanations: "Sequence[Explanation]", suffix: str, name: str) ->
 
 
 def shared_notes(explanations: "Sequence[Explanation]") -> dict[str, int]:
-    """Notes that stand in several explanations, and in how many."""
+    """Notes that several explanations share, and how many."""
     counts = Counter(note for explanation in explanations for note in dict.fromkeys(explanation.notes))
     return {note: count for note, count in counts.items() if count > 1}
 
 
 def lines_of(explanation: "Explanation", leave_out: "Collection[str]" = ()) -> list[str]:
-    """The predictions, whether the attributions can be believed, and the notes but those to leave out."""
+    """The predictions, how faithful the attributions are, and the notes except those to leave out."""
     title = " ".join(explanation.title.split())
-    shown, more = explanation.predictions[:MAX_PREDICTIONS], len(explanation.predictions) - MAX_PREDICTIONS
-    lines = [f"{title}: {'; '.join(map(prediction_words, shown))}{f'; and {more:,} more' if more > 0 else ''}"]
-    found = explanation.faithfulness
-    if found is None:
-        lines.append("  whether the explanation can be believed was not computed")
+    shown, num_more = explanation.predictions[:MAX_PREDICTIONS], len(explanation.predictions) - MAX_PREDICTIONS
+
+    lines = [f"{title}: {'; '.join(map(prediction_words, shown))}{f'; and {num_more:,} more' if num_more > 0 else ''}"]
+    faithfulness = explanation.faithfulness
+    if faithfulness is None:
+        lines.append("  the faithfulness of the explanation was not computed")
     else:
-        agreement = ", ".join(f"{name} {formatted(value)}" for name, value in found.agreement.items())
+        agreement = ", ".join(f"{name} {formatted(value)}" for name, value in faithfulness.agreement.items())
         lines.append(
             f"  agreement with occlusion in {explanation.explained} (1 is the same order): {agreement or 'none'}"
         )
-        areas = ", ".join(f"{each.method} {formatted(each.area)}" for each in found.removals)
+        areas = ", ".join(f"{removal.method} {formatted(removal.area)}" for removal in faithfulness.removals)
         lines.append(f"  area between the most and the least important removed first (0 is chance): {areas or 'none'}")
+
     return [*lines, *(f"  {note}" for note in explanation.notes if note not in leave_out)]
 
 
 def prediction_words(prediction: "TargetPrediction") -> str:
-    """What is predicted of a target, in words."""
+    """The prediction of a target, in words."""
     if prediction.label and not prediction.probabilities:
         return f"{prediction.name} is {prediction.label}"
     if prediction.label:

@@ -44,4 +44,5 @@ def run(arguments: argparse.Namespace) -> int:
         f"{int(np.isfinite(vectors).all(1).sum()):,} of {table.num_rows:,} rows have a vector of {vectors.shape[1]}: "
         f"{arguments.output}"
     )
+
     return 0

@@ -1,4 +1,4 @@
-"""Flags out of dataclasses of settings, and the parser that all verbs share."""
+"""Flags made from dataclasses of settings, and the parser that all verbs share."""
 
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, and which proposes the closest flag for an unknown one."""
 
     explain_unknown: Callable[[str], str] = staticmethod(lambda flag: "")
-    """What else has a flag that this parser does not have; empty where nothing has."""
+    """Returns a note on where a flag unknown to this parser belongs; empty if nowhere."""
 
     def __init__(self, **details: Any):
         super().__init__(**{"formatter_class": formatter, "allow_abbrev": False, **details})
@@ -30,37 +30,37 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(NEGATIVE)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The flags and their values; exits with 2 where some are not known, and names them all."""
+        """The flags and their values; exits with 2 and names all unknown flags if there are any."""
         words = sys.argv[1:] if args is None else list(args)
-        # Before what is missing: a flag that is misspelled is often the one that is required.
+        # Unknown flags are reported before missing ones: a misspelled flag is often the required one.
         self.check_known(self.unknown_flags(words))
-        found, unknown = self.parse_known_args(words, namespace)
+        parsed, unknown = self.parse_known_args(words, namespace)
         self.check_known(unknown[:1])
-        return found
+        return parsed
 
     def unknown_flags(self, words: Sequence[str]) -> list[str]:
-        """The flags among some words that this parser does not have, each once."""
+        """The flags among the words that this parser does not have, without duplicates."""
         before_end = words[: words.index("--")] if "--" in words else words
         flags = [word.split("=")[0] for word in before_end if word.startswith("-") and " " not in word]
-        known = {*self.spellings, "-"}
-        unknown = [flag for flag in flags if flag not in known and not re.match(NEGATIVE, flag)]
-        # -oFILE is -o FILE.
-        return list(dict.fromkeys(flag for flag in unknown if flag.startswith("--") or flag[:2] not in known))
+        spellings = {*self.spellings, "-"}
+        unknown = [flag for flag in flags if flag not in spellings and not re.match(NEGATIVE, flag)]
+        # -oFILE means -o FILE.
+        return list(dict.fromkeys(flag for flag in unknown if flag.startswith("--") or flag[:2] not in spellings))
 
     def check_known(self, unknown: Sequence[str]) -> None:
-        """Exits with 2 where there are words that are not known."""
+        """Exits with 2 if there are unknown words."""
         if unknown:
-            self.error(" ".join(map(self.no_such, unknown)))
+            self.error(" ".join(map(self.unknown_flag_message, unknown)))
 
-    def no_such(self, flag: str) -> str:
-        """That there is no such flag, and what has it, or which is the closest."""
+    def unknown_flag_message(self, flag: str) -> str:
+        """The message about an unknown flag: where it belongs, or which flag is the closest."""
         if flag.replace("_", "-") not in self.spellings and (other := self.explain_unknown(flag)):
             return other
-        return f"there is no {flag}.{did_you_mean(flag, self.spellings)}"
+        return f"unknown flag {flag}.{did_you_mean(flag, self.spellings)}"
 
     @property
     def spellings(self) -> list[str]:
-        """All flags, those too that the help does not show."""
+        """All flags, including hidden ones."""
         return list(self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
@@ -70,43 +70,43 @@ class Parser(argparse.ArgumentParser):
 
 
 def formatter(**details: Any) -> Any:
-    """What lays out the help; imported when it is needed."""
+    """The help formatter; imported when it is needed."""
     from rich_argparse import RichHelpFormatter
 
     RichHelpFormatter.group_name_formatter = lambda name: name[:1].upper() + name[1:]
     return RichHelpFormatter(**details)
 
 
-def did_you_mean(flag: str, known: Collection[str]) -> str:
-    """The closest flag, as the end of a message; hyphens and underscores are the same."""
+def did_you_mean(flag: str, names: Collection[str]) -> str:
+    """The closest name, as the end of a message; hyphens and underscores count as equal."""
     plain = flag.replace("_", "-")
-    if plain != flag and plain in known:
+    if plain != flag and plain in names:
         return f" Did you mean {plain}?"
-    close = difflib.get_close_matches(flag, known, n=1, cutoff=0.75)
+    close = difflib.get_close_matches(flag, names, n=1, cutoff=0.75)
     return f" Did you mean {close[0]}?" if close else ""
 
 
 def add_settings(
     group: Any,
-    kind: type,
+    settings_type: type,
     *,
     defaults: Mapping[str, Any] | None = None,
     leave_out: Collection[str] = (),
     only: Collection[str] | None = None,
     choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
-    """The flags of a dataclass of settings; one that is not typed leaves no trace, so that a file can set it.
+    """Adds the flags of a dataclass of settings; a flag that is not typed sets nothing, so that a file can set it.
 
     Args:
-        group: Where the flags go.
-        kind: The dataclass.
-        defaults: The defaults that the help shows; those of the dataclass where it is None.
+        group: The parser or group to add to.
+        settings_type: The dataclass of settings.
+        defaults: The defaults that the help shows; None for those of the dataclass.
         leave_out: Fields without a flag.
-        only: Fields with a flag; all others where it is None.
-        choices: Of fields that have fewer choices here.
+        only: The fields that get a flag; None for all.
+        choices: The choices of fields that have fewer here.
     """
-    texts = helps(kind)
-    for field in dataclasses.fields(kind):
+    texts = helps(settings_type)
+    for field in dataclasses.fields(settings_type):
         is_wanted = field.name not in leave_out and (only is None or field.name in only)
         if not is_wanted or field.metadata.get("hidden") or flag_of(field) in spellings_of(group):
             continue
@@ -116,21 +116,26 @@ def add_settings(
 
 
 def add_field(group: Any, field: "dataclasses.Field[Any]", text: str, choices: Sequence[str]) -> None:
-    """The flag of one field, and its other names."""
+    """Adds the flag of one field, and its aliases."""
     shared: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
     if field.type is bool:
         group.add_argument(flag_of(field), action=argparse.BooleanOptionalAction, help=text, **shared)
         return
-    kinds = kinds_of(field.type)
-    (kind,) = {str if each is tuple else each for each in kinds}
-    if tuple in kinds:
-        kind = next((each for each in (float, int) if each.__name__ in str(field.type)), str)
+
+    types = kinds_of(field.type)
+    (value_type,) = {str if member is tuple else member for member in types}
+    if tuple in types:
+        value_type = next((number for number in (float, int) if number.__name__ in str(field.type)), str)
         shared["nargs"] = "+"
-    metavar = "{" + ",".join(map(str, choices)) + "}" if choices else field.metadata.get("metavar") or METAVARS[kind]
-    shared |= {"type": kind, "metavar": metavar}
-    # A setting that can only have one value names the task, which the help is of already.
+
+    metavar = (
+        "{" + ",".join(map(str, choices)) + "}" if choices else field.metadata.get("metavar") or METAVARS[value_type]
+    )
+    shared |= {"type": value_type, "metavar": metavar}
+    # A setting with one possible value names the task, which the title of the help shows already.
     is_task = len(choices) == 1 and not is_optional(field)
     group.add_argument(flag_of(field), help=argparse.SUPPRESS if is_task else text, **shared)
+
     if aliases := [
         spelled(name) for name in field.metadata.get("aliases", ()) if spelled(name) not in spellings_of(group)
     ]:
@@ -147,12 +152,12 @@ def add_molecule_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def spellings_of(group: Any) -> Collection[str]:
-    """The flags that a parser has so far."""
+    """The flags that a parser or group has so far."""
     return group._option_string_actions
 
 
 def help_text(text: str, default: Any, aliases: Sequence[str] = ()) -> str:
-    """The docstring of a field as help: its default and its other names at the end."""
+    """The docstring of a field as help text, with its default and aliases at the end."""
     text = text.rstrip(".").replace(". None is ", ". By default ").replace("None is ", "by default ")
     text = text.replace("None ", "the default ").replace("`", "")
     text = text.replace("%", "%%")
@@ -162,7 +167,7 @@ def help_text(text: str, default: Any, aliases: Sequence[str] = ()) -> str:
 
 
 def shown(value: Any) -> str:
-    """A default as one types it."""
+    """A default as it is typed on the command line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (tuple, list)):
@@ -171,7 +176,7 @@ def shown(value: Any) -> str:
 
 
 def add_engine_flags(group: Any) -> None:
-    """Who does the work."""
+    """Flags of the engine that runs the workers."""
     absent = {"default": argparse.SUPPRESS}
     group.add_argument(
         "--engine", choices=("local", "ray"), help="local, the default; ray replaces workers that are lost", **absent
@@ -180,14 +185,14 @@ def add_engine_flags(group: Any) -> None:
     group.add_argument("--ray-address", metavar="HOST:PORT", help="a running cluster; else one starts here", **absent)
 
 
-def require_engine(given: Mapping[str, Any]) -> None:
-    """Raise SettingError where flags of an engine are given that does not work."""
-    if extra := [name for name in ("num_workers", "ray_address") if name in given]:
-        raise SettingError(f"{spelled(extra[0])} belongs to --engine ray.")
+def require_engine(typed: Mapping[str, Any]) -> None:
+    """Raise SettingError if flags of --engine ray are given without it."""
+    if extra := [name for name in ("num_workers", "ray_address") if name in typed]:
+        raise SettingError(f"{spelled(extra[0])} is a flag of --engine ray; add --engine ray, or drop it.")
 
 
 def positive(text: str) -> int:
-    """A whole number from 1."""
+    """Parses a positive integer."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)

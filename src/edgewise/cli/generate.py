@@ -1,4 +1,4 @@
-"""`edgewise generate`: a language model writes."""
+"""`edgewise generate`: a language model continues a prompt."""
 
 import argparse
 import sys
@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes, chunk by chunk."""
-    given = vars(arguments)
-    sampling = SamplingSettings(**{name: given[name] for name in vars(SamplingSettings()) if name in given})
+    """Prints the prompt and its continuation, token by token."""
+    flags = vars(arguments)
+    sampling = SamplingSettings(**{name: flags[name] for name in vars(SamplingSettings()) if name in flags})
     from edgewise.learn.tasks.language.task import FittedLanguage
     from edgewise.learn.training.device import pick_device
     from edgewise.learn.training.folder import RunFolder
@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"{context:,} are read.",
             file=sys.stderr,
         )
+
     chunks = trained.write(prompt, sampling, pick_device(arguments.device))
     print(prompt.lstrip("\n"), end="", flush=True)
     for chunk in chunks:

@@ -19,7 +19,7 @@ VERBS = {
     "verify": "check the files of such a store",
     "predict": "predict the rows of a new table",
     "explain": "show what a model attends to, and what really changes its prediction",
-    "serve": "answer requests: a page to type into, and an interface for programs",
+    "serve": "serve predictions: a web page, and an HTTP API for programs",
     "report": "write the page about a run, and its pictures",
     "fingerprint": "write the learned vector of each row",
     "generate": "continue a text with a language model",
@@ -32,11 +32,11 @@ VERBS = {
 MODULES = {"report": "pictures"}
 """Verbs whose module has another name."""
 INTERACTIVE = ("serve", "generate")
-"""Verbs that write to the screen as they go, and show no progress beside it."""
-READING = ("train", "prepare", "predict", "explain", "serve", "fingerprint", "report")
+"""Verbs that print as they go, and show no progress bars."""
+TABLE_VERBS = ("train", "prepare", "predict", "explain", "serve", "fingerprint", "report")
 """Verbs that read tables."""
-OBJECTS_UNSEARCHED = 10_000
-"""New objects after which Python looks for those that nothing reaches any more."""
+GC_THRESHOLD = 10_000
+"""New objects after which Python runs the garbage collector."""
 
 
 def build_parser() -> Parser:
@@ -62,47 +62,49 @@ def parser_of(name: str, words: Sequence[str]) -> Parser:
     else:
         parser = Parser(prog=f"edgewise {name}", description=verb.DESCRIPTION)
         verb.add_arguments(parser)
-    if name in READING:
+
+    if name in TABLE_VERBS:
         from edgewise.learn.tables.options import ReadLimits, TableFormat
 
-        if name != "train":  # which has the format among its settings
+        if name != "train":  # whose settings include the format
             usual = "" if name == "prepare" else " (default: as trained)"
             group = parser.add_argument_group(f"format of tables and texts{usual}")
             add_settings(group, TableFormat, defaults={})
         add_settings(parser.add_argument_group("limits on tables"), ReadLimits)
+
     parser.set_defaults(run=verb.run if name in INTERACTIVE else watched(verb.run))
-    parser.explain_unknown = lambda flag: of_others(flag, name)  # type: ignore[method-assign]
+    parser.explain_unknown = lambda flag: flag_owners(flag, name)  # type: ignore[method-assign]
     return parser
 
 
-def of_others(flag: str, verb: str) -> str:
-    """Which tasks, or else which verbs, have a flag that a verb does not have; empty where none has."""
-    from edgewise.cli.training import elsewhere
+def flag_owners(flag: str, verb: str) -> str:
+    """A note on the tasks, or else the verbs, that have a flag; empty if there are none."""
+    from edgewise.cli.training import tasks_note
     from edgewise.formatting import listed
 
-    if verb == "train" and (tasks := elsewhere(flag)):
+    if verb == "train" and (tasks := tasks_note(flag)):
         return tasks
     others = [f"edgewise {name}" for name in VERBS if name != verb and flag in parser_of(name, ()).spellings]
-    return f"{flag} belongs to {listed(others)}." if others else ""
+    return f"{flag} is a flag of {listed(others)}." if others else ""
 
 
 def watched(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """A verb whose long stages are shown."""
+    """Wraps a verb so that its long stages are shown."""
 
-    def watching(arguments: argparse.Namespace) -> int:
+    def run_watched(arguments: argparse.Namespace) -> int:
         from edgewise.cli.progress import shown
 
         with shown():
             return run(arguments)
 
-    return watching
+    return run_watched
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line.
 
     Args:
-        argv: The words after `edgewise`; those of the process where it is None.
+        argv: The words after `edgewise`; None for those of the process.
 
     Returns:
         The exit code: 0 done, 2 an error that the message explains, 130 stopped by Ctrl-C.
@@ -111,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return parsed_and_run(sys.argv[1:] if argv is None else list(argv))
     except EdgewiseError as error:
         return fail(str(error))
-    except BrokenPipeError:  # whoever read the output went away, as `head` does
+    except BrokenPipeError:  # the reader of the output has closed it, as `head` does
         forget_output()
         return 0
     except OSError as error:
@@ -125,12 +127,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def program() -> int:
-    """The command line as a process of its own.
+    """The command line as a separate process.
 
-    Python looks for cycles that nothing reaches after every 700 new objects, and through all objects once more when it
-    ends. Imports make many objects and few such cycles.
+    By default Python collects garbage after every 700 new objects, and once more when it exits. Imports create many
+    objects and little garbage, so it runs less often here.
     """
-    gc.set_threshold(OBJECTS_UNSEARCHED)
+    gc.set_threshold(GC_THRESHOLD)
     code = main()
     gc.freeze()
     return code
@@ -140,7 +142,7 @@ def parsed_and_run(words: Sequence[str]) -> int:
     """Runs the verb that the words name; errors pass through."""
     if not words or words[0].startswith("-"):
         parser = build_parser()
-        parser.explain_unknown = lambda flag: of_others(flag, "")  # type: ignore[method-assign]
+        parser.explain_unknown = lambda flag: flag_owners(flag, "")  # type: ignore[method-assign]
         if parser.parse_args(words).version:
             from importlib.metadata import version
 
@@ -148,35 +150,37 @@ def parsed_and_run(words: Sequence[str]) -> int:
             return 0
         parser.print_help()
         return 2
-    name, *rest = words
+
+    name, *verb_words = words
     if name not in VERBS:
-        build_parser().error(f"there is no verb {name}.{did_you_mean(name, VERBS)}")
-    arguments = parser_of(name, rest).parse_args(rest)
-    with reading(name, vars(arguments)) if name in READING else contextlib.nullcontext():
+        build_parser().error(f"unknown verb {name}.{did_you_mean(name, VERBS)}")
+    arguments = parser_of(name, verb_words).parse_args(verb_words)
+    with reading(name, vars(arguments)) if name in TABLE_VERBS else contextlib.nullcontext():
         code = arguments.run(arguments)
-    sys.stdout.flush()  # a full disk is an error of the verb, not of Python while it exits
+    sys.stdout.flush()  # so that a full disk is an error of the verb, not of Python while it exits
+
     return code
 
 
 @contextlib.contextmanager
-def reading(verb: str, given: dict[str, Any]) -> Iterator[None]:
-    """The limits on tables and, where a trained model reads them, their format: as typed, else as trained."""
+def reading(verb: str, flags: dict[str, Any]) -> Iterator[None]:
+    """Applies the limits on tables and, for a trained model, their format: as typed, else as trained."""
     from edgewise.learn.tables.options import ReadLimits, TableFormat, read_limits, table_format
     from edgewise.learn.training.folder import RunFolder
 
-    limits = {name: given.pop(name) for name in vars(ReadLimits()) if name in given}
-    typed = {} if verb == "train" else {name: given.pop(name) for name in vars(TableFormat()) if name in given}
-    folder = RunFolder(Path(given.get("folder", "")))
-    if "folder" in given and not (folder.is_started or (folder.path / "model.json").is_file()):
-        check_order(verb, given["folder"], given.get("data") or next(iter(given.get("inputs", ())), ""))
-    known = folder.read_config() if "folder" in given and folder.is_started else {}
-    form = {**{name: known[name] for name in vars(TableFormat()) if name in known}, **typed}
-    with read_limits(**limits), table_format(TableFormat(**form)):
+    limits = {name: flags.pop(name) for name in vars(ReadLimits()) if name in flags}
+    typed = {} if verb == "train" else {name: flags.pop(name) for name in vars(TableFormat()) if name in flags}
+    folder = RunFolder(Path(flags.get("folder", "")))
+    if "folder" in flags and not (folder.is_started or (folder.path / "model.json").is_file()):
+        check_order(verb, flags["folder"], flags.get("data") or next(iter(flags.get("inputs", ())), ""))
+    config = folder.read_config() if "folder" in flags and folder.is_started else {}
+    format_options = {**{name: config[name] for name in vars(TableFormat()) if name in config}, **typed}
+    with read_limits(**limits), table_format(TableFormat(**format_options)):
         yield
 
 
 def check_order(verb: str, first: str, second: str) -> None:
-    """Raise RunFolderError where the run was typed behind the data."""
+    """Raise RunFolderError if the run was typed after the data."""
     from edgewise.errors import RunFolderError
     from edgewise.learn.training.folder import RunFolder
 
@@ -185,13 +189,13 @@ def check_order(verb: str, first: str, second: str) -> None:
 
 
 def forget_output() -> None:
-    """Drops what could not be written: Python would try again, and complain, while it exits."""
-    with contextlib.suppress(OSError, ValueError):  # in tests the output is no file
+    """Discards what could not be written: Python would try again, and print an error, while it exits."""
+    with contextlib.suppress(OSError, ValueError):  # in tests the output is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(message: str) -> int:
-    """Prints in one line what is wrong; the exit code of an error."""
+    """Prints the error in one line; returns the exit code of an error."""
     print(f"edgewise: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 

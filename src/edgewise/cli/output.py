@@ -1,4 +1,5 @@
-"""The file that a verb writes: its kind by its name, never over another one unasked, in one stroke."""
+"""The output file of a verb: its format follows from its name, it never replaces a file unless asked, and it is written
+atomically."""
 
 import argparse
 import contextlib
@@ -15,15 +16,16 @@ if TYPE_CHECKING:
     from edgewise.learn.files import PartFile
 
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
-"""How cells begin that a spreadsheet computes when it opens a CSV file."""
+"""First characters of cells that a spreadsheet evaluates when it opens a CSV file."""
 
 
 def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str:
-    """The ending of the output file; raises where it cannot or must not be written."""
+    """The ending of the output file; raises if the file cannot or must not be written."""
     from edgewise.errors import DataError, SettingError
 
     if arguments.output == "-" and ".csv" in formats:
         return ".csv"
+
     path = Path(arguments.output)
     suffix = next((end for end in sorted(formats, key=len, reverse=True) if path.name.lower().endswith(end)), None)
     if suffix is None:
@@ -31,39 +33,39 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
     if path.exists() and any(path.samefile(file) for file in files_in(arguments)):
         raise DataError(f"{path} is the input; choose another name with -o.")
     if getattr(arguments, "escape_formulas", False) and not suffix.startswith((".csv", ".tsv")):
-        raise SettingError(f"--escape-formulas is for .csv and .tsv, but -o is {arguments.output}; leave it out.")
+        raise SettingError(f"--escape-formulas is for .csv and .tsv, but -o is {arguments.output}; drop it.")
     if path.exists() and not arguments.overwrite:
         raise DataError(f"{path} exists already; choose another name with -o, or replace it with --overwrite.")
     if not path.parent.is_dir():
-        raise DataError(f"{path.parent} is no folder; make it, or choose another name with -o.")
+        raise DataError(f"{path.parent} is not a folder; create it, or choose another name with -o.")
+
     return suffix
 
 
 def files_in(arguments: argparse.Namespace) -> list[Path]:
-    """The files that flags name, but for the output: whatever is read is one of them."""
+    """The existing files that flags name, except the output: all input files are among them."""
     values = [value for name, value in vars(arguments).items() if name != "output"]
     words = [word for value in values for word in (value if isinstance(value, list | tuple) else [value])]
     return [Path(word) for word in words if isinstance(word, str) and os.path.isfile(word)]
 
 
 def write(content: Any, output: str, suffix: str, *, escape_formulas: bool = False) -> None:
-    """Writes in one stroke; arguments as for `opened`, and the content that its function takes."""
+    """Writes a file at once; arguments as for `opened`, and the content that its function takes."""
     with opened(output, suffix, escape_formulas=escape_formulas) as add:
         add(content)
 
 
 @contextlib.contextmanager
 def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterator[Callable[[Any], None]]:
-    """A file that is written part by part; it takes its name when the block ends, and nothing is left after an error.
+    """A file that is written in parts; it appears when the block ends, and nothing is left after an error.
 
     Args:
-        output: the file; `-` is the screen, where each part is seen at once.
-        suffix: how its name ends.
-        escape_formulas: put an apostrophe before each cell of a CSV text that a spreadsheet would compute.
+        output: the file; `-` is stdout, which shows each part at once.
+        suffix: the ending of its name.
+        escape_formulas: put an apostrophe before each cell of a CSV text that a spreadsheet would evaluate.
 
     Returns:
-        A function that adds content: bytes as they are, a DataFrame as Parquet, and text, commas becoming tabs for
-        .tsv.
+        A function that adds content: bytes, a DataFrame for Parquet, or CSV text, whose commas become tabs for .tsv.
     """
     from edgewise.learn.files import written_aside
     from edgewise.learn.training.folder import csv_text
@@ -74,7 +76,7 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
         rows: Iterator[list[str]] = csv.reader(io.StringIO(content, newline=""))
         if escape_formulas:
             rows = ([escaped(cell) for cell in row] for row in rows)
-        # A cell may be as long as those that were read.
+        # Cells may be as long as those that were read.
         before = csv.field_size_limit(max(len(content), csv.field_size_limit()))
         try:
             return csv_text(None, rows, "\t" if suffix.startswith(".tsv") else ",")
@@ -89,11 +91,13 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
 
         yield show
         return
+
     with written_aside(Path(output)) as file:
         if suffix == ".parquet":
             with _parquet(file) as add:
                 yield add
             return
+
         packer = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS) if suffix.endswith(".gz") else None
 
         def add_text(content: str | bytes) -> None:
@@ -107,7 +111,7 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
 
 @contextlib.contextmanager
 def _parquet(file: "PartFile") -> Iterator[Callable[[Any], None]]:
-    """Adds DataFrames, or tables, of the same columns to a file; the first has the types of all."""
+    """Adds DataFrames or Arrow tables of the same columns to a file; the first sets the types."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -128,11 +132,11 @@ def _parquet(file: "PartFile") -> Iterator[Callable[[Any], None]]:
             writer.close()
     finally:
         if writer is not None:
-            writer.is_open = False  # else it would try to end the file when it is forgotten
+            writer.is_open = False  # or its finalizer would try to finish the file
 
 
 def escaped(cell: str) -> str:
-    """The cell with an apostrophe before it where a spreadsheet would take it for a formula; numbers stay numbers."""
+    """The cell, with an apostrophe if a spreadsheet would read it as a formula; numbers stay as they are."""
     if not cell.startswith(FORMULA_SIGNS):
         return cell
     try:

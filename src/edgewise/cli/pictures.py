@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Draws and writes; nothing is computed anew but the pictures."""
+    """Draws and writes; only the pictures are computed again."""
     folder = RunFolder.finished(arguments.folder)
     if not has_orbits(folder):
         from edgewise.learn.tasks.report.sections import write_report
@@ -47,15 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
             drawn[name] = svg(figure)
             folder.write(f"{name}.svg", drawn[name].encode())
             folder.write(f"{name}.png", png(figure))
-        folder.write("report.html", written(folder, metrics, drawn).encode())
+        folder.write("report.html", report_page(folder, metrics, drawn).encode())
+
     print(f"{', '.join(f'{name}.svg and .png' for name in drawn)}; all on {folder.path / 'report.html'}")
     return 0
 
 
 def after_training(folder: RunFolder) -> str:
-    """Writes the page about a run that has just been finished, pictures on it alone; where it is, or why there is none.
+    """Writes the report of a run that has just finished, with pictures on the page only; returns a line about it.
 
-    A training is worth as much without a page: a problem is printed, and nothing is raised.
+    A run is as good without a report: a problem is returned as a message, not raised.
     """
     try:
         if not has_orbits(folder):
@@ -68,10 +69,10 @@ def after_training(folder: RunFolder) -> str:
         metrics = folder.read_json("metrics.json")
         drawn = {name: svg(figure) for name, figure in figures(folder, metrics).items()}
         with folder.locked():
-            folder.write("report.html", written(folder, metrics, drawn).encode())
+            folder.write("report.html", report_page(folder, metrics, drawn).encode())
         return f"The report is {folder.path / 'report.html'}."
     except EdgewiseError as error:
-        return f"There is no report: {error}"
+        return f"The report was not written: {error}"
 
 
 def has_orbits(folder: RunFolder) -> bool:
@@ -82,32 +83,34 @@ def has_orbits(folder: RunFolder) -> bool:
 
 
 def figures(folder: RunFolder, metrics: dict[str, Any]) -> "dict[str, Figure]":
-    """The pictures by their names."""
+    """The pictures by name."""
     from edgewise.view.force import draw_force
     from edgewise.view.orbits import draw_apart, draw_orbits
 
     if "rollout" not in metrics:
-        return {"orbits": draw_orbits(predicted(folder.path, metrics))}
-    ran, units = let_run(folder.path, metrics), metrics["units"]
-    found = {"orbits": draw_orbits(ran), "apart": draw_apart(ran)}
+        return {"orbits": draw_orbits(read_predictions(folder.path, metrics))}
+
+    rollout, units = read_rollout(folder.path, metrics), metrics["units"]
+    pictures = {"orbits": draw_orbits(rollout), "apart": draw_apart(rollout)}
     if "force" in metrics:
         force, columns = metrics["force"], read_columns(folder.path / "force.csv")
-        found["force"] = draw_force(
+        pictures["force"] = draw_force(
             columns[0], columns[1], columns[2] if len(columns) > 2 else None,
             title=f"{force['sender']} on {force['receiver']}",
             fits=(fit_of(force["learned"]), fit_of(force.get("law"))),
             length_unit=units.get("position", ""), pull_unit=units.get("acceleration", ""),
         )  # fmt: skip
-    return found
+
+    return pictures
 
 
 def fit_of(scores: dict[str, float] | None) -> tuple[float, float] | None:
-    """An exponent, and how much it varies."""
+    """The fitted exponent of a force, and its uncertainty."""
     return None if scores is None else (scores["exponent"], scores["plus_minus"])
 
 
-def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -> str:
-    """The page."""
+def report_page(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -> str:
+    """The HTML report."""
     from edgewise.learn.tasks.motion.task import TASK, lines_of_force, lines_of_rollout
     from edgewise.learn.tasks.report.sections import settings, training_sections
     from edgewise.learn.tasks.scores import ScoreTable
@@ -117,19 +120,26 @@ def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -
     assert isinstance(table, ScoreTable)
     scores: list[Part] = [Table(table.title, table.header, table.rows)]
     scores.append(f"{trained}, on {', '.join(folder.read_config()['data'])}.")
+
     sections: list[tuple[str, list[Part]]] = [("Scores", scores), *training_sections(folder)]
     if "force" in drawn:
         caption = (
-            "How hard one body pulls another, by the mass of the other, with nobody else there; ± is how much the "
-            "exponent differs between five stretches of the distance."
+            "How hard one body pulls another, by the mass of the other, with no other body present; ± is how much the "
+            "exponent differs between five intervals of the distance."
         )
         sections.append(("The learned force", [*sentences(lines_of_force(metrics)), Picture(drawn["force"], caption)]))
-    caption = "Each moment is predicted from an earlier one." if "apart" not in drawn else "From one beginning on."
+
+    caption = (
+        "Each time step is predicted from an earlier one."
+        if "apart" not in drawn
+        else "Simulated from the first time on."
+    )
     orbits: list[Part] = [*sentences(lines_of_rollout(metrics)), Picture(drawn["orbits"], caption)]
     if "apart" in drawn:
-        orbits.append(Picture(drawn["apart"], "The distance between where bodies were predicted and where they were."))
+        orbits.append(Picture(drawn["apart"], "The distance between predicted and real positions."))
     sections.append(("Orbits", orbits))
     sections.append(("Settings", [settings(folder.read_config())]))
+
     return page(f"{folder.path.name}: moving bodies", sections)
 
 
@@ -139,8 +149,8 @@ def sentences(lines: list[str]) -> list[str]:
     return [f"{line[:1].upper()}{line[1:]}." for line in stripped]
 
 
-def let_run(path: Path, metrics: dict[str, Any]) -> "Orbits":
-    """Bodies that were let run, out of rollout.npz."""
+def read_rollout(path: Path, metrics: dict[str, Any]) -> "Orbits":
+    """The simulated trajectories of rollout.npz."""
     from edgewise.learn.tables.arrays import read_arrays
     from edgewise.view.orbits import Orbits
 
@@ -159,22 +169,24 @@ def let_run(path: Path, metrics: dict[str, Any]) -> "Orbits":
     )
 
 
-def predicted(path: Path, metrics: dict[str, Any]) -> "Orbits":
-    """Predicted places, each from an earlier moment, out of test_predictions.csv."""
+def read_predictions(path: Path, metrics: dict[str, Any]) -> "Orbits":
+    """Positions, each predicted from an earlier time, of test_predictions.csv."""
     import numpy as np
 
     from edgewise.view.orbits import Orbits
 
     columns = read_columns(path / "test_predictions.csv")
-    numbers, moments = np.unique(columns[0]), np.unique(columns[1])
-    places = np.stack(columns[3:], axis=-1).reshape(len(numbers), len(moments), len(metrics["bodies"]), -1)
-    real, predicted = np.split(places, 2, axis=-1)
-    names = tuple(int(number) for number in numbers)
-    return Orbits(moments, real, predicted, tuple(metrics["bodies"]), names, metrics["units"].get("position", ""))
+    trajectories, times = np.unique(columns[0]), np.unique(columns[1])
+    positions = np.stack(columns[3:], axis=-1).reshape(len(trajectories), len(times), len(metrics["bodies"]), -1)
+    real, predicted = np.split(positions, 2, axis=-1)
+    trajectory_names = tuple(int(trajectory) for trajectory in trajectories)
+    return Orbits(
+        times, real, predicted, tuple(metrics["bodies"]), trajectory_names, metrics["units"].get("position", "")
+    )
 
 
 def read_columns(path: Path) -> "list[np.ndarray]":
-    """The columns of numbers of a CSV file."""
+    """The columns of a CSV file of numbers."""
     import numpy as np
 
     rows = list(csv.reader(io.StringIO(path.read_text())))[1:]

@@ -27,8 +27,8 @@ DESCRIPTION = (
     "link_prob and is_known), for molecules the similarity to the nearest row of the training and which parts are new, "
     "and a status that says why a row could not be predicted."
 )
-NO_COLUMNS = ("coverage", "max_atoms", "molecule_timeout")
-"""Settings of the training that have flags of their own here."""
+SEPARATE_FLAGS = ("coverage", "max_atoms", "molecule_timeout")
+"""Settings of the training that have separate flags here."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,19 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--escape-formulas",
         action="store_true",
-        help="write an apostrophe before cells that begin with =, +, - or @ and are no numbers, for a spreadsheet",
+        help="write an apostrophe before cells that begin with =, +, - or @ and are not numbers, for a spreadsheet",
     )
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
-    """The run and the table, as `fingerprint` needs them too."""
+    """The run and the table, also for `fingerprint`."""
     parser.add_argument("folder", metavar="RUN", help="the folder of a finished run")
     parser.add_argument("data", metavar="DATA", help="the table to read")
     group = parser.add_argument_group("columns and files (default: the names of the training)")
     for name in names():
-        kind = settings_of(name)
-        for each in (kind, *(one for kinds in groups_of(kind).values() for one in kinds)):
-            add_settings(group, each, defaults={}, only=kind.READS, leave_out=NO_COLUMNS)
+        settings_type = settings_of(name)
+        for group_type in (settings_type, *(member for types in groups_of(settings_type).values() for member in types)):
+            add_settings(group, group_type, defaults={}, only=settings_type.READS, leave_out=SEPARATE_FLAGS)
     add_settings(parser, TrainSettings, only=("device", "threads"))
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
     add_molecule_limits(parser)
@@ -66,16 +66,18 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Predicts, writes, and counts."""
+    """Predicts, writes, and prints how many rows were predicted."""
     task, request = task_of(RunFolder.finished(arguments.folder)), request_of(arguments)
     suffix = check_output(arguments, task.output_formats)
     request.require_only(task)
     workers = workers_of(vars(arguments), request.device)
+
     summary, typed = "", None
     if suffix == ".parquet" and arguments.data.lower().endswith(suffix):
         from edgewise.learn.tables.parquet import TypedColumns
 
         typed = TypedColumns(arguments.data)
+
     with (
         opened(arguments.output, suffix, escape_formulas=arguments.escape_formulas) as add,
         contextlib.closing(task.predictions(request, suffix, workers)) as parts,
@@ -83,43 +85,44 @@ def run(arguments: argparse.Namespace) -> int:
         for content, line in parts:
             add(content if typed is None else typed.restored(content))
             summary = line
+
     print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)
     return 0
 
 
-def workers_of(given: Mapping[str, Any], device: str) -> "Workers | None":
-    """Who predicts; None is this process.
+def workers_of(flags: Mapping[str, Any], device: str) -> "Workers | None":
+    """The workers that predict; None for this process.
 
     Raises:
-        SettingError: Flags of an engine are given that does not work.
+        SettingError: Flags of --engine ray are given without it.
     """
-    if given.get("engine") != "ray":
-        require_engine(given)
+    if flags.get("engine") != "ray":
+        require_engine(flags)
         return None
     from edgewise.learn.engine.workers import Workers
     from edgewise.learn.training.device import pick_device
 
-    return Workers(given.get("num_workers", 1), pick_device(device) == "cuda", given.get("ray_address"))
+    return Workers(flags.get("num_workers", 1), pick_device(device) == "cuda", flags.get("ray_address"))
 
 
 def rejected_file(output: str) -> Path | None:
-    """Where rows without a place in the output are listed: beside it, over no other file."""
+    """The file beside the output that lists rejected rows; a name that is not taken."""
     return None if output == "-" else Path(free_name(str(Path(output).with_name("rejected.csv"))))
 
 
 def request_of(arguments: argparse.Namespace) -> "PredictRequest":
-    """The flags as what tasks take."""
+    """The flags as a request to a task."""
     from edgewise.learn.tasks.task import PredictRequest
 
-    given = vars(arguments)
-    computing = TrainSettings(**{name: given[name] for name in ("device", "threads") if name in given})
-    read = {option for name in names() for option in settings_of(name).READS}
+    flags = vars(arguments)
+    train_settings = TrainSettings(**{name: flags[name] for name in ("device", "threads") if name in flags})
+    reading_options = {option for name in names() for option in settings_of(name).READS}
     return PredictRequest(
         folder=arguments.folder,
         data=arguments.data,
-        device=computing.device,
-        threads=computing.threads,
+        device=train_settings.device,
+        threads=train_settings.threads,
         strict=arguments.strict,
         rejected=rejected_file(arguments.output),
-        options={name: value for name, value in given.items() if name in read and value is not None},
+        options={name: value for name, value in flags.items() if name in reading_options and value is not None},
     )

@@ -10,14 +10,15 @@ from edgewise.cli.flags import add_settings
 DESCRIPTION = (
     "Put a table of nodes and a table of edges into a folder of arrays that are mapped into memory, so that `edgewise "
     "train nodes FOLDER` and `edgewise predict RUN FOLDER` work on graphs larger than memory. A table is a CSV or "
-    "Parquet file, a folder of such files, or a pattern in quotes. The same command goes on after a kill."
+    "Parquet file, a folder of such files, or a pattern in quotes. Run the same command again to resume after an "
+    "interruption."
 )
 NODE_ROLES = (
     *("node_column", "target_columns", "descriptors_columns", "category_columns", "weight_column", "splits_column"),
     *("group_column", "node_type_column", "ignore_columns"),
 )
 EDGE_ROLES = ("edge_columns", "edge_feature_columns", "edge_category_columns", "edge_type_column", "directed")
-"""Settings of a training that are flags here."""
+"""Settings of a training that are also flags here."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,36 +49,40 @@ def run(arguments: argparse.Namespace) -> int:
     from edgewise.learn.tasks.scores import command
     from edgewise.learn.training import claim
 
-    given = vars(arguments)
+    flags = vars(arguments)
 
-    def made(kind: Any, **usual: Any) -> Any:
-        names = {field.name for field in dataclasses.fields(kind)} - {"edges", "features"}
-        found = {name: value for name, value in given.items() if name in names}
-        return kind(**{**usual, **{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}})
+    def settings_from(settings_type: Any, **defaults: Any) -> Any:
+        names = {field.name for field in dataclasses.fields(settings_type)} - {"edges", "features"}
+        typed = {name: value for name, value in flags.items() if name in names}
+        return settings_type(
+            **{**defaults, **{name: tuple(v) if isinstance(v, list) else v for name, v in typed.items()}}
+        )
 
     words: list[str] = [arguments.nodes, arguments.edges, "-o", arguments.output_dir]
     settings = (Columns, GraphSource, StoreSettings, TableFormat)
     for field in [field for kind in settings for field in dataclasses.fields(kind)]:
-        value = given.get(field.name)
+        value = flags.get(field.name)
         if field.name in ("edges", "features") or value is None or value is False:
             continue
         words += [
             spelled(field.name),
             *(() if value is True else map(str, value if isinstance(value, list) else [value])),
         ]
+
     folder = Path(arguments.output_dir)
     claim.refuse_file(folder)
     with claim.tidied(folder), claim.locked(folder):
         build = Build(
             folder,
             *(arguments.nodes, arguments.edges),
-            *(made(Columns, node_column=AUTO), made(GraphSource), made(StoreSettings)),
+            *(settings_from(Columns, node_column=AUTO), settings_from(GraphSource), settings_from(StoreSettings)),
             words=words,
             overwrite=arguments.overwrite,
         )
         if build.resumed:
-            print(f"{arguments.output_dir}: done before: {', '.join(build.state['stages'])}")
+            print(f"{arguments.output_dir}: already done: {', '.join(build.state['stages'])}")
         print("\n".join(build.summary(build.run())))
-    targets = given.get("target_columns") or ("COLUMN",)
+
+    targets = flags.get("target_columns") or ("COLUMN",)
     print(f"Next:\n  {command('train', 'nodes', arguments.output_dir, '--target-columns', *targets)}")
     return 0

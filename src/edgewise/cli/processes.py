@@ -1,7 +1,7 @@
-"""A training in several processes: `--devices` and `--num-nodes` start them here, torchrun and Ray elsewhere.
+"""Training in several processes: `--devices` and `--num-nodes` start them here, torchrun and Ray elsewhere.
 
-Where one process fails, all end. Those that `--devices` starts on one machine meet in a file, so that no port is open,
-and the process that starts them does not import torch.
+If one process fails, all end. The processes of `--devices` on one machine rendezvous in a file, so that no port is
+open, and the process that starts them does not import torch.
 """
 
 import contextlib
@@ -23,52 +23,53 @@ from edgewise.learn.settings import spelled
 from edgewise.learn.tasks.registry import inferred
 
 TICK = 0.05
-"""Seconds between two looks at the processes."""
+"""Seconds between two checks of the processes."""
 GRACE = 5.0
-"""Seconds that a process has to end itself."""
+"""Seconds that a process gets to exit after SIGTERM."""
 RENDEZVOUS, PARENT = "EDGEWISE_RENDEZVOUS", "EDGEWISE_PARENT"
-"""Variables of a process: the file where all meet (`train.distributed` reads it), and who started it."""
+"""Environment variables of a process: its rendezvous file (read by `train.distributed`), and the id of its parent."""
 FAILED = 2
 """The exit code of an error that a process has printed."""
 
 
-def launch(words: Sequence[str], devices: int, num_nodes: int, again: str) -> int:
-    """Runs `edgewise` in so many processes on this machine; the exit code of all.
+def launch(words: Sequence[str], devices: int, num_nodes: int, resume_with: str) -> int:
+    """Runs `edgewise` in several processes on this machine; returns their common exit code.
 
     Args:
-        words: The words of the command.
-        devices: Processes on this machine.
-        num_nodes: Machines. Where there are several, MASTER_ADDR, MASTER_PORT and NODE_RANK say where they meet.
-        again: The command that continues the training.
+        words: The arguments of the command.
+        devices: Number of processes on this machine.
+        num_nodes: Number of machines. Several meet as MASTER_ADDR, MASTER_PORT and NODE_RANK say.
+        resume_with: The command that continues the training.
 
     Raises:
         ProcessGroupError: A process was killed or crashed.
-        SettingError: There are several machines, and nothing says where they meet.
+        SettingError: There are several machines, and MASTER_ADDR, MASTER_PORT or NODE_RANK is missing.
     """
     with tempfile.TemporaryDirectory(prefix="edgewise-") as folder:
-        known = dict(os.environ) | {"WORLD_SIZE": str(devices * num_nodes), PARENT: str(os.getpid())}
-        first = 0
+        environment = dict(os.environ) | {"WORLD_SIZE": str(devices * num_nodes), PARENT: str(os.getpid())}
+        first_rank = 0
         if num_nodes == 1:
-            known[RENDEZVOUS] = f"file://{folder}/rendezvous"
+            environment[RENDEZVOUS] = f"file://{folder}/rendezvous"
             if Path("/sys/class/net/lo").exists():
-                known.setdefault("GLOO_SOCKET_IFNAME", "lo")
+                environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
         else:
-            first = devices * node_rank()
+            first_rank = devices * node_rank()
+
         processes: list[subprocess.Popen[bytes]] = []
-        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        previous_handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             for local in range(devices):
-                own = known | {"RANK": str(first + local), "LOCAL_RANK": str(local)}
-                line = [sys.executable, "-m", "edgewise.cli.main", *words]
-                processes.append(subprocess.Popen(line, env=own, stdin=subprocess.PIPE))
-            return watch(processes, first, devices * num_nodes, again)
+                process_environment = environment | {"RANK": str(first_rank + local), "LOCAL_RANK": str(local)}
+                command_line = [sys.executable, "-m", "edgewise.cli.main", *words]
+                processes.append(subprocess.Popen(command_line, env=process_environment, stdin=subprocess.PIPE))
+            return watch(processes, first_rank, devices * num_nodes, resume_with)
         finally:
             end(processes)
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, previous_handler)
 
 
 def node_rank() -> int:
-    """The number of this machine.
+    """The rank of this machine.
 
     Raises:
         SettingError: A variable is missing.
@@ -78,41 +79,45 @@ def node_rank() -> int:
     number = os.environ.get("NODE_RANK", "")
     if missing or not number.isdecimal():
         raise SettingError(
-            f"--num-nodes needs {', '.join(missing) or 'a whole number in NODE_RANK'}: set MASTER_ADDR and MASTER_PORT "
+            f"--num-nodes needs {', '.join(missing) or 'an integer in NODE_RANK'}: set MASTER_ADDR and MASTER_PORT "
             "to a free port of the first machine on all machines, and NODE_RANK to 0, 1, … on each; or start it with "
             "torchrun."
         )
+
     return int(number)
 
 
-def watch(processes: Sequence[subprocess.Popen[bytes]], first: int, size: int, again: str) -> int:
-    """Waits until all processes are done, or one has failed."""
+def watch(processes: Sequence[subprocess.Popen[bytes]], first_rank: int, size: int, resume_with: str) -> int:
+    """Waits until all processes have finished, or one has failed."""
     while True:
         try:
             codes = [process.poll() for process in processes]
             if all(code == 0 for code in codes):
                 return 0
-            # One that a signal has killed comes first: the others failed as it was gone.
-            failed = sorted((code, rank) for rank, code in enumerate(codes, first) if code)
+
+            # A process killed by a signal comes first: the others failed because it was gone.
+            failed = sorted((code, rank) for rank, code in enumerate(codes, first_rank) if code)
             if failed:
                 break
             time.sleep(TICK)
-        except KeyboardInterrupt:  # the processes get it, too, and print what to do
+        except KeyboardInterrupt:  # the processes get it, too, and print how to continue
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             for process in processes:
                 process.wait()
             return 130
+
     code, rank = failed[0]
     if code in (FAILED, 130):
         return code
+
     how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
     raise ProcessGroupError(
-        f"process {rank} of {size} {how}, and the others were ended; continue from the last checkpoint: {again}"
+        f"process {rank} of {size} {how}, and the others were ended; continue from the last checkpoint: {resume_with}"
     )
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ends the processes that are left: by a signal, and after a while by force."""
+    """Ends the remaining processes: by SIGTERM, and after a while by SIGKILL."""
     for process in processes:
         if process.poll() is None:
             process.terminate()
@@ -128,7 +133,7 @@ def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this process when the one that started it ends, and be it killed: its input ends then."""
+    """Ends this process when its parent ends or is killed: the pipe to its stdin closes then."""
     if not os.environ.get(PARENT):
         return
 
@@ -139,43 +144,44 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def again(given: dict[str, Any]) -> str:
-    """The command that continues a run, in as many processes."""
+def resume_command(flags: dict[str, Any]) -> str:
+    """The command that continues a run in the same processes."""
     from edgewise.learn.tasks.scores import command
 
-    flags = [word for name in PROCESSES if name in given for word in (spelled(name), given[name]) if word is not True]
-    return command("train", "--resume", "-o", job_of(given)[1].path, *flags)
+    words = [word for name in PROCESSES if name in flags for word in (spelled(name), flags[name]) if word is not True]
+    return command("train", "--resume", "-o", job_of(flags)[1].path, *words)
 
 
-def run_among_others(given: dict[str, Any]) -> int:
+def run_as_member(flags: dict[str, Any]) -> int:
     """Trains as one of several processes; only the first prints."""
     from edgewise.learn.progress import monitored
     from edgewise.learn.training.distributed import connected
 
     def stop(*_: Any) -> None:
-        # Whoever started it with --devices says why.
-        reason = "this process was ended (SIGTERM), as it is where another one has failed."
+        # With --devices the parent prints the reason.
+        reason = "this process was ended by SIGTERM, as happens when another one fails."
         raise ProcessGroupError("" if os.environ.get(PARENT) else reason)
 
     signal.signal(signal.SIGTERM, stop)
     end_with_parent()
+
     try:
-        strategy, device = given.get("strategy", "ddp"), given.get("device", "auto")
+        strategy, device = flags.get("strategy", "ddp"), flags.get("device", "auto")
         with connected(strategy, device) as group, contextlib.ExitStack() as quiet:
             if not group.leads:
                 quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
                 quiet.enter_context(monitored(None))
-            return run_in_group(given, group)
+            return run_in_group(flags, group)
     except ProcessGroupError as error:
         if not str(error):  # another process has printed its error
             return 2
-        raise ProcessGroupError(f"{error} Continue with: {again(given)}") from error
+        raise ProcessGroupError(f"{error} Continue with: {resume_command(flags)}") from error
     finally:
-        # It ends by itself now; a signal while the interpreter shuts down would only print a traceback.
+        # The process exits now; a signal during shutdown would only print a traceback.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def run_in_ray(given: dict[str, Any]) -> int:
+def run_in_ray(flags: dict[str, Any]) -> int:
     """Trains in workers of Ray, and prints the scores."""
     import torch
 
@@ -186,51 +192,56 @@ def run_in_ray(given: dict[str, Any]) -> int:
     from edgewise.learn.tasks.registry import task
 
     for name in ("devices", "num_nodes"):
-        if name in given:
-            raise SettingError(f"{spelled(name)} does not go with --engine ray; use --num-workers.")
-    on_gpu = given.get("device", "auto") in ("auto", "cuda") and torch.cuda.is_available()
-    count = given.get("num_workers", 1)
-    settings, folder, how = job_of(given)
-    chosen = task(how["named"] or inferred(settings)[0])
-    check_typed(chosen.name, how["typed"])
-    job = chosen.settings_type.of(settings, how["source"])
+        if name in flags:
+            raise SettingError(f"{spelled(name)} cannot be used with --engine ray; use --num-workers.")
+    on_gpu = flags.get("device", "auto") in ("auto", "cuda") and torch.cuda.is_available()
+    count = flags.get("num_workers", 1)
+    settings, folder, options = job_of(flags)
+    chosen = task(options["named"] or inferred(settings)[0])
+    check_typed(chosen.name, options["typed"])
+
+    job = chosen.settings_type.of(settings, options["source"])
     if has_folds(job) or chosen.ensemble_size(job) > 1:
-        if "strategy" in given:
-            raise SettingError("--strategy: a worker of Ray trains a whole fold or member; leave it out.")
-        return train(settings, folder, **how, workers=Workers(count, on_gpu, given.get("ray_address")))
-    folder.check(overwrite=how["overwrite"], resume=how["resume"])
-    if how["overwrite"]:
+        if "strategy" in flags:
+            raise SettingError("--strategy cannot be used here: a Ray worker trains a whole fold or member; drop it.")
+        return train(settings, folder, **options, workers=Workers(count, on_gpu, flags.get("ray_address")))
+
+    folder.check(overwrite=options["overwrite"], resume=options["resume"])
+    if options["overwrite"]:
         with folder.locked():
             folder.begin()
-    # Workers have another current folder.
-    given = {name: value for name, value in given.items() if name not in ("run", "overwrite")}
-    given |= {"output_dir": str(folder.path.absolute()), "current_folder": str(Path.cwd())}
+
+    # Workers run in another folder.
+    flags = {name: value for name, value in flags.items() if name not in ("run", "overwrite")}
+    flags |= {"output_dir": str(folder.path.absolute()), "current_folder": str(Path.cwd())}
     with stage(f"training in Ray workers ({count})"):
         message = train_in_ray(
-            *(work_in_ray, given, folder.path.absolute(), count), on_gpu=on_gpu, address=given.get("ray_address")
+            *(work_in_ray, flags, folder.path.absolute(), count), on_gpu=on_gpu, address=flags.get("ray_address")
         )
     if message is not None:
         raise EdgewiseError(message)
+
     print(f"The report is {folder.path / 'report.html'}.")
     print_run(chosen, folder)
     return 0
 
 
-def work_in_ray(given: dict[str, Any]) -> str | None:
-    """What a worker of Ray does; the message of an error that another try would not mend."""
+def work_in_ray(flags: dict[str, Any]) -> str | None:
+    """Trains in a Ray worker; returns the message of an error that a retry would not fix."""
     from edgewise.learn.progress import monitored
     from edgewise.learn.training.distributed import connected
 
-    os.chdir(given["current_folder"])
-    with connected(given.get("strategy", "ddp")) as group, monitored(None):
-        # Workers that replace lost ones continue what is there.
-        folder = job_of(given)[1]
-        given = {**given, "resume": group.share(folder.is_started)}
+    os.chdir(flags["current_folder"])
+    with connected(flags.get("strategy", "ddp")) as group, monitored(None):
+        # Workers that replace lost ones continue from the checkpoint.
+        folder = job_of(flags)[1]
+        flags = {**flags, "resume": group.share(folder.is_started)}
         try:
-            run_in_group(given, group)
+            run_in_group(flags, group)
         except ProcessGroupError as error:
             if str(error):
                 raise
         except EdgewiseError as error:
             return str(error)
+
     return None

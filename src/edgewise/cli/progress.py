@@ -1,5 +1,5 @@
-"""How far a verb is: bars on a terminal; elsewhere a dated line when a long stage begins, every few seconds, and at its
-end."""
+"""Progress of a verb: bars on a terminal; elsewhere dated lines when a long stage begins, every few seconds, and when
+it ends."""
 
 import contextlib
 import sys
@@ -12,18 +12,18 @@ from typing import Any, TextIO
 from edgewise.learn.progress import Stage, duration, monitored
 
 SHORT = 2.0
-"""Seconds after which a stage is worth a line in a log."""
+"""Seconds after which a stage gets a line in a log."""
 PAUSE = 10.0
 """Seconds between two lines on one stage."""
 TICK = 0.2
-"""Seconds between two looks at the stages."""
+"""Seconds between two updates."""
 
 
 class Watch:
-    """A monitor that looks at the running stages from a thread of its own, also while one of them is deep in C.
+    """A monitor that shows the running stages from its own thread, even while one of them runs in C.
 
     Args:
-        display: where they are shown.
+        display: what shows them.
     """
 
     def __init__(self, display: "Bars | Lines"):
@@ -31,7 +31,7 @@ class Watch:
         self.running: dict[Stage, float] = {}
         self.lock = threading.Lock()
         self.stopped = threading.Event()
-        self.thread = threading.Thread(target=self.look, name="edgewise progress", daemon=True)
+        self.thread = threading.Thread(target=self.update, name="edgewise progress", daemon=True)
 
     def begin(self, stage: Stage) -> None:
         """A stage begins."""
@@ -41,30 +41,30 @@ class Watch:
                 self.thread.start()
 
     def end(self, stage: Stage) -> None:
-        """It is over."""
+        """A stage ends."""
         with self.lock:
             began = self.running.pop(stage)
             self.display.end(stage, time.monotonic() - began)
 
     def say(self, line: str) -> None:
-        """Prints a line with what the verb prints."""
+        """Prints a line to stdout."""
         with self.lock:
             print(line, flush=True)
 
     def note(self, line: str) -> None:
-        """Prints a line beside what the verb prints."""
+        """Prints a line to stderr."""
         with self.lock:
             print(line, file=sys.stderr, flush=True)
 
-    def look(self) -> None:
-        """Shows what runs, until the watch is stopped."""
+    def update(self) -> None:
+        """Shows the running stages until the watch is stopped."""
         while not self.stopped.wait(TICK):
             with self.lock:
                 now = time.monotonic()
                 self.display.show([(stage, now - began) for stage, began in self.running.items()])
 
     def stop(self) -> None:
-        """Shows nothing from now on."""
+        """Stops the display."""
         self.stopped.set()
         if self.thread.is_alive():
             self.thread.join()
@@ -72,7 +72,7 @@ class Watch:
 
 
 class Bars:
-    """Bars on a terminal, which go when their stages end."""
+    """Bars on a terminal, which disappear when their stages end."""
 
     def __init__(self, stream: TextIO):
         from rich.console import Console
@@ -81,7 +81,7 @@ class Bars:
 
         note = TextColumn("{task.fields[note]}")
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), note)
-        # Lines that are printed meanwhile go above the bars; what is piped elsewhere goes there.
+        # Lines printed meanwhile go above the bars, unless stdout is piped elsewhere.
         self.bars = Progress(
             *columns, TimeElapsedColumn(), TextColumn("elapsed,"), Left(), TextColumn("left"),
             console=Console(file=stream), transient=True, redirect_stdout=sys.stdout.isatty(), auto_refresh=False,
@@ -90,7 +90,7 @@ class Bars:
         self.is_shown = False
 
     def show(self, running: list[tuple[Stage, float]]) -> None:
-        """One bar a stage."""
+        """Updates one bar for each stage."""
         if running and not self.is_shown:
             self.bars.start()
             self.is_shown = True
@@ -104,28 +104,28 @@ class Bars:
             self.bars.refresh()
 
     def end(self, stage: Stage, seconds: float) -> None:
-        """Its bar goes; with the last one the display, so that what is printed then is printed as it is."""
+        """Removes the bar of a stage; after the last one the display stops, so that later output is not redirected."""
         if stage in self.tasks:
             self.bars.remove_task(self.tasks.pop(stage))
         if not self.tasks:
             self.close()
 
     def close(self) -> None:
-        """No bars are left."""
+        """Stops the display."""
         if self.is_shown:
             self.bars.stop()
             self.is_shown = False
 
 
 class Lines:
-    """Dated lines, for a log: of a stage that takes longer than `SHORT` its beginning, how far it is, and its end."""
+    """Dated lines for a log: the start, progress and end of a stage that takes longer than `SHORT`."""
 
     def __init__(self, stream: TextIO):
         self.stream = stream
         self.written: dict[Stage, float] = {}
 
     def show(self, running: list[tuple[Stage, float]]) -> None:
-        """A line for each stage that has had none for long."""
+        """Prints a line for each stage whose last one is `PAUSE` seconds old."""
         for stage, seconds in running:
             if seconds >= SHORT and stage not in self.written:
                 self.say(f"{stage.name} …")
@@ -136,20 +136,20 @@ class Lines:
             self.written[stage] = seconds
 
     def end(self, stage: Stage, seconds: float) -> None:
-        """A line, where it had one before."""
+        """Prints a line if the stage had one before."""
         if self.written.pop(stage, None) is not None:
             self.say(f"{stage.name}: ended after {duration(seconds)}")
 
     def say(self, line: str) -> None:
-        """A dated line."""
+        """Prints a dated line."""
         print(f"{datetime.now():%Y-%m-%d %H:%M:%S} {line}", file=self.stream, flush=True)
 
     def close(self) -> None:
-        """Lines stay."""
+        """Does nothing: lines stay."""
 
 
 def how_far(stage: Stage, seconds: float) -> str:
-    """How much is done, what else is known, and how long it may still take."""
+    """How much is done, the note of the stage, and the estimated time left."""
     parts = [stage.note] if stage.note else []
     if stage.total:
         parts.insert(0, f"{stage.done:,} of {stage.total:,}")
@@ -160,7 +160,7 @@ def how_far(stage: Stage, seconds: float) -> str:
 
 @contextlib.contextmanager
 def shown() -> Iterator[None]:
-    """Shows the stages of what runs inside on stderr, whatever runs; Ctrl-C and errors leave nothing behind."""
+    """Shows the stages of its block on stderr; nothing is left on the screen after Ctrl-C or an error."""
     watch = Watch(Bars(sys.stderr) if sys.stderr.isatty() else Lines(sys.stderr))
     try:
         with monitored(watch):

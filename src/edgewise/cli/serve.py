@@ -1,4 +1,4 @@
-"""`edgewise serve`: a trained model as a page that answers, and an interface for programs."""
+"""`edgewise serve`: a trained model as a web page and an HTTP API."""
 
 import argparse
 import math
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from edgewise.serve.lanes import ProcessLane
 
 DESCRIPTION = (
-    "Serve a model that `edgewise explain` explains, of texts, sentences, molecules or graphs: a page where an input "
-    "is typed and its prediction and picture change, and POST /predict, POST /explain and GET /model for programs, "
+    "Serve a model that `edgewise explain` explains, of texts, sentences, molecules or graphs: a page that shows the "
+    "prediction and picture of a typed input, and POST /predict, POST /explain and GET /model for programs, "
     "described at /docs. Requests that come together are predicted together, in processes that are killed at the time "
-    "limit. Only this machine is answered unless --host says otherwise; --api-key then keeps strangers out. Ctrl-C "
-    "ends it when what is running has been answered."
+    "limit. Only this machine can connect unless --host says otherwise; use --api-key then. Ctrl-C "
+    "ends it after answering the running requests."
 )
 API_KEY = "EDGEWISE_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EXAMPLES = {"text": "a", "smiles": "C", "number": 0.0}
-"""What a first row may hold, for a model to be warm when the first request comes."""
+"""Cells of a row that warms up the model before the first request."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
     parser.add_argument("folder", metavar="RUN", help="the folder of a finished run")
-    parser.add_argument("--host", default="127.0.0.1", help="the address that is listened at (default: 127.0.0.1)")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="(default: 8000; 0 takes a free one)")
     add_settings(parser.add_argument_group("limits on requests"), Limits)
     add_molecule_limits(parser)
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=(),
         metavar="NAME",
-        help="names under which the server answers besides localhost, such as models.example.org or *.example.org; "
-        "* for all (default: with --host its own name and addresses in numbers)",
+        help="host names to accept besides localhost, such as models.example.org or *.example.org; "
+        "* for all (default: with --host its own name and numeric addresses)",
     )
     parser.add_argument(
         "--api-key",
@@ -66,23 +66,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serves until it is stopped."""
+    """Serves until it is stopped by Ctrl-C or SIGTERM."""
     from edgewise.errors import MissingExtraError, SettingError
 
     try:
         import uvicorn
     except ModuleNotFoundError as error:
         raise MissingExtraError("uvicorn", "serve") from error
+
     from edgewise.learn.training.settings import require
     from edgewise.serve.application import create_app
     from edgewise.serve.connections import bound_log, bounded_protocol, within_file_limit
 
-    given = vars(arguments)
-    limits = Limits(**{each.name: given[each.name] for each in fields(Limits) if each.name in given})
+    flags = vars(arguments)
+    limits = Limits(**{field.name: flags[field.name] for field in fields(Limits) if field.name in flags})
     require("--workers", arguments.workers, arguments.workers >= 1, "at least 1")
     key = os.environ.get(API_KEY) if arguments.api_key is None else arguments.api_key
     if key is not None and (not key.strip() or not key.isascii()):
         raise SettingError(f"the key of --api-key or {API_KEY} is empty or not ASCII; expected letters and digits.")
+
     connections, backlog = within_file_limit(limits.connections)
     is_loopback = arguments.host in LOOPBACK
     bound_log()
@@ -106,35 +108,42 @@ def run(arguments: argparse.Namespace) -> int:
                 timeout_graceful_shutdown=math.ceil(limits.seconds),
             )
         )
-        name = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-        print(f"{arguments.folder}: http://{name}:{listener.getsockname()[1]} (Ctrl-C stops it)", flush=True)
+        host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+        print(f"{arguments.folder}: http://{host}:{listener.getsockname()[1]} (Ctrl-C stops it)", flush=True)
+
         if not is_loopback and key is None:
-            print("everybody who reaches this address is answered: there is no --api-key", file=sys.stderr, flush=True)
+            print(
+                "anyone who can reach this address can use the server: --api-key is not set",
+                file=sys.stderr,
+                flush=True,
+            )
+
         with stopping(), suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
+
     print("stopped", file=sys.stderr)
     return 0
 
 
 def hosts_of(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The names under which the server answers."""
+    """The host names that the server accepts."""
     names = ("127.0.0.1", "localhost", "[::1]")
     if arguments.allowed_hosts or arguments.host in LOOPBACK:
         return (*names, *arguments.allowed_hosts)
-    # A site whose name leads here sends that name; an address in numbers is nobody else's.
+    # A site whose name resolves to this address sends that name; a numeric address can only be this server.
     return (*names, "ip", arguments.host, socket.gethostname())
 
 
 @contextmanager
 def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
-    """Processes with the model of a folder, ready to compute."""
+    """Processes that have loaded the model of a folder."""
     from edgewise.learn.tables.options import current_format
     from edgewise.learn.tasks.explainer import Explainer
     from edgewise.serve.lanes import ProcessLane
 
-    given = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
-    opened = partial(opened_in, current_format(), Explainer.open, arguments.folder, **given)
-    lanes = [ProcessLane(opened, warm) for _ in range(arguments.workers)]
+    molecule_limits = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
+    open_model = partial(open_with_format, current_format(), Explainer.open, arguments.folder, **molecule_limits)
+    lanes = [ProcessLane(open_model, warm) for _ in range(arguments.workers)]
     try:
         with ThreadPoolExecutor(len(lanes)) as threads:
             for started in [threads.submit(lane.start) for lane in lanes]:
@@ -145,20 +154,20 @@ def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
             lane.close()
 
 
-def opened_in(form: "TableFormat", opened: Callable[..., Any], folder: str, **limits: Any) -> Any:
-    """The model of a folder, in the process that computes; the tables of its training are read in their format."""
+def open_with_format(form: "TableFormat", open_model: Callable[..., Any], folder: str, **limits: Any) -> Any:
+    """Opens the model of a folder in a worker process; its training tables are read in the same format as here."""
     from edgewise.learn.tables.options import table_format
 
     with table_format(form):
-        return opened(folder, **limits)
+        return open_model(folder, **limits)
 
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens.
+    """A listening socket.
 
     Raises:
-        SettingError: The address cannot be listened at.
+        SettingError: The address cannot be used.
     """
     from edgewise.errors import SettingError
     from edgewise.learn.training.settings import require
@@ -168,27 +177,28 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise SettingError(
-            f"--host {host} --port {port} cannot be listened at: {error.strerror or error}; --port 0 takes a free one."
+            f"--host {host} --port {port} cannot be used: {error.strerror or error}; --port 0 takes a free one."
         ) from error
+
     with listener:
         yield listener
 
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Lets SIGTERM end the server as Ctrl-C does: uvicorn repeats the signal when all has been answered."""
+    """SIGTERM ends the server like Ctrl-C: uvicorn raises the signal again when all requests have been answered."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def warm(explainer: Any) -> None:
-    """Predicts one row, so that kernels are compiled before somebody waits for them."""
+    """Predicts one row, so that kernels are compiled before the first request."""
     from edgewise.serve.lanes import predict_or_reason
 
     if all(field["type"] in EXAMPLES for field in explainer.fields):

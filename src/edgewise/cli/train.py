@@ -23,7 +23,7 @@ TITLES = {
     "train": "training",
     "limits": "limits on molecules",
 }
-"""Headings of groups of settings; others are called as their field."""
+"""Headings of groups of settings; the heading of any other group is its field."""
 OVERVIEW = """\
 usage: edgewise train [TASK] DATA [DATA ...] [flags]
 
@@ -50,17 +50,19 @@ def parser_of(words: Sequence[str]) -> Parser:
     add_command_flags(parser)
     for name in (named,) if named else names():
         add_task_flags(parser, name)
+
     if named:
-        kind = settings_of(named)
-        parser.description = f"Train a model: {kind.SUMMARY}."
-        parser.epilog = f"Example: edgewise train {kind.EXAMPLE}"
+        settings_type = settings_of(named)
+        parser.description = f"Train a model: {settings_type.SUMMARY}."
+        parser.epilog = f"Example: edgewise train {settings_type.EXAMPLE}"
     else:
         parser.format_help = overview  # type: ignore[method-assign]
+
     return parser
 
 
 def add_command_flags(parser: Any) -> None:
-    """The flags of every task that are no settings."""
+    """Flags of every task that are not settings."""
     group = parser.add_argument_group("run folder")
     absent = {"default": argparse.SUPPRESS}
     group.add_argument(
@@ -94,71 +96,79 @@ def add_task_flags(parser: Parser, name: str) -> None:
     """The flags of a task, under a heading for each group of its settings."""
     from edgewise.learn.tasks.config import defaults_of, groups_of
 
-    kind = settings_of(name)
-    defaults = defaults_of(kind)
-    groups = [("", (kind,)), *groups_of(kind).items()]
-    for group, kinds in groups:
+    settings_type = settings_of(name)
+    defaults = defaults_of(settings_type)
+    groups = [("", (settings_type,)), *groups_of(settings_type).items()]
+    for group, group_types in groups:
         heading = parser.add_argument_group(TITLES.get(group, group))
-        if group == "model" and kind.PRESETS and "--model" not in spellings_of(parser):
-            choices = "{" + ",".join(kind.PRESETS) + "}"
+        if group == "model" and settings_type.PRESETS and "--model" not in spellings_of(parser):
+            choices = "{" + ",".join(settings_type.PRESETS) + "}"
             heading.add_argument(
                 "--model",
                 metavar=choices,
                 default=argparse.SUPPRESS,
                 help="the model by its name; other flags change it",
             )
-        # A group may be called like one of its settings, such as the model.
-        leave_out = kind.FOREIGN if group else {"data", *kind.FOREIGN, *groups_of(kind)}
-        for each in kinds:
-            is_usual = each is kinds[0]
-            if not is_usual:  # settings of another model have the defaults that hold where it is chosen
-                heading = parser.add_argument_group(f"{group} ({each.__name__.removesuffix('Settings').lower()})")
-            shown = defaults if is_usual else None
-            add_settings(heading, each, defaults=shown, leave_out=leave_out, choices=kind.CHOICES)
+
+        # A group may have the name of one of its settings, such as model.
+        leave_out = settings_type.FOREIGN if group else {"data", *settings_type.FOREIGN, *groups_of(settings_type)}
+        for group_type in group_types:
+            is_first = group_type is group_types[0]
+            if not is_first:  # another model's settings have the defaults of that model
+                heading = parser.add_argument_group(f"{group} ({group_type.__name__.removesuffix('Settings').lower()})")
+            group_defaults = defaults if is_first else None
+            add_settings(
+                heading, group_type, defaults=group_defaults, leave_out=leave_out, choices=settings_type.CHOICES
+            )
 
 
 def overview() -> str:
-    """The help of `edgewise train`: the tasks with an example each, and the flags that all of them have."""
+    """The help of `edgewise train`: each task with an example, and the flags of every task."""
     tasks = []
     for name in names():
-        kind = settings_of(name)
-        tasks += [f"  {name:<12} {kind.SUMMARY}", f"{'':<15}edgewise train {kind.EXAMPLE}"]
+        settings_type = settings_of(name)
+        tasks += [f"  {name:<12} {settings_type.SUMMARY}", f"{'':<15}edgewise train {settings_type.EXAMPLE}"]
+
     command = Parser(prog="edgewise train")
     add_command_flags(command)
     lines = command.format_help().splitlines()
-    first = next(place for place, line in enumerate(lines) if "--output-dir" in line)
+    first = next(line_number for line_number, line in enumerate(lines) if "--output-dir" in line)
     first_task, *others = names()
-    every = [name for name in all_flags(first_task) if all(name in all_flags(each) for each in others)]
+    shared_names = [name for name in all_flags(first_task) if all(name in all_flags(other) for other in others)]
     shared = textwrap.fill(
-        " ".join(map(spelled, every)), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        " ".join(map(spelled, shared_names)), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     )
+
     return OVERVIEW.format(tasks="\n".join(tasks), command="\n".join(lines[first:]), shared=shared)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains, in this process or in several; prints the scores and the next command."""
-    given = vars(arguments)
-    devices, num_nodes = (given.get(name, 1) for name in ("devices", "num_nodes"))
+    flags = vars(arguments)
+    devices, num_nodes = (flags.get(name, 1) for name in ("devices", "num_nodes"))
     is_one_of_several = all(os.environ.get(name) for name in ("RANK", "WORLD_SIZE"))
-    is_in_ray = given.get("engine") == "ray"
+    is_in_ray = flags.get("engine") == "ray"
     if is_in_ray and is_one_of_several:
         raise SettingError("--engine ray starts its workers itself; start edgewise without torchrun.")
+
     if not is_in_ray:
-        require_engine(given)
+        require_engine(flags)
     if not is_one_of_several and not is_in_ray and devices * num_nodes == 1:
-        if "devices" not in given:
-            require_several(given)
-        return run_in_group(given)
-    from edgewise.cli.processes import again, launch, run_among_others, run_in_ray
+        if "devices" not in flags:
+            require_several(flags)
+        return run_in_group(flags)
+
+    from edgewise.cli.processes import launch, resume_command, run_as_member, run_in_ray
 
     if is_one_of_several:
-        return run_among_others(given)
+        return run_as_member(flags)
     if is_in_ray:
-        return run_in_ray(given)
-    return launch(given["words"], devices, num_nodes, again(given))
+        return run_in_ray(flags)
+
+    return launch(flags["words"], devices, num_nodes, resume_command(flags))
 
 
-def require_several(given: dict[str, Any]) -> None:
-    """Raise SettingError where flags about several processes are given to one."""
-    if "strategy" in given:
-        raise SettingError("--strategy shares the work between processes; say how many with --devices.")
+def require_several(flags: dict[str, Any]) -> None:
+    """Raise SettingError if flags about several processes are given for one."""
+    if "strategy" in flags:
+        raise SettingError("--strategy is for several processes; set their number with --devices.")

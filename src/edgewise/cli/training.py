@@ -1,4 +1,4 @@
-"""A training as the command line has it: from typed flags and a configuration file to a finished run folder."""
+"""A training run: from typed flags and a configuration file to a finished run folder."""
 
 import sys
 from collections.abc import Collection, Sequence
@@ -19,44 +19,45 @@ if TYPE_CHECKING:
     from edgewise.learn.training.folder import RunFolder
 
 PROCESSES = ("devices", "num_nodes", "strategy", "engine", "num_workers", "ray_address")
-"""Words about the processes of a training, which change nothing in its result."""
+"""Flags about the processes of a training, which do not change its result."""
 COMMAND = (
     *("run", "words", "current_folder", "config_path", "output_dir", "overwrite", "resume", "task", "data_path"),
     *PROCESSES,
 )
-"""Words of the command that are no settings of the run."""
+"""Arguments of the command that are not settings of the run."""
 
 
-def job_of(given: dict[str, Any]) -> tuple[dict[str, Any], "RunFolder", dict[str, Any]]:
-    """The settings of a run, its folder, and what else there is to know of it."""
+def job_of(flags: dict[str, Any]) -> tuple[dict[str, Any], "RunFolder", dict[str, Any]]:
+    """The settings of a run, its folder, and the other arguments of `train`."""
     from edgewise.learn.tasks.config import plain
     from edgewise.learn.training.folder import RunFolder, read_toml
 
-    typed = {name: value for name, value in given.items() if name not in COMMAND}
-    typed["data"] = [*typed.get("data", ()), *given.get("data_path", ())]
-    named = task_word(given.get("task"), typed["data"])
+    typed = {name: value for name, value in flags.items() if name not in COMMAND}
+    typed["data"] = [*typed.get("data", ()), *flags.get("data_path", ())]
+    named = task_name(flags.get("task"), typed["data"])
     if named is None and typed["data"]:
-        check_is_no_task(typed["data"][0])
+        check_is_file(typed["data"][0])
     if not typed["data"]:
         del typed["data"]
-    resume, overwrite, config_path = (given.get(name) for name in ("resume", "overwrite", "config_path"))
+    resume, overwrite, config_path = (flags.get(name) for name in ("resume", "overwrite", "config_path"))
     config = plain(read_toml(config_path)) if config_path else {}
-    folder = RunFolder(Path(given.get("output_dir") or default_folder({**config, **typed})))
+    folder = RunFolder(Path(flags.get("output_dir") or default_folder({**config, **typed})))
     if resume and not config_path and folder.is_started:
         config, config_path = plain(folder.read_config()), str(folder.path / "config.toml")
     source = config_path or "the command line"
-    how = {"typed": typed, "named": named, "overwrite": bool(overwrite), "resume": bool(resume), "source": source}
-    return {**config, **typed}, folder, how
+    options = {"typed": typed, "named": named, "overwrite": bool(overwrite), "resume": bool(resume), "source": source}
+
+    return {**config, **typed}, folder, options
 
 
-def run_in_group(given: dict[str, Any], group: "Group | None" = None) -> int:
-    """Trains as one process of a group; None is alone."""
-    settings, folder, how = job_of(given)
-    return train(settings, folder, **how, group=group)
+def run_in_group(flags: dict[str, Any], group: "Group | None" = None) -> int:
+    """Trains as one process of a group; None for a single process."""
+    settings, folder, options = job_of(flags)
+    return train(settings, folder, **options, group=group)
 
 
-def task_word(named: str | None, data: Sequence[str]) -> str | None:
-    """The task that was named first, which may be a file that is called like one.
+def task_name(named: str | None, data: Sequence[str]) -> str | None:
+    """The name of the task, which may also be the name of a file.
 
     Raises:
         SettingError: There is such a file, and no other data.
@@ -66,23 +67,24 @@ def task_word(named: str | None, data: Sequence[str]) -> str | None:
         return named
     if not data:
         raise SettingError(
-            f"{named} is a task and a file here: write ./{named} for the file, or name the data of the task behind it."
+            f"{named} is a task and a file here: write ./{named} for the file, or give the data after the task."
         )
+
     print(f"edgewise: note: {named} is read as the task; write ./{named} for the file", file=sys.stderr)
     return named
 
 
-def check_is_no_task(first: str) -> None:
-    """Raise SettingError where what should be a file is a bare word instead, such as a task that is misspelled."""
+def check_is_file(first: str) -> None:
+    """Raise SettingError if the first file is a bare word that does not exist, such as a misspelled task."""
     if Path(first).exists() or Path(first).suffix or len(Path(first).parts) > 1:
         return
     raise SettingError(
-        f"{first} is no task and no file.{did_you_mean(first, list(names()))} The tasks are {', '.join(names())}."
+        f"{first} is neither a task nor a file.{did_you_mean(first, list(names()))} The tasks are {', '.join(names())}."
     )
 
 
 def default_folder(settings: dict[str, Any]) -> str:
-    """runs/ and the name of the data file."""
+    """The default run folder: runs/ and the name of the data file."""
     data = settings.get("data") or ["run"]
     name = Path(data if isinstance(data, str) else str(data[0])).name
     return f"runs/{name.split('.')[0] or 'run'}"
@@ -100,9 +102,10 @@ def train(
     group: "Group | None" = None,
     workers: "Workers | None" = None,
 ) -> int:
-    """The run that `settings` describes, in `folder`; also what `edgewise demo` does.
+    """Trains the run that `settings` describes, in `folder`; `edgewise demo` calls it too.
 
-    With `workers` they train the folds or the members of the ensemble.
+    Args:
+        workers: Workers that train the folds or the members of the ensemble.
     """
     from edgewise.cli.pictures import after_training
     from edgewise.cli.report import print_run
@@ -117,28 +120,30 @@ def train(
 
     group = group or ALONE
     name, reason = (named, "") if named else inferred(settings)
-    chosen = task(name)
+    task_to_train = task(name)
     if group.share(resume and folder.is_finished):
         with group.together():
             if group.leads:
-                chosen = check_resumed(folder, named, settings) or chosen
+                task_to_train = check_resumed(folder, named, settings) or task_to_train
         if not group.leads:
             return 0
         print(f"{folder.path} is finished; there is nothing to resume.")
-        print_run(chosen, folder)
+        print_run(task_to_train, folder)
         return 0
+
     try:
         check_typed(name, typed)
-        job: Any = chosen.settings_type.of(settings, source)
+        job: Any = task_to_train.settings_type.of(settings, source)
         if has_folds(job):
             if not group.is_alone:
                 raise SettingError(
-                    "--num-folds trains one fold after the other in one process; leave --devices out, or train them "
-                    "side by side with --engine ray."
+                    "--num-folds trains the folds one after the other in one process; drop --devices, or train them "
+                    "in parallel with --engine ray."
                 )
-            return cross_validate(chosen, job, folder, overwrite=overwrite, resume=resume, workers=workers)
+            return cross_validate(task_to_train, job, folder, overwrite=overwrite, resume=resume, workers=workers)
+
         with table_format(job.table):
-            run = Run.prepare(chosen, job, folder, overwrite=overwrite, resume=resume, group=group)
+            run = Run.prepare(task_to_train, job, folder, overwrite=overwrite, resume=resume, group=group)
             keep_memory()
             if reason:
                 print(f"task: {name}, because {reason}")
@@ -151,14 +156,15 @@ def train(
             return 130
         if not folder.is_started:
             raise
-        again = command("train", "--resume", "-o", folder.path)
-        print(f"edgewise: interrupted; continue with: {again}", file=sys.stderr)
+        resume_with = command("train", "--resume", "-o", folder.path)
+        print(f"edgewise: interrupted; continue with: {resume_with}", file=sys.stderr)
         return 130
     if not group.leads:
         return 0
+
     with stage("writing the report"):
         print(after_training(folder))
-    print_run(chosen, folder)
+    print_run(task_to_train, folder)
     return 0
 
 
@@ -174,15 +180,17 @@ def check_resumed(folder: "RunFolder", named: str | None, settings: dict[str, An
 
     if not folder.is_started:  # a converted checkpoint has no configuration to compare with
         return None
-    found = task_of(folder)
-    kind = found.settings_type
-    if named is not None and kind is not settings_of(named):
+
+    finished_task = task_of(folder)
+    settings_type = finished_task.settings_type
+    if named is not None and settings_type is not settings_of(named):
         raise RunFolderError(
-            f"{folder.path} is a run of another task, an {kind.FORMAT}, but now the task is {named}; "
-            "choose another folder with -o, or start again with --overwrite."
+            f"{folder.path} is a run of another task, an {settings_type.FORMAT}, but the task is {named}; "
+            "choose another folder with -o, or replace the run with --overwrite."
         )
-    check_finished(folder, kind, settings)
-    return found
+
+    check_finished(folder, settings_type, settings)
+    return finished_task
 
 
 def has_folds(job: Any) -> bool:
@@ -191,15 +199,15 @@ def has_folds(job: Any) -> bool:
 
 
 def describe(run: "Run") -> None:
-    """Prints what was read, and where the training computes."""
+    """Prints a summary of the data, and the device of the training."""
     from edgewise.learn.progress import stage
     from edgewise.learn.tasks.task import model_name
 
-    with stage("looking at the data"):
+    with stage("inspecting the data"):
         lines = run.task.describe(run.prepared, run.folder)
     if name := model_name(run.prepared.settings):
         lines.append(f"model: {name}")
-    lines.append(where(run.prepared.settings.train))
+    lines.append(device_line(run.prepared.settings.train))
     if not run.group.is_alone:
         lines[-1] += f" in each of {run.group.size} processes ({run.group.strategy})"
     print("\n".join(lines), flush=True)
@@ -208,7 +216,7 @@ def describe(run: "Run") -> None:
 def cross_validate(
     task: Any, job: Any, folder: Any, *, overwrite: bool, resume: bool, workers: "Workers | None" = None
 ) -> int:
-    """A run for each fold, and a table of them all."""
+    """Trains a run for each fold, and prints the scores of all."""
     from edgewise.cli.report import print_table
     from edgewise.learn.tables.options import table_format
     from edgewise.learn.tasks.folds import CrossValidation, score_tables
@@ -220,18 +228,20 @@ def cross_validate(
         describe(run)
 
     keep_memory()
+
     with table_format(job.table):
-        found = CrossValidation(task, job, folder)
-        metrics = found.finish(show, overwrite=overwrite, resume=resume, workers=workers)
+        validation = CrossValidation(task, job, folder)
+        metrics = validation.finish(show, overwrite=overwrite, resume=resume, workers=workers)
         task_type = RunFolder(folder.path / metrics["folds"][0]["folder"]).read_config()["task-type"]
+
     for table in score_tables(metrics, task_type, job.metrics):
         print_table(table.title, table.header, table.rows)
-    print(f"The folds are in {folder.path}, each a run of its own; metrics.json has the scores of all.")
+    print(f"The folds are in {folder.path}, each a separate run; metrics.json has the scores of all.")
     return 0
 
 
-def where(settings: Any) -> str:
-    """Which device a training computes on, and with how many threads."""
+def device_line(settings: Any) -> str:
+    """The device of a training, and its number of threads."""
     from edgewise.formatting import plural
     from edgewise.learn.training.device import pick_device
 
@@ -245,22 +255,22 @@ def all_flags(name: str) -> list[str]:
     """The settings of a task that have a flag."""
     from edgewise.learn.tasks.config import owners_of
 
-    kind = settings_of(name)
+    settings_type = settings_of(name)
     return [
-        each
-        for each, (_, field) in owners_of(kind).items()
-        if each not in ("data", "task_type", *kind.FOREIGN) and not field.metadata.get("hidden")
+        setting
+        for setting, (_, field) in owners_of(settings_type).items()
+        if setting not in ("data", "task_type", *settings_type.FOREIGN) and not field.metadata.get("hidden")
     ]
 
 
-def elsewhere(flag: str) -> str:
-    """Which tasks have a flag that a task does not have; empty where no task has it."""
+def tasks_note(flag: str) -> str:
+    """A note on the tasks that have a flag; empty if none has it."""
     others = tasks_with(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
     return f"{flag} applies to {listed(others)} only." if others else ""
 
 
 def check_typed(name: str, typed: Collection[str]) -> None:
-    """Raise SettingError where flags were typed that the task does not have; all are named."""
-    known = {"data", "task_type", "model", *all_flags(name), *filter(settings_of(name).FOREIGN.get, typed)}
-    if extra := [elsewhere(spelled(each)) for each in typed if each not in known]:
+    """Raise SettingError, naming all of them, if flags were typed that the task does not have."""
+    flags = {"data", "task_type", "model", *all_flags(name), *filter(settings_of(name).FOREIGN.get, typed)}
+    if extra := [tasks_note(spelled(flag)) for flag in typed if flag not in flags]:
         raise SettingError(f"the task is {name}: {' '.join(extra)}")

@@ -1,4 +1,4 @@
-"""`edgewise verify`: whether the files of a store are what was written."""
+"""`edgewise verify`: checks the files of a store against their checksums."""
 
 import argparse
 
@@ -14,10 +14,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Reads all files."""
+    """Reads all files, and prints their number and size."""
     from edgewise.learn.readers.store.layout import verify
 
     store = verify(arguments.store)
-    size = sum(each.size for each in store.files.values())
-    print(f"{arguments.store}: {len(store.files)} files, {size / 1e6:,.1f} MB, as they were written")
+    size = sum(file.size for file in store.files.values())
+    print(f"{arguments.store}: {len(store.files)} files, {size / 1e6:,.1f} MB, checksums are correct")
     return 0

@@ -1,4 +1,4 @@
-"""`Explainable`: what the methods of explanation need of one input of a model."""
+"""`Explainable`: the interface between one input of a model and the methods that explain it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ from edgewise.trace import Weights
 
 @dataclass(frozen=True, eq=False)
 class Attended:
-    """Where one member of an ensemble attends, over the positions that it reads."""
+    """The attention of one member of an ensemble over the positions that it reads."""
 
     direct: Tensor | None = None
-    """`(position)`: the weights that the prediction itself reads with; None where there are none."""
+    """`(position)`: the weights that the prediction itself reads with; None if it reads with no weights."""
     top: Tensor | None = None
     """`(position)`: how much of the prediction comes from each position above the last layer; None without rollout."""
     layers: Sequence[Weights] = ()
@@ -35,9 +35,9 @@ class Attention:
     """The attention of a model on one input."""
 
     layers: Sequence[Layer] = ()
-    """What is shown: the weights of the first member."""
+    """The weights that are shown: those of the first member."""
     members: Sequence[Attended] = ()
-    """Where each member attends; empty where none does."""
+    """Where each member attends; empty for models without attention."""
     about: str = ""
     """What the direct weights are, in a sentence."""
     about_rollout: str = ""
@@ -48,38 +48,38 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class Differentiable:
-    """The explained number of one member of an ensemble as a function of the features of its input."""
+    """The explained output of one member of an ensemble, as a function of the features of its input."""
 
     function: Callable[[Tensor], Tensor]
-    """From the features of some copies of the input, `(copy, row, feature)`, to the number of each, `(copy)`."""
+    """Maps the features of copies of the input, `(copy, row, feature)`, to the output of each, `(copy)`."""
     features: Tensor
-    """Those of the input, `(row, feature)`."""
+    """The features of the input, `(row, feature)`."""
     baseline: Tensor | None = None
-    """Those of an input without information; zeros where None."""
+    """The features of an input without information; None for zeros."""
     by_unit: Callable[[np.ndarray], np.ndarray] | None = None
-    """From one number a row to one number a unit; None where the rows are the units."""
+    """Maps one number per row to one per unit; None if the rows are the units."""
     words: tuple[str, str] = ("features", "zeros")
-    """What the features and the baseline are called."""
+    """The names of the features and of the baseline."""
     batch_size: int = 1
     """How many copies the function takes at once."""
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class UnitLinks:
     """The links between units, which can be removed too."""
 
     ends: Sequence[tuple[int, int]]
-    """Two units each."""
+    """The two units of each link."""
     edges: Sequence[np.ndarray]
-    """The edges of each link, for as many of the first links as are removed."""
+    """The edges of each link; may list only the first links, those that are removed."""
     predict: Callable[[Sequence[np.ndarray]], np.ndarray]
-    """The explained number without each of some lists of edges."""
+    """The explained output without each list of edges."""
 
 
 class Explainable(ABC):
-    """One input of a model, and the number of its prediction that is explained.
+    """One input of a model, and the output of its prediction that is explained.
 
-    A task defines which units can be removed and computes the number without them. All methods are built on that.
+    A task defines which units can be removed, and computes the output without them. All methods build on that.
     """
 
     methods: tuple[str, ...] = ("occlusion", "integrated gradients", "gradient × input", "attention", "rollout")
@@ -99,17 +99,17 @@ class Explainable(ABC):
 
     @property
     def budget(self) -> int | None:
-        """Predictions for all curves of faithfulness, about; None where there is no limit."""
+        """About how many predictions the curves of faithfulness may take; None for no limit."""
         return None
 
     @property
     def scale(self) -> float:
-        """What a change of the explained number is measured in: 1 for a probability, the spread of a target."""
+        """The unit for changes of the explained output: 1 for a probability, the standard deviation of a target."""
         return 1.0
 
     @property
     def points(self) -> int:
-        """Points of an integral of gradients."""
+        """Number of points for integrated gradients."""
         return 32
 
     @property
@@ -119,7 +119,7 @@ class Explainable(ABC):
 
     @abstractmethod
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
-        """The explained number without each of some lists of units, `(list)`."""
+        """The explained output without each list of units, `(list)`."""
 
     @abstractmethod
     def trace(self) -> Attention:
@@ -127,18 +127,18 @@ class Explainable(ABC):
 
     @abstractmethod
     def differentiable(self) -> Sequence[Differentiable]:
-        """The explained number as a function of the features, for each member of an ensemble."""
+        """The explained output as a function of the features, for each member of an ensemble."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """The fields of the `Explanation` that no method computes: kind, title, predictions, units, notes, …"""
 
-    def links(self) -> Links | None:
-        """The links between units; None where there are none."""
+    def links(self) -> UnitLinks | None:
+        """The links between units; None if there are none."""
         return None
 
     def parts(self) -> Sequence[Part]:
-        """Larger parts of the input; those with a NaN effect are removed to find it."""
+        """Larger parts of the input; a part with a NaN effect is removed to compute it."""
         return ()
 
     def curves(self) -> Sequence[Curve]:
@@ -151,7 +151,7 @@ class Explainable(ABC):
         return self.trace()
 
     @cached_property
-    def linked(self) -> Links | None:
+    def linked(self) -> UnitLinks | None:
         """`links()`, computed once."""
         return self.links()
 
@@ -178,7 +178,7 @@ class Explainable(ABC):
         return np.sort(np.concatenate(groups)) if len(groups) else np.zeros(0, dtype=np.int64)
 
     def spread(self, effects: np.ndarray) -> np.ndarray:
-        """One number a unit out of one number a group, which its units share evenly."""
+        """The effects of groups as effects of units; the units of a group share its effect evenly."""
         values = np.full(self.num_units, self.absent)
         for group, effect in zip(self.groups, effects, strict=True):
             values[group] = effect / len(group)

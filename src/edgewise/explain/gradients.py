@@ -10,13 +10,13 @@ from torch import Tensor
 from edgewise.errors import SettingError, ShapeError
 
 Function = Callable[[Tensor], Tensor]
-"""From features `(*batch, node, feature)` to the number that is explained, `()`; or to one a member, `(*batch)`."""
+"""Maps features `(*batch, node, feature)` to the explained output, `()`; or to one per member, `(*batch)`."""
 
 
 def gradient_times_input(
     function: Function, features: Float[Tensor, " *batch node feature"]
 ) -> Float[np.ndarray, " *batch node"]:
-    """How much of the number each unit's features carry, if the number were linear in them.
+    """The contribution of each unit's features to the output, if the output were linear in them.
 
         a_i = Σ_f x_if ∂f/∂x_if
 
@@ -25,12 +25,12 @@ def gradient_times_input(
         features: x, such as the rows of an embedding, or the features of atoms.
 
     Returns:
-        a, one number a unit, in float64.
+        a, one number per unit, in float64.
 
     Raises:
-        SettingError: what the function gives has no gradient.
+        SettingError: the output of the function has no gradient.
 
-    Cost: one computation forth and back.
+    Cost: one forward and one backward pass.
     Source: Shrikumar et al. 2016, "Not just a black box".
 
     >>> x = torch.tensor([[1.0, 2.0], [3.0, 0.0]])
@@ -47,27 +47,27 @@ def integrated_gradients(
     steps: int = 32,
     batch_size: int | None = None,
 ) -> Float[np.ndarray, " *batch node"]:
-    """The gradients on the straight way from a baseline to the input, times the way.
+    """The gradients along the straight line from a baseline to the input, times the difference.
 
         a_i = Σ_f (x_if − b_if) ∫₀¹ ∂f/∂x_if (b + t (x − b)) dt,        Σ_i a_i = f(x) − f(b)
 
     Args:
         function: f, in torch; a member of the batch must not depend on another.
         features: x.
-        baseline: b, an input without information; zeros where None.
-        steps: points at which gradients are taken: those of Gauss and Legendre, which are exact for gradients that
-            are polynomials of degree 2 · steps − 1 along the way.
+        baseline: b, an input without information; None for zeros.
+        steps: number of points of Gauss–Legendre quadrature, which is exact for gradients that are polynomials of
+            degree 2 · steps − 1 along the line.
         batch_size: how many points the function takes at once, as a first axis of the batch; None for one at a time,
             without that axis.
 
     Returns:
-        a, one number a unit, in float64.
+        a, one number per unit, in float64.
 
     Raises:
-        SettingError: what the function gives has no gradient, or `steps` or `batch_size` is below 1.
+        SettingError: the output of the function has no gradient, or `steps` or `batch_size` is below 1.
         ShapeError: the baseline has another shape than the features.
 
-    Cost: `steps` computations forth and back, fewer and larger ones with `batch_size`.
+    Cost: `steps` forward and backward passes, fewer and larger ones with `batch_size`.
     Source: Sundararajan, Taly & Yan 2017, "Axiomatic attribution for deep networks", eq. 1 and proposition 1
         (completeness, the second equation); there the integral is a Riemann sum.
 
@@ -78,37 +78,45 @@ def integrated_gradients(
     for name, number in (("steps", steps), ("batch_size", batch_size)):
         if number is not None and number < 1:
             raise SettingError(f"integrated_gradients: {name} is {number}; expected at least 1.")
+
     baseline = torch.zeros_like(features) if baseline is None else baseline
     if baseline.shape != features.shape:
         raise ShapeError(
             f"integrated_gradients: baseline is {tuple(baseline.shape)}, but features is {tuple(features.shape)}; give "
-            "both one shape."
+            "both the same shape."
         )
-    way = (features - baseline).detach()
-    total = torch.zeros_like(way, dtype=torch.float64)
-    # The rule is for −1 … 1, the way for 0 … 1.
+
+    difference = (features - baseline).detach()
+    total = torch.zeros_like(difference, dtype=torch.float64)
+    # The quadrature rule is for −1 … 1, the line for 0 … 1.
     points, lengths = np.polynomial.legendre.leggauss(steps)
-    shape = (-1, *[1] * way.dim())
-    shares, weights = (torch.from_numpy(each / 2).to(way.device).reshape(shape) for each in (points + 1, lengths))
+    shape = (-1, *[1] * difference.dim())
+    shares, weights = (
+        torch.from_numpy(values / 2).to(difference.device).reshape(shape) for values in (points + 1, lengths)
+    )
+
     for start in range(0, steps, batch_size or 1):
-        some = slice(start, start + (batch_size or 1))
-        here = baseline + shares[some].to(way.dtype) * way
-        total += (weights[some] * _gradient("integrated_gradients", function, here if batch_size else here[0])).sum(0)
-    return _per_unit(way, total)
+        batch = slice(start, start + (batch_size or 1))
+        inputs = baseline + shares[batch].to(difference.dtype) * difference
+        total += (
+            weights[batch] * _gradient("integrated_gradients", function, inputs if batch_size else inputs[0])
+        ).sum(0)
+
+    return _per_unit(difference, total)
 
 
 def _gradient(name: str, function: Function, features: Tensor) -> Tensor:
     """∂f/∂x, summed over the members of a batch, none of which depends on another's features."""
     with torch.enable_grad():
-        here = features.detach().requires_grad_()
-        output = function(here)
+        inputs = features.detach().requires_grad_()
+        output = function(inputs)
         if not output.requires_grad:
             raise SettingError(
-                f"{name}: what function gives has no gradient; compute it in torch from the features that it is "
-                "handed, without detach() and outside torch.no_grad()."
+                f"{name}: the output of function has no gradient; compute it in torch from the features that it "
+                "gets, without detach() and outside torch.no_grad()."
             )
-        (gradient,) = torch.autograd.grad(output.sum(), here, allow_unused=True)
-    return torch.zeros_like(here) if gradient is None else gradient
+        (gradient,) = torch.autograd.grad(output.sum(), inputs, allow_unused=True)
+    return torch.zeros_like(inputs) if gradient is None else gradient
 
 
 def _per_unit(factors: Tensor, gradient: Tensor) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a transformation is, what a set of transformations has to know, and their combinations."""
+"""Transformations, sets of transformations, and their combinations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -12,44 +12,44 @@ from edgewise.explain.leaves import Array, Axes, Leaf, remedy, replaced, through
 from edgewise.neighborhood import Edges
 
 
-class Step(ABC):
-    """One transformation of one kind: a rotation, an exchange of nodes."""
+class TransformationStep(ABC):
+    """A single transformation: a rotation, a swap of two nodes."""
 
     @abstractmethod
     def concerns(self, axes: Axes) -> bool:
-        """Whether an array with these axes is moved at all."""
+        """Whether it acts on an array with these axes."""
 
     @abstractmethod
     def refusal(self, array: Array, axes: Axes) -> str | None:
-        """Why the array, which has these axes, cannot be moved, as in "has no axis -2"; None where it can."""
+        """Why the array, which has these axes, cannot be transformed, as in "has no axis -2"; None if it can."""
 
     @abstractmethod
     def act(self, array: Array, axes: Axes) -> Array:
-        """The array moved."""
+        """The transformed array."""
 
     def act_on_edges(self, edges: Edges) -> Edges:
-        """The edges moved; only what renumbers nodes does."""
+        """The transformed edges; only a permutation of nodes changes them."""
         return edges
 
     @abstractmethod
     def __str__(self) -> str:
-        """What is done, as in "nodes 3 and 7 exchanged"."""
+        """A description, as in "nodes 3 and 7 exchanged"."""
 
 
 @dataclass(frozen=True, eq=False)
-class Action(Step):
-    """One transformation, by its parts."""
+class Action(TransformationStep):
+    """A transformation defined by functions."""
 
     words: str
-    """What is done."""
+    """The description."""
     on: Callable[[Axes], bool]
-    """Which axes it concerns."""
+    """Whether it acts on an array with these axes."""
     misfit: Callable[[Array, Axes], str | None]
-    """Why an array cannot be moved."""
+    """Why an array cannot be transformed; None if it can."""
     move: Callable[[np.ndarray, Axes], np.ndarray]
-    """What it does."""
+    """Transforms an array."""
     move_edges: Callable[[Edges], Edges] = lambda edges: edges
-    """What it does to edges."""
+    """Transforms edges."""
     value: Any = None
     """The order, vector, matrix, factor, shift or number of turns."""
 
@@ -70,27 +70,27 @@ class Action(Step):
 
 
 class Group(ABC):
-    """A set of transformations of one kind, and how one of them is drawn. Join sets with `|`."""
+    """A set of transformations, and how to draw one of them. Join sets with `|`."""
 
     words: ClassVar[str]
-    """What the transformations are, as in "rotation"."""
+    """The name of a transformation, as in "rotation"."""
 
     @abstractmethod
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
-        """Transformations that fit the inputs, in random order and none of them the one that changes nothing.
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
+        """Transformations that fit the inputs, in random order, without the identity.
 
-        Ends where there are few and all have been given.
+        Ends if the set is small and all have been drawn.
 
         Raises:
-            ShapeError: the inputs do not fit each other, or not this set.
-            SettingError: no input is concerned.
+            ShapeError: the inputs do not fit each other or this set.
+            SettingError: the set acts on none of the inputs.
         """
 
     def __str__(self) -> str:
         return self.words
 
     def __or__(self, other: "Group | Together") -> "Together":
-        """Both sets, each alone and one after the other."""
+        """Both sets: each alone, and one after the other."""
         return Together((self,)) | other
 
 
@@ -110,40 +110,40 @@ class Together:
 
 @dataclass(frozen=True, eq=False)
 class Transformation:
-    """Steps, one after the other."""
+    """A sequence of steps."""
 
-    steps: tuple[Step, ...]
-    """What is done, first to last; one for a single set, one of each for several."""
+    steps: tuple[TransformationStep, ...]
+    """The steps, first to last: one per set."""
 
     def __str__(self) -> str:
         return ", then ".join(map(str, self.steps))
 
-    def act(self, tree: Any, kinds: Any = None, name: str = "inputs") -> Any:
-        """What a function takes or gives, moved.
+    def act(self, tree: Any, meanings: Any = None, name: str = "inputs") -> Any:
+        """The transformed inputs or outputs of a function.
 
         Args:
             tree: arrays, edges, and tuples, lists, dicts and dataclasses of them.
-            kinds: what the arrays are, as in `check`.
-            name: what the tree is called in a message.
+            meanings: what the arrays are, as in `check`.
+            name: the name of the tree in messages.
 
         Raises:
-            ShapeError: an array cannot be moved.
+            ShapeError: an array cannot be transformed.
         """
-        return replaced(tree, kinds, name, lambda leaf: self._acted(leaf, is_strict=True)[0])
+        return replaced(tree, meanings, name, lambda leaf: self._transform_leaf(leaf, is_strict=True)[0])
 
-    def act_where_it_can(self, tree: Any, kinds: Any, name: str) -> tuple[Any, bool]:
-        """As `act`, with undeclared arrays left as they are where they do not fit; and whether any did."""
-        touched: list[bool] = []
+    def act_if_possible(self, tree: Any, meanings: Any, name: str) -> tuple[Any, bool]:
+        """Like `act`, but undeclared arrays that do not fit stay as they are; also returns whether any array fitted."""
+        flags: list[bool] = []
 
-        def acted(leaf: Leaf) -> Any:
-            moved, is_touched = self._acted(leaf, is_strict=False)
-            touched.append(is_touched)
+        def transform(leaf: Leaf) -> Any:
+            moved, is_touched = self._transform_leaf(leaf, is_strict=False)
+            flags.append(is_touched)
             return moved
 
-        return replaced(tree, kinds, name, acted), any(touched)
+        return replaced(tree, meanings, name, transform), any(flags)
 
-    def _acted(self, leaf: Leaf, is_strict: bool) -> tuple[Any, bool]:
-        """The leaf moved, and whether it was this transformation's to move."""
+    def _transform_leaf(self, leaf: Leaf, is_strict: bool) -> tuple[Any, bool]:
+        """The transformed leaf, and whether the transformation acted on it."""
         moved, axes, is_touched = leaf.value, leaf.meaning, False
         for step in self.steps:
             if not step.concerns(axes):
@@ -152,32 +152,39 @@ class Transformation:
                 before, moved = moved, step.act_on_edges(moved)
                 is_touched = is_touched or moved is not before
                 continue
-            # What an earlier step has done to the shape, such as a quarter turn, a later one follows.
+
+            # The original shape is checked: an earlier step, such as a quarter turn, may have changed it.
             if (reason := step.refusal(leaf.value, axes)) is not None:
                 if is_strict or leaf.axes is not None:
                     raise ShapeError(f"check: {leaf.name} {reason}; {remedy(leaf.name)}.")
                 continue
+
             moved, is_touched = step.act(moved, axes), True
+
         return moved, is_touched
 
 
 def agreed_sizes(
     group: Group, inputs: list[Leaf], sizes_of: Callable[[Leaf], list[tuple[int, ...]]], axis: str
 ) -> tuple[int, ...]:
-    """The sizes that all inputs a set of transformations is concerned with have in common.
+    """The common sizes of all inputs that a set of transformations acts on.
 
     Args:
         group: the set, for the message.
         inputs: the leaves of all inputs.
-        sizes_of: the sizes of one leaf; an empty list where it is not concerned.
-        axis: what the sizes are called.
+        sizes_of: the sizes of one leaf; an empty list if the set does not act on it.
+        axis: the name of the axis in messages.
     """
-    found = [(leaf.name, sizes) for leaf in inputs for sizes in sizes_of(leaf)]
-    if not found:
+    named_sizes = [(leaf.name, sizes) for leaf in inputs for sizes in sizes_of(leaf)]
+    if not named_sizes:
         raise SettingError(f"check: {group} moves none of the inputs; {remedy('inputs')}.")
-    first, agreed = found[0]
-    for name, sizes in found:
+
+    first_name, agreed = named_sizes[0]
+    for name, sizes in named_sizes:
         if sizes != agreed:
-            ours, theirs = (str(each[0]) if len(each) == 1 else str(each) for each in (agreed, sizes))
-            raise ShapeError(f"check: axis '{axis}' is {ours} in {first} but {theirs} in {name}; {remedy('inputs')}.")
+            ours, theirs = (str(shape[0]) if len(shape) == 1 else str(shape) for shape in (agreed, sizes))
+            raise ShapeError(
+                f"check: axis '{axis}' is {ours} in {first_name} but {theirs} in {name}; {remedy('inputs')}."
+            )
+
     return agreed

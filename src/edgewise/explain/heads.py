@@ -1,4 +1,4 @@
-"""What heads do, in numbers: how wide each looks, how far, and what is left of all but the strongest weights.
+"""Statistics of attention heads: entropy, distance, and the strongest weights.
 
 All batch axes of `Weights` are heads here: record one text, or one graph.
 """
@@ -22,14 +22,14 @@ def averaged(layers: Trace | Sequence[Weights]) -> Weights:
         ᾱ_ij = 1/L Σ_l 1/H_l Σ_h α_lhij
 
     Args:
-        layers: a `Trace` that a model has filled, or weights of layers among the same nodes; of `top` weights those
-            that were left out count as zero.
+        layers: a `Trace` that a model has filled, or weights of layers among the same nodes; with `top`, weights
+            that were not recorded count as zero.
 
     Returns:
         `Weights` with values `(pair,)`, by receiver, then sender; parallel edges are one pair.
 
     Raises:
-        ShapeError: there are no weights, or a layer is among other nodes than the first.
+        ShapeError: there are no weights, or the layers differ in their nodes.
 
     >>> one = Weights(torch.tensor([0, 1]), torch.tensor([1, 1]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]), 2, 2)
     >>> averaged([one, one]).values.tolist()
@@ -37,47 +37,49 @@ def averaged(layers: Trace | Sequence[Weights]) -> Weights:
     """
     recorded = layers.weights if isinstance(layers, Trace) else list(layers)
     if not recorded:
-        raise ShapeError("averaged: there are no weights; a model records them by model(batch, trace=trace).")
+        raise ShapeError("averaged: the trace is empty; a model records weights with model(batch, trace=trace).")
+
     sizes = recorded[0].num_receivers, recorded[0].num_senders
-    cells, parts = [], []
-    for place, weights in enumerate(recorded):
+    cells, head_values = [], []
+    for layer_number, weights in enumerate(recorded):
         if (weights.num_receivers, weights.num_senders) != sizes:
             raise ShapeError(
-                f"averaged: layer {place} goes from {plural(weights.num_senders, 'sender')} to "
+                f"averaged: layer {layer_number} goes from {plural(weights.num_senders, 'sender')} to "
                 f"{plural(weights.num_receivers, 'receiver')}, but layer 0 from {sizes[1]} to {sizes[0]}; leave it out."
             )
         heads = _heads(weights)
         senders = weights.senders.expand(weights.values.shape).reshape(heads.shape)
         cells.append((weights.receivers * sizes[1] + senders).flatten())
-        parts.append((heads / (len(heads) * len(recorded))).flatten())
+        head_values.append((heads / (len(heads) * len(recorded))).flatten())
+
     codes, pair = torch.cat(cells).unique(return_inverse=True)
-    values = torch.cat(parts)
+    values = torch.cat(head_values)
     values = values.new_zeros(len(codes)).index_add(0, pair, values)
     return Weights(codes % max(sizes[1], 1), codes // max(sizes[1], 1), values, sizes[1], sizes[0])
 
 
 def entropy(weights: Weights) -> Float[Tensor, " head"]:
-    """How evenly each head spreads its attention, in nats: 0 where every query looks at one neighbor alone.
+    """How evenly each head spreads its attention, in nats: 0 if every query attends to a single neighbor.
 
         H_h = mean_i −Σ_j p_hij ln p_hij        p_hij = α_hij / Σ_j α_hij
 
     The mean is over the queries that attend to something.
 
     Raises:
-        ShapeError: only the strongest weights were recorded, or one is negative: what is left is no whole.
+        ShapeError: only the strongest weights were recorded, or one is negative, so that shares are undefined.
 
-    Empty: a head in which no query attends to anything has 0.
+    Empty: 0 for a head in which no query attends to anything.
 
     >>> even = Weights(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]), 2, 1)
-    >>> [round(each, 4) for each in entropy(even).tolist()]
+    >>> [round(value, 4) for value in entropy(even).tolist()]
     [0.6931, 0.0]
     """
-    each, attends = _entropies("entropy", weights)
-    return _mean(each, attends)
+    entropies, attends = _entropies("entropy", weights)
+    return _mean(entropies, attends)
 
 
 def effective_neighbors(weights: Weights) -> Float[Tensor, " head"]:
-    """To how many neighbors each head attends, as if evenly: the mean over queries of e^H, H the entropy of each.
+    """The effective number of neighbors of each head: the mean over queries of e^H, with H the entropy of each.
 
     Raises, Empty: as in `entropy`.
 
@@ -85,21 +87,21 @@ def effective_neighbors(weights: Weights) -> Float[Tensor, " head"]:
     >>> effective_neighbors(even).tolist()
     [2.0, 1.0]
     """
-    each, attends = _entropies("effective_neighbors", weights)
-    return _mean(each.exp(), attends)
+    entropies, attends = _entropies("effective_neighbors", weights)
+    return _mean(entropies.exp(), attends)
 
 
 def mean_distance(weights: Weights, lengths: Float[Tensor, " edge"] | None = None) -> Float[Tensor, " head"]:
-    """How far each head looks.
+    """The mean distance over which each head attends.
 
         d_h = mean_i Σ_j p_hij d_ij        d_ij = |i − j|, in tokens
 
     Args:
         weights: of one layer.
-        lengths: d of each edge where nodes are no sequence: in a graph the hops, 0 for a loop and 1 for an edge.
+        lengths: d of each edge if the nodes are not a sequence: in a graph the hops, 0 for a loop and 1 for an edge.
 
     Raises:
-        ShapeError: as in `entropy`; or there is not one length an edge.
+        ShapeError: as in `entropy`; or there is not one length per edge.
 
     >>> before = Weights(torch.tensor([0, 0]), torch.tensor([1, 3]), torch.ones(1, 2), 4, 4)
     >>> mean_distance(before).tolist()
@@ -110,8 +112,9 @@ def mean_distance(weights: Weights, lengths: Float[Tensor, " edge"] | None = Non
         lengths = (weights.receivers - weights.senders).abs()
     if lengths.shape != weights.receivers.shape:
         raise ShapeError(
-            f"mean_distance: lengths is {tuple(lengths.shape)}, expected ({len(weights.receivers)},): one an edge."
+            f"mean_distance: lengths is {tuple(lengths.shape)}, expected ({len(weights.receivers)},): one per edge."
         )
+
     return _mean(_summed(shares * lengths.to(shares.dtype), weights), attends)
 
 
@@ -137,25 +140,26 @@ def strongest(weights: Weights, top: int) -> Weights:
     _require_all("strongest", weights)
     by_value = weights.values.argsort(dim=-1, descending=True, stable=True)
     order = by_value.gather(-1, weights.receivers[by_value].argsort(dim=-1, stable=True))
-    # Rows are equally long in every head: the same places of the sorted list hold the strongest of all of them.
+    # Rows are equally long in every head, so the strongest weights are at the same positions of the sorted list.
     receivers = weights.receivers.sort(stable=True).values
     first = torch.searchsorted(receivers, receivers)
-    places = (torch.arange(len(receivers), device=receivers.device) - first < top).nonzero().squeeze(-1)
-    order = order[..., places]
+    positions = (torch.arange(len(receivers), device=receivers.device) - first < top).nonzero().squeeze(-1)
+    order = order[..., positions]
     values = weights.values.gather(-1, order)
-    return Weights(weights.senders[order], receivers[places], values, weights.num_senders, weights.num_receivers)
+
+    return Weights(weights.senders[order], receivers[positions], values, weights.num_senders, weights.num_receivers)
 
 
 def to_layer(weights: Weights, name: str, *, is_readout: bool = False, top: int | None = None) -> Layer:
-    """Weights as an explanation holds them: in numpy, heads side by side.
+    """Weights as a `Layer` of an explanation: in numpy, with a row per head.
 
     Args:
-        weights: of one layer, all or the strongest. Where heads keep different senders, an edge stands once for each,
+        weights: of one layer, all or the strongest. If heads keep different senders, an edge is listed once,
             with 0 in the other heads.
-        name: what the layer is called.
-        is_readout: whether the whole attends to its units.
-        top: how many of the strongest of each query and head are shown; None shows all. Weights that were recorded
-            with a `top` stay as they are; give the same `top` here.
+        name: the name of the layer.
+        is_readout: whether the input as a whole attends to its units.
+        top: how many of the strongest of each query and head are shown; None for all. Weights that were recorded
+            with `top` stay as they are; pass the same `top` here.
     """
     if top is not None and weights.senders.dim() == 1:
         weights = strongest(weights, top)
@@ -179,17 +183,17 @@ def _summed(values: Float[Tensor, " head edge"], weights: Weights) -> Float[Tens
 
 
 def _shares(name: str, weights: Weights) -> tuple[Tensor, Tensor]:
-    """p of every edge, and where a query attends to something at all: `(head, edge)` and `(head, query)`."""
+    """p of every edge, and whether a query attends to anything: `(head, edge)` and `(head, query)`."""
     _require_all(name, weights)
     values = _heads(weights).float() if weights.values.dtype in (torch.float16, torch.bfloat16) else _heads(weights)
     if not bool((values >= 0).all()):
-        raise ShapeError(f"{name}: there are weights that are negative or NaN, which are no shares of a whole.")
+        raise ShapeError(f"{name}: some weights are negative or NaN, so that they are not shares of a total.")
     sums = _summed(values, weights)
     return values / torch.where(sums > 0, sums, 1)[:, weights.receivers], sums > 0
 
 
 def _entropies(name: str, weights: Weights) -> tuple[Tensor, Tensor]:
-    """H of every query, and where it attends to something."""
+    """H of every query, and whether it attends to anything."""
     shares, attends = _shares(name, weights)
     return _summed(torch.special.entr(shares), weights), attends
 

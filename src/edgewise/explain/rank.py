@@ -1,4 +1,4 @@
-"""Whether two lists of numbers put the same things first: ranks, and their correlation."""
+"""Ranks, and their correlation."""
 
 import math
 
@@ -7,11 +7,10 @@ from jaxtyping import Float
 
 
 def spearman(first: Float[np.ndarray, " unit"], second: Float[np.ndarray, " unit"]) -> float:
-    """Spearman's rank correlation: the correlation of Pearson between ranks, equal numbers sharing the mean of theirs.
+    """Spearman's rank correlation: Pearson's correlation of the ranks, where equal numbers share their mean rank.
 
     Returns:
-        From −1, the one upside down, to 1, the same order; NaN where a number is NaN, or where all numbers of a list
-        are equal, as there is no order then.
+        From −1, the reverse order, to 1, the same order; NaN if a number is NaN, or if all numbers of a list are equal.
 
     Source: Spearman 1904.
 
@@ -20,12 +19,13 @@ def spearman(first: Float[np.ndarray, " unit"], second: Float[np.ndarray, " unit
     """
     if len(first) < 2 or np.isnan(first).any() or np.isnan(second).any():
         return math.nan
-    a, b = (places - places.mean() for places in (ranks(first), ranks(second)))
+
+    a, b = (values - values.mean() for values in (ranks(first), ranks(second)))
     size = math.sqrt((a @ a) * (b @ b))
     return float(a @ b) / size if size > 0 else math.nan
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """The place of each number in ascending order, from 1; equal numbers share the mean of theirs."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (counts.cumsum() - (counts - 1) / 2)[place]
+    """The rank of each number in ascending order, from 1; equal numbers share their mean rank."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (counts.cumsum() - (counts - 1) / 2)[inverse]

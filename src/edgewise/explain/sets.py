@@ -10,17 +10,17 @@ import numpy as np
 import torch
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.explain.groups import Action, Group, Step, agreed_sizes
+from edgewise.explain.groups import Action, Group, TransformationStep, agreed_sizes
 from edgewise.explain.leaves import FIXED, Array, Axes, Leaf, as_numpy, largest_number, remedy
 from edgewise.formatting import plural
 from edgewise.neighborhood import Edges
 
-FEW = 120
-"""Up to so many transformations of a kind are all written out, and drawn without repetition."""
-LARGEST_FACTOR = 4.0
+MAX_ENUMERATED = 120
+"""A set of at most this many transformations is enumerated, and drawn without repetition."""
+MAX_FACTOR = 4.0
 """Scaling draws factors between this and its inverse."""
 MAX_NUMBERS, MAX_NODES = 4, 12
-"""A longer vector, and a longer list of nodes, is cut in a message."""
+"""Longer vectors and lists of nodes are cut in messages."""
 
 
 @dataclass(frozen=True)
@@ -29,25 +29,27 @@ class Permutation(Group):
 
         x'_i = x_{order(i)}        an edge j → i becomes order⁻¹(j) → order⁻¹(i)
 
-    Half of the draws exchange two nodes, so that what breaks can be seen; the others shuffle them all.
+    Half of the draws swap two nodes, so that a failure is easy to understand; the others shuffle all nodes.
     """
 
     words = "permutation of nodes"
     offsets: Sequence[int] | Array | None = None
-    """Boundaries of the members of a batch, within each of which nodes are renumbered; None where all are one graph."""
+    """Boundaries of the members of a batch, within each of which nodes are renumbered; None for a single graph."""
 
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
         (num_nodes,) = agreed_sizes(self, inputs, _num_nodes, "node")
         members = [np.arange(start, stop) for start, stop in itertools.pairwise(self._bounds(num_nodes))]
         large = [member for member in members if len(member) > 1]
         if not large:
             largest = max(map(len, members), default=0)
             raise ShapeError(f"check: {self} needs a graph of at least two nodes; the largest has {largest}.")
-        if math.prod(math.factorial(min(len(member), FEW)) for member in large) <= FEW + 1:
-            every = itertools.product(*(itertools.permutations(member.tolist()) for member in members))
-            orders = [np.array([node for part in parts for node in part]) for parts in every][1:]
+
+        if math.prod(math.factorial(min(len(member), MAX_ENUMERATED)) for member in large) <= MAX_ENUMERATED + 1:
+            member_orders = itertools.product(*(itertools.permutations(member.tolist()) for member in members))
+            orders = [np.array([node for part in parts for node in part]) for parts in member_orders][1:]
             yield from (permuted(orders[i]) for i in generator.permutation(len(orders)))
             return
+
         while True:
             order = np.arange(num_nodes)
             if generator.random() < 0.5:
@@ -60,7 +62,7 @@ class Permutation(Group):
                 yield permuted(order)
 
     def _bounds(self, num_nodes: int) -> list[int]:
-        """The offsets as whole numbers, known to part the nodes."""
+        """The offsets as integers, validated."""
         if self.offsets is None:
             return [0, num_nodes]
         bounds = [int(bound) for bound in self.offsets]
@@ -72,8 +74,8 @@ class Permutation(Group):
 
 
 def permuted(order: np.ndarray) -> Action:
-    """One renumbering of nodes: node order[i] comes to place i."""
-    num_nodes, places = len(order), np.argsort(order)
+    """A permutation of nodes: node order[i] moves to position i."""
+    num_nodes, new_positions = len(order), np.argsort(order)
 
     def misfit(array: Array, axes: Axes) -> str | None:
         if (reason := _lacks(array, axes.nodes)) is not None:
@@ -82,44 +84,44 @@ def permuted(order: np.ndarray) -> Action:
             return f"has {plural(array.shape[wrong[0]], 'node')} along axis {wrong[0]}, not {num_nodes}"
         index = as_numpy(array) if axes.is_index else np.zeros(0, dtype=np.int64)
         if index.dtype.kind not in "iu":
-            return f"holds {array.dtype}, not numbers of nodes"
+            return f"holds {array.dtype}, not node indices"
         if index.size and not 0 <= index.min() <= index.max() < num_nodes:
-            return f"holds numbers of nodes from {index.min()} to {index.max()}, but there are {num_nodes}"
+            return f"holds node indices from {index.min()} to {index.max()}, but there are {num_nodes} nodes"
         return None
 
     def move(plain: np.ndarray, axes: Axes) -> np.ndarray:
-        plain = np.asarray(places[plain]) if axes.is_index else plain
+        plain = np.asarray(new_positions[plain]) if axes.is_index else plain
         for axis in axes.nodes:
             plain = plain.take(order, axis)
         return plain
 
     def move_edges(edges: Edges) -> Edges:
-        place = torch.as_tensor(places, device=edges.senders.device)
-        return Edges(place[edges.senders], place[edges.receivers], edges.num_senders, edges.num_receivers)
+        position = torch.as_tensor(new_positions, device=edges.senders.device)
+        return Edges(position[edges.senders], position[edges.receivers], edges.num_senders, edges.num_receivers)
 
-    moved = np.flatnonzero(order != np.arange(num_nodes))
+    moved_nodes = np.flatnonzero(order != np.arange(num_nodes))
     words = (
-        f"nodes {moved[0]} and {moved[1]} exchanged"
-        if len(moved) == 2
+        f"nodes {moved_nodes[0]} and {moved_nodes[1]} exchanged"
+        if len(moved_nodes) == 2
         else (
             f"nodes put in the order {' '.join(map(str, order[:MAX_NODES]))}"
             + (f" … ({num_nodes} nodes)" if num_nodes > MAX_NODES else "")
         )
     )
+
     return Action(words, lambda axes: bool(axes.nodes) or axes.is_index, misfit, move, move_edges, order)
 
 
 @dataclass(frozen=True)
 class Translation(Group):
-    """Everything moved by the same vector: x' = x + t.
+    """A translation by the same vector everywhere: x' = x + t.
 
-    t is normal with the size of the largest coordinate among the inputs, so that it is neither lost beside it nor
-    takes its digits.
+    t is normal with the size of the largest coordinate among the inputs, so that rounding loses neither.
     """
 
     words = "translation"
 
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
         anchored = [leaf for leaf in inputs if leaf.meaning.is_anchored]
         (num_coordinates,) = agreed_sizes(self, anchored, _coordinates, "coordinate")
         spread = max(largest_number(leaf.value) for leaf in anchored) or 1.0
@@ -135,14 +137,14 @@ def moved(vector: np.ndarray) -> Action:
 
 @dataclass(frozen=True)
 class Rotation(Group):
-    """Everything turned about the origin: x' = R x, Rᵀ R = 1, det R = 1; all R are equally likely.
+    """A rotation about the origin: x' = R x, Rᵀ R = 1, det R = 1; all R are equally likely.
 
-    Source: Mezzadri 2007: the orthogonal factor of a matrix of normal numbers, with the signs of the other's diagonal.
+    Source: Mezzadri 2007: Q of the QR decomposition of a normal matrix, with the signs of the diagonal of R.
     """
 
     words = "rotation"
 
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
         (num_coordinates,) = agreed_sizes(self, inputs, _coordinates, "coordinate")
         if num_coordinates < 2:
             raise ShapeError(f"check: {self} needs at least two coordinates, not {num_coordinates}.")
@@ -155,11 +157,11 @@ class Rotation(Group):
 
 @dataclass(frozen=True)
 class Reflection(Group):
-    """Everything mirrored in a plane through the origin: x' = x − 2 (n·x) n, ‖n‖ = 1; all n are equally likely."""
+    """A reflection in a plane through the origin: x' = x − 2 (n·x) n, ‖n‖ = 1; all n are equally likely."""
 
     words = "reflection"
 
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
         (num_coordinates,) = agreed_sizes(self, inputs, _coordinates, "coordinate")
         if num_coordinates < 1:
             raise ShapeError(f"check: {self} needs at least one coordinate, not {num_coordinates}.")
@@ -177,17 +179,17 @@ def turned(matrix: np.ndarray, words: str) -> Action:
 
 @dataclass(frozen=True)
 class Scaling(Group):
-    """Every length multiplied by the same positive number: x' = s^power x, from a quarter to four.
+    """A scaling of all lengths by the same positive number: x' = s^power x, from a quarter to four.
 
-    What holds an area has power 2, what no length is part of has power 0; see `Axes`.
+    Areas have power 2, numbers without a length have power 0; see `Axes`.
     """
 
     words = "scaling"
 
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
         agreed_sizes(self, inputs, lambda leaf: [(1,)] if leaf.meaning.power else [], "length")
         while True:
-            yield scaled(math.exp(generator.uniform(-1, 1) * math.log(LARGEST_FACTOR)))
+            yield scaled(math.exp(generator.uniform(-1, 1) * math.log(MAX_FACTOR)))
 
 
 def scaled(factor: float) -> Action:
@@ -202,17 +204,17 @@ def scaled(factor: float) -> Action:
 
 @dataclass(frozen=True)
 class CyclicShift(Group):
-    """The translation of a grid: x'_{i + t} = x_i; what leaves at one side comes in at the other."""
+    """A cyclic translation of a grid: x'_{i + t} = x_i; cells that leave at one side enter at the other."""
 
     words = "cyclic shift"
 
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
         sizes = agreed_sizes(self, inputs, _cells, "grid")
         if math.prod(sizes) < 2:
             raise ShapeError(f"check: {self} needs a grid of at least two cells, not {sizes}.")
-        if math.prod(sizes) <= FEW + 1:
-            every = list(itertools.product(*map(range, sizes)))[1:]
-            yield from (shifted(every[i], sizes) for i in generator.permutation(len(every)))
+        if math.prod(sizes) <= MAX_ENUMERATED + 1:
+            shifts = list(itertools.product(*map(range, sizes)))[1:]
+            yield from (shifted(shifts[i], sizes) for i in generator.permutation(len(shifts)))
             return
         while True:
             shift = tuple(int(generator.integers(size)) for size in sizes)
@@ -221,13 +223,13 @@ class CyclicShift(Group):
 
 
 def shifted(shift: tuple[int, ...], sizes: tuple[int, ...]) -> Action:
-    """One cyclic shift of a grid with so many cells along each axis."""
+    """One cyclic shift of a grid with these sizes."""
 
     def misfit(array: Array, axes: Axes) -> str | None:
         if (reason := _lacks(array, axes.grid)) is not None:
             return reason
-        found = tuple(array.shape[axis] for axis in axes.grid)
-        return None if found == sizes else f"has a grid of {found} cells, not {sizes}"
+        grid_sizes = tuple(array.shape[axis] for axis in axes.grid)
+        return None if grid_sizes == sizes else f"has a grid of {grid_sizes} cells, not {sizes}"
 
     words = f"shift by {plural(shift[0], 'cell') if len(shift) == 1 else f'{shift} cells'}"
     return Action(words, _on_grid, misfit, lambda x, axes: np.roll(x, shift, axes.grid), value=shift)
@@ -235,11 +237,11 @@ def shifted(shift: tuple[int, ...], sizes: tuple[int, ...]) -> Action:
 
 @dataclass(frozen=True)
 class QuarterTurn(Group):
-    """The rotation of a grid, by 90, 180 and 270 degrees from the first axis to the second."""
+    """A rotation of a grid, by 90, 180 and 270 degrees from the first axis to the second."""
 
     words = "quarter turn"
 
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
         sizes = agreed_sizes(self, inputs, _cells, "grid")
         if len(sizes) != 2:
             raise ShapeError(f"check: {self} needs a grid of two axes, rows and columns, not {len(sizes)}.")
@@ -264,41 +266,41 @@ def quarter_turned(count: int) -> Action:
 class Map(Group):
     """A function of your own on arrays, such as softmax: f is invariant to it if f(map(x)) = f(x).
 
-    Of the outputs it acts on those that have the shape of an input, so that equivariance is f(map(x)) = map(f(x)).
+    It acts on outputs that have the shape of an input, so that equivariance is f(map(x)) = map(f(x)).
     """
 
     name: str
-    """What it is called."""
+    """Its name in messages."""
     function: Callable[[Any], Any]
-    """From an array or tensor, as the inputs are, to another."""
+    """Maps an array or tensor, like the inputs, to another."""
 
-    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
+    def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[TransformationStep]:
         arrays = [leaf for leaf in inputs if not isinstance(leaf.value, Edges) and leaf.axes != FIXED]
         if not arrays:
             raise SettingError(f"check: {self} moves none of the inputs; {remedy('inputs')}.")
-        yield Mapped(self.name, self.function, frozenset(_signature(leaf.value) for leaf in arrays))
+        yield MapStep(self.name, self.function, frozenset(_signature(leaf.value) for leaf in arrays))
 
     def __str__(self) -> str:
         return self.name
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped(Step):
-    """A function of the user's on every array that it was made for."""
+class MapStep(TransformationStep):
+    """A user's function, applied to every array with the signature of an input."""
 
     name: str
-    """What it is called."""
+    """Its name in messages."""
     function: Callable[[Any], Any]
-    """From an array to another."""
+    """Maps an array to another."""
     signatures: frozenset[tuple[tuple[int, ...], str]]
-    """Shapes of the inputs, and whether they are whole numbers or fractions."""
+    """Shapes of the inputs, and whether they are integers or floats."""
 
     def concerns(self, axes: Axes) -> bool:
         return axes != FIXED
 
     def refusal(self, array: Array, axes: Axes) -> str | None:
         fits = _signature(array) in self.signatures
-        return None if fits else f"has shape {tuple(array.shape)} and dtype {array.dtype}, which no input of {self} has"
+        return None if fits else f"has shape {tuple(array.shape)} and dtype {array.dtype}, unlike every input of {self}"
 
     def act(self, array: Array, axes: Axes) -> Array:
         return self.function(array)
@@ -333,22 +335,22 @@ def _cells(leaf: Leaf) -> list[tuple[int, ...]]:
 
 
 def _lacks(array: Array, axes: tuple[int, ...]) -> str | None:
-    """The refusal of an array that has not all of these axes."""
+    """The reason to refuse an array that lacks one of the axes."""
     missing = [axis for axis in axes if not -array.ndim <= axis < array.ndim]
     return f"has shape {tuple(array.shape)} and no axis {missing[0]}" if missing else None
 
 
 def _unmovable(array: Array) -> str | None:
-    """The refusal of an array that cannot be turned, moved or scaled."""
+    """The reason to refuse an array that cannot be rotated, translated or scaled."""
     if as_numpy(array).dtype.kind in "fc":
         return None
-    return f"holds {array.dtype}, which can be permuted but not moved, turned or scaled"
+    return f"holds {array.dtype}, which can be permuted but not translated, rotated or scaled"
 
 
 def _motion(
     words: str, size: int, on: Callable[[Axes], bool], change: Callable[[np.ndarray], np.ndarray], value: np.ndarray
 ) -> Action:
-    """A transformation of space; `change` finds the coordinates on the last axis."""
+    """A transformation of space; `change` gets the coordinates on the last axis."""
 
     def misfit(array: Array, axes: Axes) -> str | None:
         if axes.coordinates is None:
@@ -367,17 +369,17 @@ def _motion(
     return Action(words, on, misfit, move, value=value)
 
 
-def _rotation_in_words(turn: np.ndarray) -> str:
-    """By which angle and, in space, around which axis."""
-    if len(turn) == 2:
-        return f"rotation by {math.degrees(math.atan2(turn[1, 0], turn[0, 0])):.1f} degrees"
-    if len(turn) > 3:
-        return f"rotation in {plural(len(turn), 'dimension')}"
-    # The eigenvector of 1 is the axis; the rest of the turn is seen from its tip.
-    values, vectors = np.linalg.eig(turn)
+def _rotation_in_words(matrix: np.ndarray) -> str:
+    """The angle and, in three dimensions, the axis of a rotation."""
+    if len(matrix) == 2:
+        return f"rotation by {math.degrees(math.atan2(matrix[1, 0], matrix[0, 0])):.1f} degrees"
+    if len(matrix) > 3:
+        return f"rotation in {plural(len(matrix), 'dimension')}"
+    # The eigenvector of eigenvalue 1 is the axis; the angle is measured around it.
+    values, vectors = np.linalg.eig(matrix)
     axis = np.real(vectors[:, np.argmin(np.abs(values - 1))])
-    swirl = np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]])
-    angle = math.degrees(math.atan2(float(swirl @ axis) / 2, (float(np.trace(turn)) - 1) / 2))
+    antisymmetric = np.array([matrix[2, 1] - matrix[1, 2], matrix[0, 2] - matrix[2, 0], matrix[1, 0] - matrix[0, 1]])
+    angle = math.degrees(math.atan2(float(antisymmetric @ axis) / 2, (float(np.trace(matrix)) - 1) / 2))
     return f"rotation by {angle:.1f} degrees around {_vector_in_words(axis)}"
 
 

@@ -1,4 +1,4 @@
-"""What was found about a symmetry, in numbers and in a sentence."""
+"""The verdict on a symmetry, in numbers and in a sentence."""
 
 import math
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """One of the two laws, f(g·x) = f(x) or f(g·x) = g·f(x), as far as it was tried."""
+    """One of the two laws, f(g·x) = f(x) or f(g·x) = g·f(x), as far as it was tested."""
 
     deviation: float
-    """The largest difference between the two sides, relative to the size of the output; ∞ where shapes differ."""
+    """The largest difference between the two sides, relative to the size of the output; ∞ if shapes differ."""
     broken_by: Transformation | None
-    """Of the transformations that broke it, the one with the shortest description; None where it held."""
+    """The transformation with the shortest description among those that broke it; None if it held."""
 
     @property
     def holds(self) -> bool:
@@ -28,34 +28,34 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What a function does under a set of transformations; printed, it is a sentence."""
+    """The symmetry of a function under a set of transformations; printed, it is a sentence."""
 
     group: str
     """The set, in words."""
     invariance: Law
     """f(g·x) = f(x)."""
     equivariance: Law | None
-    """f(g·x) = g·f(x); None where no output is one that the transformations could move, such as a class."""
+    """f(g·x) = g·f(x); None if the transformations act on no output, such as a class."""
     num_samples: int
-    """How many transformed inputs were tried; those that came out unchanged are not counted."""
+    """The number of transformed inputs that were tested, without those that stayed unchanged."""
     num_inputs: int
-    """How many inputs were transformed: one, or one a sample where inputs were drawn."""
+    """The number of inputs that were transformed: one, or one per sample if inputs are drawn."""
     unseen: float
-    """With a confidence of 95 %, a smaller part of the transformations than this breaks what held, in the set of
-    which fewest were tried; 0 where every one was."""
+    """With a confidence of 95 %, a smaller share of the transformations than this breaks the law, in the set with the
+    fewest samples; 0 if every transformation was tested."""
     tolerance: float
-    """A law holds where no deviation is larger."""
+    """A law holds if no deviation is larger."""
     is_output_declared: bool
-    """Whether `output_as` declares what the outputs are."""
+    """Whether `output_as` was given."""
     output_size: float
-    """The largest number in the outputs, without sign; 0 where they are not fractions."""
+    """The largest absolute value in the outputs; 0 if they are not floats."""
 
     @property
     def kind(self) -> Literal["invariant", "equivariant", "both", "neither"]:
         """Which laws hold.
 
-        "both": the output is one that the transformations leave as it is, such as zero, or rows that are all alike;
-        "invariant" also where equivariance could not be tested.
+        "both": the transformations do not change the output, such as zero, or rows that are all equal; "invariant" also
+        if equivariance could not be tested.
         """
         if self.is_invariant:
             return "both" if self.is_equivariant else "invariant"
@@ -68,43 +68,47 @@ class Verdict:
 
     @property
     def is_equivariant(self) -> bool:
-        """Whether f(g·x) = g·f(x) held, with outputs that the transformations could move."""
+        """Whether f(g·x) = g·f(x) held, with outputs that the transformations act on."""
         return self.equivariance is not None and self.equivariance.holds
 
     @property
     def broken_by(self) -> Transformation | None:
-        """Where neither law holds, what broke equivariance, or invariance where only that was tested; else None."""
+        """If neither law holds, what broke equivariance, or invariance if only that was tested; else None."""
         if self.kind != "neither":
             return None
         return (self.equivariance or self.invariance).broken_by
 
     def __str__(self) -> str:
-        found = self._broken() if self.kind == "neither" else self._held()
-        kind = {"both": "both invariant and equivariant", "neither": "neither invariant nor equivariant"}
+        summary = self._broken() if self.kind == "neither" else self._held()
+        kind_words = {"both": "both invariant and equivariant", "neither": "neither invariant nor equivariant"}
         measured = f"{self._measured()}; tolerance {self.tolerance:.3g}"
-        return f"{kind.get(self.kind, self.kind)} to {self.group}: {found}; {measured}."
+        return f"{kind_words.get(self.kind, self.kind)} to {self.group}: {summary}; {measured}."
 
     def _held(self) -> str:
         inputs = "one input" if self.num_inputs == 1 else f"{self.num_inputs} inputs"
         if self.unseen == 0:
-            every = "the only one" if self.num_samples == 1 else f"all {self.num_samples}"
-            trust = f"held for {every} there {'is' if self.num_samples == 1 else 'are'}, on {inputs}"
+            all_words = "the only one" if self.num_samples == 1 else f"all {self.num_samples}"
+            summary = f"held for {all_words} there {'is' if self.num_samples == 1 else 'are'}, on {inputs}"
         else:
-            trust = (
+            summary = (
                 f"held in {self.num_samples} samples on {inputs}, so that with {CONFIDENCE:.0%} confidence fewer than "
                 f"{percent(self.unseen)} of such samples break it"
             )
-        return trust + ("; the output is one that stays as it is" if self.kind == "both" else "")
+        return summary + ("; the output does not change under the transformations" if self.kind == "both" else "")
 
     def _broken(self) -> str:
         if self.equivariance is None:
-            return f"invariance is broken by {self.invariance.broken_by}, and no output is one that could be moved"
-        one, other = str(self.invariance.broken_by), str(self.equivariance.broken_by)
-        both = f"broken by {one}" if one == other else f"invariance is broken by {one}, equivariance by {other}"
+            return f"invariance is broken by {self.invariance.broken_by}, and the transformations act on no output"
+        broke_invariance, broke_equivariance = str(self.invariance.broken_by), str(self.equivariance.broken_by)
+        summary = (
+            f"broken by {broke_invariance}"
+            if broke_invariance == broke_equivariance
+            else f"invariance is broken by {broke_invariance}, equivariance by {broke_equivariance}"
+        )
         return (
-            both
+            summary
             if self.is_output_declared
-            else f"{both}; output_as= declares how an output is moved, if not as by default"
+            else f"{summary}; output_as= declares how an output is moved, if not as by default"
         )
 
     def _measured(self) -> str:
@@ -115,11 +119,11 @@ class Verdict:
         return f"deviation {' and '.join(f'{law.deviation:.3g}' for law in laws)}{size}"
 
 
-def unseen_part(num_samples: int) -> float:
-    """Where none of so many samples broke a law, the part of all transformations that may break it.
+def max_unseen_share(num_samples: int) -> float:
+    """If none of the samples broke a law, an upper bound on the share of transformations that break it.
 
         (1 − p)ⁿ = 1 − confidence
 
-    The number is the upper end of the exact (Clopper–Pearson) interval for a proportion of which no case was seen.
+    The bound is the upper end of the exact (Clopper–Pearson) interval for a proportion with no observed case.
     """
     return 1 - math.exp(math.log(1 - CONFIDENCE) / num_samples)

@@ -22,16 +22,16 @@ from typing import Any
 
 from edgewise.errors import EdgewiseError, MissingExtraError, UnsupportedError
 from edgewise.learn.process import ProcessDiedError
-from edgewise.serve.bounds import Bounds
-from edgewise.serve.lanes import READING, Description, Explains, Lane, ThreadLane, explained
+from edgewise.serve.bounds import RequestBounds
+from edgewise.serve.lanes import CLIENT_ERRORS, Description, Lane, ServedModel, ThreadLane, explained
 from edgewise.serve.limits import Limits
 from edgewise.serve.manual import manual
 from edgewise.serve.messages import (
     ErrorAnswer,
     ExplainAnswer,
+    InvalidRow,
     ModelAnswer,
     PredictAnswer,
-    Problem,
     Requests,
     as_row,
     cells_of,
@@ -50,7 +50,7 @@ except ModuleNotFoundError as error:
 ASSETS = {"serve.js": "text/javascript", "serve.css": "text/css"}
 """What the page loads, from here and from nowhere else."""
 STYLE, SCRIPT = map(source_of, explanation_assets())
-"""What stands in drawn pages: a page in a frame obeys the policy of the page around it, too."""
+"""Hashes of the style and script in explanation pages: a framed page obeys the policy of the page around it, too."""
 HEADERS = {
     # Nothing is fetched from elsewhere, and nothing inline runs but the style and the script of drawn pages.
     "content-security-policy": (
@@ -62,28 +62,28 @@ HEADERS = {
     "referrer-policy": "no-referrer",
 }
 REASONS = {
-    400: "The body is no JSON, or lies too deep.",
-    401: "The API key is missing or another one.",
+    400: "The body is not valid JSON, or is nested too deeply.",
+    401: "The API key is missing or wrong.",
     408: "The body did not arrive in time.",
     413: "The body is too long.",
-    415: "The body is not called application/json.",
-    421: "The server is not called so.",
-    422: "A value is not what it must be; `where` names it.",
+    415: "Content-Type must be application/json.",
+    421: "Unknown host name.",
+    422: "A value is not valid; `where` names it.",
     431: "The headers are too long.",
-    500: "The server is at fault; see its log.",
-    503: "Too much is waiting already; try again later.",
-    504: "It would take too long.",
+    500: "Internal server error; see the log of the server.",
+    503: "Too many requests are waiting; try again later.",
+    504: "The request took too long.",
 }
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": reason} for status, reason in REASONS.items()
 }
-# By a reference: a model would be described as having the type of the good answer.
+# A reference, not a model: FastAPI would describe a model with the media type of the successful answer.
 _ERROR = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorAnswer.__name__}"}}}
 LOG = logging.getLogger("edgewise.serve")
 
 
 def create_app(
-    explainer: Explains | Description,
+    explainer: ServedModel | Description,
     *,
     limits: Limits = Limits(),
     hosts: Sequence[str] = ("*",),
@@ -95,13 +95,13 @@ def create_app(
     Args:
         explainer: The model, as `edgewise.learn.tasks.explainer.Explainer.open` gives it.
         limits: What a request may ask for.
-        hosts: The names under which the server may be addressed; all by default. A server on loopback that answers
-            to other names can be reached by any site whose name leads to 127.0.0.1. `*.example.org` stands for all
-            names that end so, and `ip` for every address in numbers.
-        api_key: What a client must send as `Authorization: Bearer KEY`; nothing where None. The page has a
+        hosts: The host names under which the server may be addressed; all by default. A server on loopback that accepts
+            other names can be reached by any site whose name resolves to 127.0.0.1. `*.example.org` stands for all
+            names that end so, and `ip` for every numeric address.
+        api_key: What a client must send as `Authorization: Bearer KEY`; None requires no key. The page has a
             field for it.
-        lanes: Where the model computes; by default in a thread of this process, where nothing can be killed, and
-            `explainer` is the model itself. With `ProcessLane`s it is the description that one of them gives.
+        lanes: Where the model computes; by default in a thread of this process, where no job can be killed, and
+            `explainer` is the model itself. With `ProcessLane`s, `explainer` is the description that one of them gives.
 
     Raises:
         MissingExtraError: FastAPI is not installed.
@@ -124,22 +124,23 @@ def create_app(
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
     )
-    app.add_middleware(Bounds, limits=limits, hosts=tuple(hosts), api_key=api_key)
+    app.add_middleware(RequestBounds, limits=limits, hosts=tuple(hosts), api_key=api_key)
     _add_errors(app, limits)
     _add_pages(app)
-    _add_questions(app, explainer, limits)
+    _add_endpoints(app, explainer, limits)
+
     return app
 
 
 def _log_briefly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A line for what goes wrong outside requests; asyncio would write a traceback for every connection."""
+    """Logs an error outside requests in one line; asyncio would write a traceback for every connection."""
     LOG.error("%s: %r", context.get("message"), context.get("exception"))
 
 
-def _add_questions(app: FastAPI, explainer: Explains | Description, limits: Limits) -> None:
+def _add_endpoints(app: FastAPI, explainer: ServedModel | Description, limits: Limits) -> None:
     requests = Requests.of(explainer.fields, explainer.facts, limits)
 
-    @app.get("/model", response_model=ModelAnswer, summary="What is served")
+    @app.get("/model", response_model=ModelAnswer, summary="Describe the model")
     async def model() -> Response:
         """The model, what a row consists of, and what a request may ask for."""
         facts = {"kind": explainer.kind, "fields": list(explainer.fields), "facts": explainer.facts}
@@ -148,21 +149,21 @@ def _add_questions(app: FastAPI, explainer: Explains | Description, limits: Limi
     @app.post("/predict", response_model=PredictAnswer, responses=REFUSALS, summary="Predict rows")
     async def predict(query: requests.predict, request: Request) -> Response:
         """The predictions of each row. A row that cannot be read has its reason; where none can, the answer is 422."""
-        read = [cells_of(row) for row in query.rows if not isinstance(row, Problem)]
-        if not read:
+        readable = [cells_of(row) for row in query.rows if not isinstance(row, InvalidRow)]
+        if not readable:
             first = query.rows[0]
-            place = ("body", "rows", 0, *first.place)
-            raise RequestValidationError([{"type": first.kind, "loc": place, "msg": first.reason}])
-        outcomes = iter(await app.state.worker.predict(read, client_of(request)))
-        found = [row.outcome() if isinstance(row, Problem) else next(outcomes) for row in query.rows]
-        if all(isinstance(each, EdgewiseError) for each in found):
-            return failure(422, str(found[0]), "rows.0")
-        return JSONResponse({"rows": [as_row(each) for each in found]}, headers=HEADERS)
+            path = ("body", "rows", 0, *first.path)
+            raise RequestValidationError([{"type": first.error_type, "loc": path, "msg": first.reason}])
+        computed = iter(await app.state.worker.predict(readable, client_of(request)))
+        outcomes = [row.outcome() if isinstance(row, InvalidRow) else next(computed) for row in query.rows]
+        if all(isinstance(outcome, EdgewiseError) for outcome in outcomes):
+            return failure(422, str(outcomes[0]), "rows.0")
+        return JSONResponse({"rows": [as_row(outcome) for outcome in outcomes]}, headers=HEADERS)
 
     async def answer(query: Any, form: str, request: Request) -> Any:
-        """An explanation in one of `FORMS`, made where the model is."""
-        chosen = {name: getattr(query, name) for name in ("target", "label", "top")}
-        job = partial(explained, row=cells_of(query.row), chosen=chosen, form=form)
+        """An explanation in one of `FORMS`, made in the process of the model."""
+        options = {name: getattr(query, name) for name in ("target", "label", "top")}
+        job = partial(explained, row=cells_of(query.row), options=options, form=form)
         return await app.state.worker.do(job, client_of(request))
 
     @app.post("/explain", response_model=ExplainAnswer, responses=REFUSALS, summary="Explain a row")
@@ -170,12 +171,12 @@ def _add_questions(app: FastAPI, explainer: Explains | Description, limits: Limi
         """The predictions of a row, the attention, what changes the prediction, and how faithful the explanation is."""
         return Response(await answer(query, "json", request), media_type="application/json", headers=HEADERS)
 
-    @app.post("/page", response_class=HTMLResponse, responses=_drawn("text/html"), summary="Explain on a page")
+    @app.post("/page", response_class=HTMLResponse, responses=_text_responses("text/html"), summary="Explain on a page")
     async def page(query: requests.explain, request: Request) -> Response:
         """The explanation as an HTML page that needs nothing else."""
         return HTMLResponse(await answer(query, "page", request), headers=HEADERS)
 
-    svg = _drawn("image/svg+xml")
+    svg = _text_responses("image/svg+xml")
 
     @app.post("/picture", response_class=Response, responses=svg, summary="Explain in a picture")
     async def picture(query: requests.explain, request: Request) -> Response:
@@ -183,16 +184,16 @@ def _add_questions(app: FastAPI, explainer: Explains | Description, limits: Limi
         return Response(await answer(query, "picture", request), media_type="image/svg+xml", headers=HEADERS)
 
 
-def _drawn(kind: str) -> dict[int | str, dict[str, Any]]:
-    """The answers to a question that is answered otherwise than in JSON."""
+def _text_responses(media_type: str) -> dict[int | str, dict[str, Any]]:
+    """The responses of an endpoint whose result is text of a type, and whose errors are JSON."""
     refusals: dict[int | str, dict[str, Any]] = {
         status: {"description": reason, "content": _ERROR} for status, reason in REASONS.items()
     }
-    return {200: {"content": {kind: {"schema": {"type": "string"}}}}, **refusals}
+    return {200: {"content": {media_type: {"schema": {"type": "string"}}}}, **refusals}
 
 
 def client_of(request: Request) -> Client:
-    """Whose turn it is: the address and the port of the client."""
+    """The address and the port of the client, by which clients take turns."""
     return () if request.client is None else (request.client.host, request.client.port)
 
 
@@ -216,13 +217,13 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _add_errors(app: FastAPI, limits: Limits) -> None:
-    """Every error is JSON with its reason; none reveals what lies on the server."""
+    """Every error is JSON with its reason; none reveals files or code of the server."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
-            return failure(400, "the body is no JSON", None)
+            return failure(400, "the body is not valid JSON", None)
         # The first part of a place is always `body`.
         where = ".".join(str(part)[:60] for part in first["loc"][1:])
         return failure(422, first["msg"], where or None)
@@ -236,8 +237,8 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
     async def unreadable(request: Request, error: Exception) -> Response:
         return failure(422, str(error), "row")
 
-    for kind in (*READING, UnsupportedError):
-        app.add_exception_handler(kind, unreadable)
+    for error_type in (*CLIENT_ERRORS, UnsupportedError):
+        app.add_exception_handler(error_type, unreadable)
 
     @app.exception_handler(BusyError)
     async def busy(request: Request, error: BusyError) -> Response:
@@ -247,12 +248,12 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
 
     @app.exception_handler(TimeoutError)
     async def late(request: Request, error: TimeoutError) -> Response:
-        return failure(504, f"it takes longer than {limits.seconds:g} seconds", None)
+        return failure(504, f"the request takes longer than {limits.seconds:g} seconds", None)
 
     @app.exception_handler(ProcessDiedError)
     async def died(request: Request, error: ProcessDiedError) -> Response:
         LOG.error("%s %s: %s", request.method, request.url.path, error)
-        return failure(500, "the process that computes ended twice on this request", None)
+        return failure(500, "the worker process died twice on this request", None)
 
     @app.exception_handler(500)
     async def broken(request: Request, error: Exception) -> Response:

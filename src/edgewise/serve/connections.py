@@ -15,50 +15,53 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("uvicorn", "serve") from error
 
-_OWN_FILES = 64
+_RESERVED_FILES = 64
 """Files that a server opens besides its connections: modules, pipes to its processes."""
 LINES, LINES_A_SECOND = 20, 1.0
-"""How many lines the log takes at once, and how fast it may go on."""
+"""How many lines the log takes at once, and how many more each second."""
 LINE_CHARACTERS = 4_000
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
 
 
 def within_file_limit(connections: int) -> tuple[int, int]:
-    """How many connections may be open, and how many may wait to be accepted, given the limit of open files.
+    """The number of connections that may be open, and the backlog, within the limit of open files.
 
-    asyncio accepts as many as wait before it hands over the first, so that there must be files for them too: where
-    there are none left, it writes a traceback for each that waits, again and again.
+    asyncio accepts the whole backlog before it returns the first connection, so there must be files for it too: without
+    them, it writes a traceback for each waiting connection, again and again.
 
     Raises:
-        SettingError: The limit of open files leaves no room.
+        SettingError: The limit of open files is too low.
     """
     try:
         import resource
     except ModuleNotFoundError:
         return connections, 128  # not a Unix: there is no such limit
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = soft
     if soft != resource.RLIM_INFINITY:
-        wanted = connections + 128 + _OWN_FILES
+        wanted = connections + 128 + _RESERVED_FILES
         files = max(soft, wanted if hard == resource.RLIM_INFINITY else min(wanted, hard))
         if files > soft:
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     else:
-        files = connections + 128 + _OWN_FILES
+        files = connections + 128 + _RESERVED_FILES
+
     backlog = max(8, min(128, files // 8))
-    room = files - backlog - _OWN_FILES
+    room = files - backlog - _RESERVED_FILES
     if room < 8:
         raise SettingError(f"the limit of open files is {files}; a server needs at least 144: ulimit -n 1024.")
+
     return min(connections, room), backlog
 
 
 def bounded_protocol(limits: Limits, connections: int) -> type[H11Protocol]:
-    """uvicorn's protocol with bounds that uvicorn does not have.
+    """uvicorn's HTTP protocol with limits that uvicorn does not have.
 
     Args:
         limits: How long a connection may wait for the end of a request's headers, or for the client to read its answer.
-        connections: How many may be open.
+        connections: The number of connections that may be open.
     """
 
     class BoundedProtocol(H11Protocol):
@@ -70,7 +73,7 @@ def bounded_protocol(limits: Limits, connections: int) -> type[H11Protocol]:
 
         @property
         def is_waiting(self) -> bool:
-            """Whether there is no request that is being answered."""
+            """Whether no request is being answered."""
             return self.cycle is None or self.cycle.response_complete
 
         def connection_made(self, transport: Any) -> None:
@@ -80,16 +83,18 @@ def bounded_protocol(limits: Limits, connections: int) -> type[H11Protocol]:
                 self._make_room()
 
         def _make_room(self) -> None:
-            """Closes the oldest waiting connection of the address that has the most, else this one."""
-            connected: set[Any] = self.connections  # all of this class
-            waiting = [each for each in connected if each is not self and each.is_waiting]
-            if not waiting:
+            """Closes the oldest idle connection of the address with the most connections, else this one."""
+            connected: set[Any] = self.connections  # all are of this class
+            idle = [connection for connection in connected if connection is not self and connection.is_waiting]
+            if not idle:
                 self._end(_FULL)
                 return
-            counts = Counter(each.client and each.client[0] for each in connected)
-            victim = min(waiting, key=lambda each: (-counts[each.client and each.client[0]], each.since))
-            self.connections.discard(victim)
-            victim.transport.abort()
+            counts = Counter(connection.client and connection.client[0] for connection in connected)
+            oldest = min(
+                idle, key=lambda connection: (-counts[connection.client and connection.client[0]], connection.since)
+            )
+            self.connections.discard(oldest)
+            oldest.transport.abort()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -141,7 +146,7 @@ def bounded_protocol(limits: Limits, connections: int) -> type[H11Protocol]:
 
 
 class RateLimit(logging.Filter):
-    """Lets through some lines at once and then one a second, and counts what it leaves out."""
+    """Passes a burst of lines and then one a second, and counts those that it drops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,12 +162,12 @@ class RateLimit(logging.Filter):
             return False
         self._left -= 1
         if self._num_dropped:
-            record.msg, record.args = f"{record.getMessage()} ({self._num_dropped:,} lines left out before)", None
+            record.msg, record.args = f"{record.getMessage()} ({self._num_dropped:,} lines dropped before)", None
             self._num_dropped = 0
         return True
 
 
-class _Bounded(logging.Formatter):
+class _ShortLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
         return text if len(text) <= LINE_CHARACTERS else f"{text[:LINE_CHARACTERS]} … ({len(text):,} characters)"
@@ -171,7 +176,7 @@ class _Bounded(logging.Formatter):
 def bound_log() -> None:
     """Sends warnings and errors of the server to the screen, within bounds."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Bounded("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(_ShortLines("%(asctime)s %(levelname)s %(message)s"))
     handler.addFilter(RateLimit())
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "edgewise.serve"):
         logger = logging.getLogger(name)

@@ -13,7 +13,7 @@ from edgewise.learn.process import Process
 from edgewise.learn.readers.molecules.limits import SlowMoleculeError, at_once
 
 Row = dict[str, Any]
-"""The cells of a row by the names of their columns."""
+"""The cells of a row, by column name."""
 
 
 class Predicted(NamedTuple):
@@ -22,21 +22,21 @@ class Predicted(NamedTuple):
     predictions: tuple[TargetPrediction, ...]
     """Its predictions."""
     status: str
-    """As in `Explains.statuses`."""
+    """As in `ServedModel.statuses`."""
 
 
 Outcome = Predicted | EdgewiseError
 """The predictions of a row, or why there are none."""
 QuickOutcome = Outcome | None
-"""The same, or None for a row that may take long and was left alone."""
-READING = (DataError, SettingError)
-"""The errors that are the client's: all others are ours."""
-CHARACTERS = 2**16
-"""Of rows that are predicted at once."""
+"""The same, or None for a row that may take long and was skipped."""
+CLIENT_ERRORS = (DataError, SettingError)
+"""Errors of the request; all others are errors of the server."""
+BATCH_CHARACTERS = 2**16
+"""The most characters of rows that are predicted in one call."""
 
 
-class Explains(Protocol):
-    """What is served: a trained model that predicts and explains rows."""
+class ServedModel(Protocol):
+    """The model that is served: it predicts and explains rows."""
 
     @property
     def kind(self) -> str:
@@ -45,12 +45,12 @@ class Explains(Protocol):
 
     @property
     def fields(self) -> Sequence[dict[str, Any]]:
-        """What a row consists of: `name` and `type` of each cell (`text`, `smiles`, `number`, `node`)."""
+        """The cells of a row: `name` and `type` of each (`text`, `smiles`, `number`, `node`)."""
         ...
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What there is to know of the model; no path."""
+        """Facts about the model, without paths."""
         ...
 
     def predict(self, rows: list[Row]) -> list[tuple[TargetPrediction, ...]]:
@@ -58,32 +58,32 @@ class Explains(Protocol):
         ...
 
     def statuses(self, rows: list[Row]) -> list[str]:
-        """For each row that `predict` takes, `ok`, or what its prediction lacks, in words."""
+        """For each row that `predict` takes, `ok`, or in words what its prediction lacks."""
         ...
 
     def unread(self, row: Row) -> str:
-        """What of a row is cut off before the model reads it, in words; raises DataError where it cannot be read."""
+        """In words, what is cut off before the model reads a row; raises DataError if it cannot be read."""
         ...
 
     def explain(
         self, row: Row, *, target: str | None = None, label: str | None = None, top: int | None = None
     ) -> Explanation:
-        """A row explained; raises DataError where it cannot be."""
+        """The explanation of a row; raises DataError if it cannot be explained."""
         ...
 
 
-Job = Callable[[Explains], Any]
-"""What is computed with a model; for another process it must travel by pickle."""
+Job = Callable[[ServedModel], Any]
+"""A function of a model; for another process it must be picklable."""
 
 
 class Lane(Protocol):
-    """A place where one job after another is computed."""
+    """Runs one job after another."""
 
     restart_seconds: float
-    """How long a new start takes after a kill: a job that nobody waits for may run as long before it is killed."""
+    """How long a restart takes after a kill: a job whose clients have gone may run as long before it is killed."""
 
     def start(self) -> None:
-        """Makes ready, where it is not."""
+        """Gets ready to run jobs."""
         ...
 
     def run(self, job: Job, seconds: float) -> Any:
@@ -91,31 +91,31 @@ class Lane(Protocol):
         ...
 
     def kill(self) -> None:
-        """Ends the running job, where that is possible."""
+        """Kills the running job, if possible."""
         ...
 
     def close(self) -> None:
-        """Ends for good."""
+        """Shuts down."""
         ...
 
 
 class ThreadLane:
-    """Computes in this process: a job cannot be killed here, and holds up what comes after it."""
+    """Runs jobs in this process, where a job cannot be killed and delays those after it."""
 
     restart_seconds = 0.0
 
-    def __init__(self, explainer: Explains):
+    def __init__(self, explainer: ServedModel):
         self.explainer = explainer
 
     def start(self) -> None:
-        """The model is here already."""
+        """Does nothing: the model is already loaded."""
 
     def run(self, job: Job, seconds: float) -> Any:
         """The result of a job, however long it takes."""
         return job(self.explainer)
 
     def kill(self) -> None:
-        """Does nothing: a thread goes on."""
+        """Does nothing: a thread cannot be killed."""
 
     def close(self) -> None:
         """Does nothing."""
@@ -123,43 +123,43 @@ class ThreadLane:
 
 @dataclass(frozen=True)
 class Description:
-    """The facts about a model; the model itself is in other processes."""
+    """Describes a model that is in other processes."""
 
     kind: str
-    """As in `Explains`, as are the others."""
+    """As in `ServedModel`, like the other fields."""
     fields: Sequence[dict[str, Any]]
     facts: dict[str, Any]
 
 
 class ProcessLane:
-    """Computes in a process of its own, which is killed at the time limit and started again.
+    """Runs jobs in a separate process, which is killed at the time limit and started again.
 
     Args:
-        open_model: Gives the model in the new process, such as `partial(Explainer.open, "run")`.
-        prepare: Is called there with the model before the first job, to compile what compiles at first use.
+        open_model: Opens the model in the new process, such as `partial(Explainer.open, "run")`.
+        prepare: Called there with the model before the first job, to compile kernels that compile on first use.
     """
 
-    def __init__(self, open_model: Callable[[], Explains], prepare: Job | None = None):
-        self._process = Process(maker_of_answers, open_model, prepare)
+    def __init__(self, open_model: Callable[[], ServedModel], prepare: Job | None = None):
+        self._process = Process(job_runner, open_model, prepare)
         self.restart_seconds = 0.0
 
     @property
     def pid(self) -> int | None:
-        """The number of the process."""
+        """The id of the process."""
         return self._process.pid
 
     def describe(self) -> Description:
-        """What there is to know of the model."""
-        return self._process.call(described, seconds=60)
+        """The description of the model."""
+        return self._process.call(describe, seconds=60)
 
     def start(self) -> None:
-        """Starts the process and opens the model; raises what goes wrong with that."""
+        """Starts the process and opens the model; raises the error if that fails."""
         began = time.monotonic()
         self._process.start()
         self.restart_seconds = max(self.restart_seconds, time.monotonic() - began)
 
     def run(self, job: Job, seconds: float) -> Any:
-        """The result of a job."""
+        """The result of a job; raises TimeoutError if it took longer and was killed."""
         return self._process.call(job, seconds=seconds)
 
     def kill(self) -> None:
@@ -171,54 +171,58 @@ class ProcessLane:
         self._process.close()
 
 
-def maker_of_answers(open_model: Callable[[], Explains], prepare: Job | None) -> Callable[[Job], Any]:
-    """What a process computes for each job, with a model that it opens once."""
+def job_runner(open_model: Callable[[], ServedModel], prepare: Job | None) -> Callable[[Job], Any]:
+    """Opens the model once, and returns a function that runs a job with it."""
     explainer = open_model()
     if prepare is not None:
         prepare(explainer)
     return lambda job: job(explainer)
 
 
-def described(explainer: Explains) -> Description:
-    """What there is to know of a model."""
+def describe(explainer: ServedModel) -> Description:
+    """The description of a model."""
     return Description(explainer.kind, list(explainer.fields), explainer.facts)
 
 
-def predict_quickly(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
-    """As `predict_or_reason`, but a molecule that may take long is left alone."""
+def predict_quickly(explainer: ServedModel, rows: list[Row]) -> list[QuickOutcome]:
+    """Like `predict_or_reason`, but molecules that may take long are skipped."""
     with at_once():
-        return _in_parts(explainer, rows)
+        return _in_batches(explainer, rows)
 
 
-def predict_or_reason(explainer: Explains, rows: list[Row]) -> list[Outcome]:
-    """The predictions of each row, or why there are none.
+def predict_or_reason(explainer: ServedModel, rows: list[Row]) -> list[Outcome]:
+    """The predictions of each row, or the error.
 
-    Cost: one call for rows of up to 65,536 characters together, so that memory stays bounded; about 2 log₂(rows) more
-        for each row that cannot be read.
+    Cost: one call for each 65,536 characters, so that memory stays bounded; about 2 log₂(rows) calls more for each row
+        that cannot be read.
     """
-    return [each for each in _in_parts(explainer, rows) if each is not None]
+    return [outcome for outcome in _in_batches(explainer, rows) if outcome is not None]
 
 
-def _in_parts(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
-    cuts, size = [0], 0
-    for place, row in enumerate(rows):
-        own = characters(row)
-        if size + own > CHARACTERS and place > cuts[-1]:
-            cuts.append(place)
+def _in_batches(explainer: ServedModel, rows: list[Row]) -> list[QuickOutcome]:
+    starts, size = [0], 0
+    for row_number, row in enumerate(rows):
+        num_characters = characters(row)
+        if size + num_characters > BATCH_CHARACTERS and row_number > starts[-1]:
+            starts.append(row_number)
             size = 0
-        size += own
-    return [each for first, last in pairwise([*cuts, len(rows)]) for each in _halved(explainer, rows[first:last])]
+        size += num_characters
+    return [
+        outcome
+        for first, last in pairwise([*starts, len(rows)])
+        for outcome in _predict_by_halves(explainer, rows[first:last])
+    ]
 
 
 def characters(row: Row) -> int:
-    """How many characters the cells of a row have."""
+    """The number of characters in the cells of a row."""
     return sum(len(cell) for cell in row.values() if isinstance(cell, str))
 
 
-def explained(explainer: Explains, row: Row, chosen: dict[str, Any], form: str) -> Any:
-    """A row explained, in one of `FORMS`; raises DataError where the model reads only a part of it."""
+def explained(explainer: ServedModel, row: Row, options: dict[str, Any], form: str) -> Any:
+    """The explanation of a row, in one of `FORMS`; raises DataError if the model reads only part of the row."""
     _check_length(explainer, row)
-    return FORMS[form](explainer.explain(row, **chosen))
+    return FORMS[form](explainer.explain(row, **options))
 
 
 def _as_json(explanation: Explanation) -> bytes:
@@ -238,26 +242,26 @@ def _as_picture(explanation: Explanation) -> str:
 
 
 FORMS: dict[str, Callable[[Explanation], Any]] = {"json": _as_json, "page": _as_page, "picture": _as_picture}
-"""What an explanation is made into, where the model is."""
+"""The forms of an explanation, made in the process of the model."""
 
 
-def _check_length(explainer: Explains, row: Row) -> None:
-    """Raise DataError for a row that is longer than the model reads: an answer would be one about its beginning."""
+def _check_length(explainer: ServedModel, row: Row) -> None:
+    """Raise DataError for a row that is longer than the model reads: the answer would be about its beginning only."""
     if unread := explainer.unread(row):
         raise DataError(f"the row is too long: {unread}.")
 
 
-def _halved(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
-    """The same, halved until what cannot be read is alone."""
+def _predict_by_halves(explainer: ServedModel, rows: list[Row]) -> list[QuickOutcome]:
+    """Predicts rows; a batch that fails is halved until each row that cannot be read is alone."""
     try:
         for row in rows:
             _check_length(explainer, row)
-        return [Predicted(*each) for each in zip(explainer.predict(rows), explainer.statuses(rows), strict=True)]
-    except READING as error:
+        return [Predicted(*result) for result in zip(explainer.predict(rows), explainer.statuses(rows), strict=True)]
+    except CLIENT_ERRORS as error:
         if len(rows) == 1:
             return [error]
     except SlowMoleculeError:
         if len(rows) == 1:
             return [None]
     middle = len(rows) // 2
-    return _halved(explainer, rows[:middle]) + _halved(explainer, rows[middle:])
+    return _predict_by_halves(explainer, rows[:middle]) + _predict_by_halves(explainer, rows[middle:])

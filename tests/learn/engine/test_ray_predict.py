@@ -65,8 +65,8 @@ def test_ray_predicts_the_rows_of_one_process(run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num-workers", "2"], "--num-workers belongs to --engine ray."),
-        (["--engine", "local", "--ray-address", "localhost:1"], "--ray-address belongs to --engine ray."),
+        (["--num-workers", "2"], "--num-workers is a flag of --engine ray"),
+        (["--engine", "local", "--ray-address", "localhost:1"], "--ray-address is a flag of --engine ray"),
     ],
 )
 def test_flags_that_contradict_each_other(run, words, message, capsys):

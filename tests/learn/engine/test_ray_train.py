@@ -61,11 +61,11 @@ def test_a_killed_worker_is_replaced_and_the_metrics_are_those_of_an_undisturbed
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num-workers", "2"], "--num-workers belongs to --engine ray."),
-        (["--ray-address", "localhost:1"], "--ray-address belongs to --engine ray."),
-        (["--engine", "ray", "--devices", "2"], "--devices does not go with --engine ray; use --num-workers."),
-        (["--devices", "2", "--num-workers", "2"], "--num-workers belongs to --engine ray."),
-        (["--strategy", "fsdp"], "--strategy shares the work between processes; say how many with --devices."),
+        (["--num-workers", "2"], "--num-workers is a flag of --engine ray"),
+        (["--ray-address", "localhost:1"], "--ray-address is a flag of --engine ray"),
+        (["--engine", "ray", "--devices", "2"], "--devices cannot be used with --engine ray; use --num-workers."),
+        (["--devices", "2", "--num-workers", "2"], "--num-workers is a flag of --engine ray"),
+        (["--strategy", "fsdp"], "--strategy is for several processes; set their number with --devices."),
     ],
 )
 def test_flags_that_contradict_each_other(text, words, message, capsys):
@@ -88,7 +88,7 @@ def test_a_fold_is_trained_by_one_worker(tmp_path, words, capsys):
     words = [str(table), "--smiles-columns", "smiles", "--target-columns", "y", *words, "--strategy", "ddp"]
     assert main(["train", "molecules", *words, "--engine", "ray"]) == 2
     assert capsys.readouterr().err == (
-        "edgewise: error: --strategy: a worker of Ray trains a whole fold or member; leave it out.\n"
+        "edgewise: error: --strategy cannot be used here: a Ray worker trains a whole fold or member; drop it.\n"
     )
 
 

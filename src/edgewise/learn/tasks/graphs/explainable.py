@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from edgewise.errors import UnsupportedError
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks
 from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
@@ -128,12 +128,12 @@ class GraphItem(Explainable):
         step = max(1, BATCH_SIZE // (self.num_units + self.batch.edges.num_edges))
         return self.explained.without(removed, count, copies, step)
 
-    def links(self) -> Links:
+    def links(self) -> UnitLinks:
         """The edges between two nodes, both ways one link."""
         senders, receivers = self.batch.edges.senders.numpy(), self.batch.edges.receivers.numpy()
         first, groups = undirected(senders, receivers, senders != receivers)
         ends = [(min(pair), max(pair)) for pair in zip(senders[first].tolist(), receivers[first].tolist(), strict=True)]
-        return Links(ends, groups, self.predict_without_edges)
+        return UnitLinks(ends, groups, self.predict_without_edges)
 
     def differentiable(self) -> list[Differentiable]:
         """By the features of the nodes."""

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import DataError
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks
 from edgewise.explain.explanation import Curve, Layer, Part, TargetPrediction
 from edgewise.explain.methods import METHODS
 from edgewise.explain.rank import spearman
@@ -246,10 +246,10 @@ class MoleculeItem(Explainable):
     def _predict(self, removed: Sequence[np.ndarray], count: int, taken: Callable[[np.ndarray], Batch]) -> np.ndarray:
         return self.explained.without(removed, count, taken, max(1, BATCH_SIZE // max(1, self.num_units)))
 
-    def links(self) -> Links:
+    def links(self) -> UnitLinks:
         """Bonds; bond b is edges 2b and 2b + 1."""
         bonds = self.row.bonds
-        return Links(
+        return UnitLinks(
             bonds, [np.array([2 * bond, 2 * bond + 1]) for bond in range(len(bonds))], self.predict_without_edges
         )
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import SettingError
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks
 from edgewise.explain.explanation import Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
 from edgewise.explain.rollout import rollout
@@ -123,7 +123,7 @@ class SubgraphItem(Explainable):
         """The number without some nodes."""
         return self.perturbation.without_nodes(removed)
 
-    def links(self) -> Links:
+    def links(self) -> UnitLinks:
         """The edges between the nodes that are shown, both ways one link, nearest first.
 
         Edges that a model adds to the graph are no links of it: they stay when one is removed.
@@ -142,7 +142,7 @@ class SubgraphItem(Explainable):
         if len(groups) > self.max_removals:
             self.link_notes.append(f"Only the nearest {self.max_removals:,} of {len(groups):,} links were removed.")
         ends = list(zip(senders[first].tolist(), receivers[first].tolist(), strict=True))
-        return Links(ends, groups[: self.max_removals], self.perturbation.without_edges)
+        return UnitLinks(ends, groups[: self.max_removals], self.perturbation.without_edges)
 
     def differentiable(self) -> list[Differentiable]:
         """By the features of the nodes: of sparse ones only those that are not zero, a row each."""
