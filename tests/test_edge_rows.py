@@ -12,11 +12,11 @@ from edgewise.score import GAT, Additive, Cosine, Distance, GATv2, ScaledDot
 NODES, EDGES, ROWS, HEADS, DIM = 30, 120, 5, 4, 16
 
 
-def inputs(heads=HEADS, dim=DIM):
+def inputs(heads=HEADS, dim=DIM, dtype=torch.float64):
     generator = torch.Generator().manual_seed(0)
 
     def drawn(*shape):
-        return torch.randn(shape, generator=generator).requires_grad_()
+        return torch.randn(shape, dtype=dtype, generator=generator).requires_grad_()
 
     ends = torch.randint(NODES, (2, EDGES), generator=generator)
     rows = EdgeRows(torch.randint(ROWS, (EDGES,), generator=generator), ROWS)
@@ -29,29 +29,34 @@ def spread(rows, carried):
     return {name: rows.spread(x, -1 if name == "bias" else -2) for name, x in carried.items()}
 
 
-def scores(heads, dim):
-    vector = torch.linspace(-1, 1, heads * dim).view(heads, dim)
+def scores(heads, dim, dtype):
+    vector = torch.linspace(-1, 1, heads * dim, dtype=dtype).view(heads, dim)
     return [ScaledDot(), GATv2(vector), Additive(vector), GAT(vector, vector.flip(0)), Distance(), Cosine()]
 
 
 CALLS = [
-    *((3, 8, number) for number in range(6)),
-    (4, 16, 0),
-    (8, 16, 0),
-    *(pytest.param(heads, 16, number, marks=pytest.mark.nightly) for heads in (4, 8) for number in range(1, 6)),
+    *((3, 8, torch.float32, number) for number in range(6)),
+    (4, 16, torch.float64, 0),
+    (8, 16, torch.float64, 0),
+    *(
+        pytest.param(heads, 16, torch.float32, number, marks=pytest.mark.nightly)
+        for heads in (4, 8)
+        for number in range(6)
+    ),
 ]
-"""Each kind of sizes is compiled anew for each score: by day every score has one kind, and one score every kind."""
+"""Each kind of sizes is compiled anew for each score and dtype: by day every score has one kind, and one score every
+kind, in dtypes for which other tests compile them, too."""
 
 
-@pytest.mark.parametrize(("heads", "dim", "number"), CALLS)
-def test_sums_and_gradients_are_those_of_a_row_for_each_edge(number, heads, dim, monkeypatch):
+@pytest.mark.parametrize(("heads", "dim", "dtype", "number"), CALLS, ids=str)
+def test_sums_and_gradients_are_those_of_a_row_for_each_edge(heads, dim, dtype, number, monkeypatch):
     monkeypatch.setattr(edge_operators, "CHUNK", 500)  # so that there are several chunks, each with rows of its own
-    edges, rows, nodes, carried = inputs(heads, dim)
-    score = scores(heads, dim)[number]
+    edges, rows, nodes, carried = inputs(heads, dim, dtype)
+    score = scores(heads, dim, dtype)[number]
     leaves = [*nodes, *carried.values()]
     found = attend(*nodes, edges, score=score, edge_rows=rows, **carried)
     expected = attend(*nodes, edges, score=score, **spread(rows, carried))
-    cotangent = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
+    cotangent = torch.randn(found.shape, dtype=dtype, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
     for ours, other in zip(*(torch.autograd.grad(out, leaves, cotangent) for out in (found, expected)), strict=True):
         torch.testing.assert_close(ours, other, rtol=1e-4, atol=1e-5)

@@ -209,21 +209,25 @@ def test_a_numba_that_cannot_be_imported_leaves_the_other_backends(tmp_path):
     assert "numba refuses: numba cannot be imported (Numba needs NumPy 3.0 or less); pip install numba." in report
 
 
-def test_the_processor_may_be_any(tmp_path):
+@pytest.mark.parametrize(
+    "neighborhood",
+    ["Edges(*torch.randint(30, (2, 200)), 30, 30)", pytest.param("Causal()", marks=pytest.mark.nightly)],
+    ids=["edges", "ranges"],
+)
+def test_the_processor_may_be_any(tmp_path, neighborhood):
     report = run_script(
         tmp_path,
-        """
+        f"""
         import torch
         from edgewise import Causal, Edges, Sparsemax, attend
 
         torch.manual_seed(0)
         x = torch.randn(3, 30, 12, requires_grad=True)
-        edges = Edges(*torch.randint(30, (2, 200)), 30, 30)
+        edges = {neighborhood}
 
         def work(backend):
-            listed = attend(x, x, x, edges, backend=backend)
-            outs = listed, attend(x, x, x, Causal(), normalize=Sparsemax(), backend=backend)
-            return *outs, *(torch.autograd.grad(out.square().sum(), x)[0] for out in outs)
+            out = attend(x, x, x, edges, normalize=Sparsemax(), backend=backend)
+            return out, torch.autograd.grad(out.square().sum(), x)[0]
 
         for ours, theirs in zip(work("numba"), work("reference")):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
@@ -251,11 +255,10 @@ def test_without_a_folder_that_can_be_written_to_kernels_are_compiled_all_the_sa
 
         caching.InTreeCacheLocator.ensure_cache_path = refuse  # the tests may run as one who may write anywhere
         import torch
-        from edgewise import Edges, attend
-        from edgewise.backends.numba import edges
-        x = torch.randn(5, 8)
-        attend(x, x, x, Edges([0, 1, 1], [1, 0, 1], 5, 5), backend="numba")
-        print(edges.forward.compiled.stats.cache_path, len(edges.forward.compiled.signatures))
+        from edgewise import Edges, aggregate
+        from edgewise.backends.numba import sums
+        aggregate(torch.randn(5, 8), Edges([0, 1, 1], [1, 0, 1], 5, 5), "mean", backend="numba")
+        print(sums.sum_rows.compiled.stats.cache_path, len(sums.sum_rows.compiled.signatures))
         """,
         {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "NUMBA_CACHE_DIR": nowhere},
     )

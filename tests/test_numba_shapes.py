@@ -27,6 +27,12 @@ from edgewise.neighborhood import plan as plan_module
 from numba_cases import FORMS, assert_like_reference, draw, generator, neighborhood_of, random_edges, run
 
 OWN_SCORES = [case for case in all_scores if case.name != "own"]
+BY_NIGHT = ("additive_tanh", "additive_sigmoid", "additive_silu", "additive_gelu", "gaussian", "gaussian_per_head",
+            "laplacian_per_head", "constant")  # fmt: skip
+IN_GROUPS_BY_DAY = [
+    pytest.param(case, marks=pytest.mark.nightly if case.name in BY_NIGHT else ()) for case in OWN_SCORES
+]
+"""A score is one function of lanes, whatever reads them: by day two are compiled where heads come in whole groups."""
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 8, 9, 12, 16])
@@ -49,7 +55,7 @@ def test_any_size_and_number_of_heads(form, dims, num_heads):
     assert_like_reference(tensors, neighborhood_of(form), [vector], score=GATv2(vector))
 
 
-@pytest.mark.parametrize("score", OWN_SCORES, ids=lambda case: case.name)
+@pytest.mark.parametrize("score", IN_GROUPS_BY_DAY, ids=lambda case: case.name)
 def test_every_score_where_heads_come_in_whole_groups(score):
     """What reads eight heads at once computes what is computed head by head."""
     tensors = {"query": draw(8, 7, 16), "key": draw(8, 9, 16, seed=1), "value": draw(8, 9, 32, seed=2)}
