@@ -167,7 +167,7 @@ def test_predictions_know_all_links_or_those_of_another_file(learn, edgewise, gr
         (("--features", "x.npz"), "--features belongs to a table of nodes; name it: --nodes"),
         (("--coverage", 0.5), "--coverage does nothing for links"),
         (("--smiles-columns", "a"), "--smiles-columns does nothing for links"),
-        (("--strict",), "pairs.csv, line 5, b: 'n1' and itself are no link; mend the row"),
+        (("--strict",), "pairs.csv, line 5, b: 'n1' and itself are not a link; fix the row"),
     ]:
         code, _, err = edgewise("predict", tmp_path / "run", pairs, *words, "-o", "-")
         assert (code, message in err) == (2, True), err
@@ -232,7 +232,7 @@ def test_parts_by_a_column_and_what_the_graph_lacks_is_said(learn, graph, tmp_pa
     ):
         assert said in out, out
     code, _, err = learn(*words, "--strict", nodes=holed, edges=edges, folder="bad")
-    assert (code, "do without strict" in err) == (2, True)
+    assert (code, "drop --strict" in err) == (2, True)
 
 
 def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):

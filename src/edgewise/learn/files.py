@@ -95,6 +95,7 @@ def written_aside(path: str | os.PathLike[str], *, previous: Path | None = None)
             file = cleanup.enter_context(open(part, "xb", buffering=0))
         except OSError as error:
             raise WriteError(path, error) from error
+
         cleanup.callback(_remove, part)
         yield PartFile(path, file)
         try:
@@ -118,9 +119,9 @@ class FileWriter:
 
     def write(self, content: Content) -> None:
         """Adds bytes, or those of an array; raises WriteError where the file cannot be written."""
-        if (found := memoryview(content)).nbytes:
-            self._file.write(found.cast("B"))
-            self._digest.update(found.cast("B"))
+        if (view := memoryview(content)).nbytes:
+            self._file.write(view.cast("B"))
+            self._digest.update(view.cast("B"))
 
     @property
     def sha256(self) -> str:
@@ -132,7 +133,7 @@ class FileWriter:
 
 
 class Scratch:
-    """A folder of files that nobody reads once its block has ended, or its process.
+    """A folder of temporary files, which are deleted when its block ends.
 
     Args:
         folder: where it is made; the system's folder of temporary files by default.
@@ -155,11 +156,11 @@ class Scratch:
     def files(self, count: int) -> Iterator[list["ScratchFile"]]:
         """New files to append to; they stay until they are removed."""
         with contextlib.ExitStack() as opened:
-            found = []
+            scratch_files = []
             for _ in range(count):
                 self._count += 1
-                found.append(opened.enter_context(ScratchFile(self.folder / str(self._count))))
-            yield found
+                scratch_files.append(opened.enter_context(ScratchFile(self.folder / str(self._count))))
+            yield scratch_files
 
 
 class ScratchFile:
@@ -180,8 +181,8 @@ class ScratchFile:
 
     def write(self, content: Content) -> int:
         """Appends bytes, or those of an array; raises WriteError where the disk is full."""
-        found = memoryview(content)
-        return self._part.write(found.cast("B")) if found.nbytes else 0
+        view = memoryview(content)
+        return self._part.write(view.cast("B")) if view.nbytes else 0
 
     def flush(self) -> None:
         """Nothing waits to be written."""
@@ -204,7 +205,7 @@ def mapped_array(shape: tuple[int, ...], dtype: Any, folder: str | os.PathLike[s
         folder: on whose disk; that of the system's temporary files by default.
 
     Raises:
-        WriteError: there is no room.
+        WriteError: the disk is full.
     """
     import numpy as np
 
@@ -233,16 +234,16 @@ class GrowingArray:
         folder: on whose disk; that of the system's temporary files by default.
 
     Raises:
-        WriteError: there is no room.
+        WriteError: the disk is full.
     """
 
     def __init__(self, dtype: Any, row: tuple[int, ...] = (), folder: str | os.PathLike[str] | None = None):
         self.dtype, self.row, self.num_rows = dtype, row, 0
-        place = Path(folder or tempfile.gettempdir())
+        directory = Path(folder or tempfile.gettempdir())
         try:
-            self._file = PartFile(place, _nameless(folder))
+            self._file = PartFile(directory, _nameless(folder))
         except OSError as error:
-            raise WriteError(place, error) from error
+            raise WriteError(directory, error) from error
         weakref.finalize(self, self._file.file.close)  # also where an error ends the reading of a table
 
     def append(self, rows: Any) -> None:
@@ -284,12 +285,12 @@ def copied_rows(array: "np.ndarray", rows: "np.ndarray") -> "np.ndarray":
     """A copy of some rows of an array; of a mapped one few others come into memory."""
     import numpy as np
 
-    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
+    copy = np.empty((len(rows), *array.shape[1:]), array.dtype)
     for start in range(0, len(rows), COPIED_ROWS):
-        some = slice(start, start + COPIED_ROWS)
-        found[some] = array[rows[some]]
+        block = slice(start, start + COPIED_ROWS)
+        copy[block] = array[rows[block]]
         release([array])
-    return found
+    return copy
 
 
 def _nameless(folder: str | os.PathLike[str] | None) -> Any:

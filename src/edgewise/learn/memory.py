@@ -29,8 +29,8 @@ def available_memory(device: str = "cpu") -> int | None:
 def machine_memory() -> Iterator[int]:
     """What the machine has left; elsewhere than on Linux what it has at all."""
     try:
-        found = Path("/proc/meminfo").read_text().split()
-        yield int(found[found.index("MemAvailable:") + 1]) << 10
+        words = Path("/proc/meminfo").read_text().split()
+        yield int(words[words.index("MemAvailable:") + 1]) << 10
     except (OSError, ValueError):
         names = getattr(os, "sysconf_names", {})
         if {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= names.keys():
@@ -43,8 +43,9 @@ def group_memory(root: Path = GROUPS, own: Path = OWN_GROUPS) -> Iterator[int]:
         lines = own.read_text().splitlines()
     except OSError:
         return
+
     for line in lines:
-        _, controllers, place = line.split(":", 2)
+        _, controllers, path = line.split(":", 2)
         if controllers == "":
             top, names = root, ("memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):
@@ -52,7 +53,7 @@ def group_memory(root: Path = GROUPS, own: Path = OWN_GROUPS) -> Iterator[int]:
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         else:
             continue
-        inner = top / place.strip("/")
+        inner = top / path.strip("/")
         # In a container its own group may be mounted as the root.
         for group in dict.fromkeys((inner, *inner.parents, top)):
             if group == top or top in group.parents:
@@ -71,13 +72,13 @@ def _left(group: Path, limit_name: str, used_name: str, cache_name: str) -> Iter
 
 
 def limited_memory() -> Iterator[int]:
-    """What `ulimit -v` leaves of the address space, and `ulimit -d` of the memory that is no mapped file."""
+    """What `ulimit -v` leaves of the address space, and `ulimit -d` of memory other than mapped files."""
     if sys.platform != "linux":
         return
     import resource
 
     used = Path("/proc/self/statm").read_text().split()
-    for kind, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
-        limit, _ = resource.getrlimit(kind)
+    for limit_number, field in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
+        limit, _ = resource.getrlimit(limit_number)
         if limit != resource.RLIM_INFINITY:
-            yield max(0, limit - int(used[place]) * resource.getpagesize())
+            yield max(0, limit - int(used[field]) * resource.getpagesize())

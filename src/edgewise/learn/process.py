@@ -1,7 +1,8 @@
 """A Python process that computes one call after another for us, and that can be killed at a time limit.
 
 Compiled code such as RDKit's cannot be interrupted from within, and holds the interpreter while it computes. A call
-that may take long therefore runs in a process of its own. What holds no lock runs on a thread, as `Background`.
+that may take long therefore runs in a process of its own. Code that releases Python's lock runs on a thread, as
+`Background`.
 """
 
 import contextlib
@@ -136,6 +137,7 @@ class Process:
             raise ProcessDiedError(f"a worker process ended without a result ({how})") from error
         finally:
             timer.cancel()
+
         if not succeeded:
             raise result
         return result
@@ -168,6 +170,7 @@ def main() -> None:
     # Whatever a library prints must not stand among the results.
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+
     # Ctrl-C is for the parent, which then closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     make, arguments = pickle.load(calls)
@@ -231,7 +234,7 @@ def _set_timers(seconds: float, cpu_seconds: float) -> None:
 
 
 class Background:
-    """A computation on another thread, for work that holds no lock of Python most of the time.
+    """A computation on another thread, for work that releases Python's lock most of the time.
 
     The thread does not keep the process from ending.
 

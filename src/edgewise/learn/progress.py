@@ -5,7 +5,7 @@
             ...
             current.done += 1
 
-Without a monitor, as in a library, a stage is a counter that nobody reads.
+Without a monitor, as in a library, a stage is a counter without a display.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ class Stage:
     name: str
     """What is done, in a few words."""
     total: int | None = None
-    """How many things there are to do; None where nobody knows."""
+    """How many steps there are; None where that is unknown."""
     done: int = 0
     """How many of them are done."""
     note: str = ""
@@ -54,7 +54,7 @@ class Monitor(Protocol):
         """A line that stays."""
 
     def note(self, line: str) -> None:
-        """A line about the data that is no output, such as a warning."""
+        """A line about the data that is not part of the output, such as a warning."""
 
 
 _MONITOR: ContextVar[Monitor | None] = ContextVar("edgewise.learn.progress", default=None)
@@ -136,7 +136,7 @@ def duration(seconds: float) -> str:
     """A time as people say it."""
     if seconds < 60:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_left = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {seconds_left} s"
     return f"{minutes // 60} h {minutes % 60} min"

@@ -25,10 +25,10 @@ NUM_LAYERS = ("depth", "n-layers", "n-layer", "num-hidden-layers")
 NUM_HEADS = ("n-heads", "n-head", "num-attention-heads")
 MODEL_DIM = ("hidden-size", "message-hidden-dim", "n-embd", "d-model")
 CONTEXT = ("block-size", "max-seq-length")
-"""What chemprop, Hugging Face and nanoGPT call settings that several models have."""
-MOST_LAYERS, MOST_DIM = 1000, 2**20
+"""The names that chemprop, Hugging Face and nanoGPT use for settings of several models."""
+MAX_LAYERS, MAX_DIM = 1000, 2**20
 """The deepest and the widest models: beyond them a mistyped number would be built until memory ends."""
-MOST_WHOLE = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """The largest whole number that numpy and torch count with."""
 BOUNDS = {
     "at_least": ("at least", lambda value, bound: value >= bound),
@@ -55,11 +55,11 @@ def setting(
     Args:
         default: Its default; None needs a type that allows None.
         factory: Makes the default.
-        choices: What it may be, where its type is no Literal.
+        choices: The allowed values, where the type is not a Literal.
         aliases: Other spellings of the flag, as other programs have them.
         metavar: What stands for the value in the help.
         flag: The spelling of the flag, where the name does not give it.
-        hidden: It stands in files only and has no flag.
+        hidden: It is set in files only, without a flag.
         even: Only even numbers are allowed.
         bounds: `at_least`, `above`, `at_most`, `below`.
     """
@@ -92,18 +92,21 @@ def check_value(field: "dataclasses.Field[Any]", value: Any) -> None:
         raise SettingError(f"{flag_of(field)} is {value!r}; expected one of {', '.join(map(str, choices))}.")
     if field.type is bool and not isinstance(value, bool):
         raise SettingError(f"{flag_of(field)} is {value}; expected True or False.")
+
     bounds = field.metadata.get("bounds", {})
-    if isinstance(value, int) and abs(value) > MOST_WHOLE and "at_most" not in bounds:
-        bounds = {**bounds, "at_most": MOST_WHOLE}
+    if isinstance(value, int) and abs(value) > MAX_INTEGER and "at_most" not in bounds:
+        bounds = {**bounds, "at_most": MAX_INTEGER}
     is_odd = field.metadata.get("even") and value % 2
     if not is_odd and all(BOUNDS[name][1](value, bound) for name, bound in bounds.items()):
         return
+
     words = [
         "finite" if bound == math.inf else f"{BOUNDS[name][0]} {bound if isinstance(bound, int) else f'{bound:g}'}"
         for name, bound in bounds.items()
     ]
     if field.metadata.get("even"):
         words.append("even")
+
     raise SettingError(f"{flag_of(field)} is {value}; expected {' and '.join(words)}.")
 
 
@@ -167,6 +170,7 @@ def typed(source: str, field: "dataclasses.Field[Any]", value: Any) -> Any:
             return tuple(value)
         if isinstance(value, (str, int, float)):
             return (value,)
+
     if float in kinds and type(value) is int and abs(value) <= sys.float_info.max:
         return float(value)
     if type(value) in kinds or (value is None and is_optional(field)):
@@ -177,8 +181,8 @@ def typed(source: str, field: "dataclasses.Field[Any]", value: Any) -> Any:
 
 @cache
 def helps(kind: type) -> dict[str, str]:
-    """The docstring of each field of a dataclass, of those it inherits too; empty where there is no source."""
-    found: dict[str, str] = {}
+    """The docstring of each field of a dataclass, inherited ones included; empty where the source is not installed."""
+    help_of_field: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not dataclasses.is_dataclass(base):
             continue
@@ -188,5 +192,5 @@ def helps(kind: type) -> dict[str, str]:
             continue
         for field, text in itertools.pairwise(body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-                found[field.target.id] = " ".join(str(text.value.value).split())  # type: ignore[union-attr]
-    return found
+                help_of_field[field.target.id] = " ".join(str(text.value.value).split())  # type: ignore[union-attr]
+    return help_of_field

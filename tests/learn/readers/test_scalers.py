@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from edgewise.errors import DataError
-from edgewise.learn.tables.magnitude import LEAST_SPREAD
+from edgewise.learn.tables.magnitude import MIN_SPREAD
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.training.document import to_document, typed
 
@@ -19,7 +19,7 @@ SOME = st.floats(-1e6, 1e6, allow_subnormal=False)
 def is_refused(scaler, values, rows) -> bool:
     """Whether a column varies too little to be scaled, and is refused."""
     varies = np.ptp(values[rows], axis=0) > 0
-    if not (np.std(values[rows], axis=0)[varies] < LEAST_SPREAD).any():
+    if not (np.std(values[rows], axis=0)[varies] < MIN_SPREAD).any():
         return False
     with pytest.raises(DataError, match="too small to be scaled; give the column in another unit"):
         scaler.fit(values, rows)
@@ -45,9 +45,9 @@ def test_a_constant_target_keeps_its_unit():
 def test_a_target_without_a_value_and_no_rows():
     with pytest.raises(DataError) as caught:
         TargetScaler.fit(np.array([[1.0, np.nan], [2.0, 3.0]]), [0])
-    assert str(caught.value) == "Target 2 has no value in the training rows."
+    assert str(caught.value) == "Target 2 is empty in all training rows."
     for scaler in (TargetScaler, FeatureScaler, ConditionScaler):
-        with pytest.raises(DataError, match="There is no training row to learn a scale from"):
+        with pytest.raises(DataError, match="needs at least one training row"):
             scaler.fit(np.zeros((3, 1)), [])
 
 

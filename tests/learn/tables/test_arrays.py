@@ -66,7 +66,7 @@ LIES = {
         "holds Python objects",
     ),
     "pickled": ([("a.npy", pickle.dumps(Bomb()))], "no .npz file of plain arrays"),
-    "twice": ([("a.npy", shaped("(2,)")), ("a.npy", shaped("(2,)"))], "a name stands there twice"),
+    "twice": ([("a.npy", shaped("(2,)")), ("a.npy", shaped("(2,)"))], "a name occurs twice"),
     "not an array": ([("../../etc/passwd", b"root")], "no .npz file of plain arrays"),
 }
 

@@ -160,7 +160,7 @@ def test_sheets_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([("y",), ("=1+1",)], "data.xlsx, cell A2: the formula has no computed value; open the workbook in Excel"),
+        ([("y",), ("=1+1",)], "data.xlsx, cell A2: the formula lacks a computed value; open the workbook in Excel"),
         ([], "data.xlsx: the sheet 'Sheet' is empty"),
         ([("y",)], "data.xlsx: the sheet has a header but no rows."),
         ([("y", "y"), (1, 2)], "data.xlsx, line 1: two columns have one name"),

@@ -9,9 +9,9 @@ from edgewise.choices import Aggregation, Combine, NormalizerName, ScoreName
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import LAYERS, LayerSpec, layers_for
 from edgewise.learn.settings import (
+    MAX_DIM,
+    MAX_LAYERS,
     MODEL_DIM,
-    MOST_DIM,
-    MOST_LAYERS,
     NUM_HEADS,
     NUM_LAYERS,
     Settings,
@@ -32,13 +32,13 @@ class NodeSettings(Settings):
     """How well two nodes match, with model attention."""
     normalize: NormalizerName | None = setting(None)
     """From scores to weights, with models attention (softmax where it is None) and hop_attention (sigmoid)."""
-    num_layers: int = setting(2, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Layers over the edges: as many hops as a node can see."""
-    num_hops: int = setting(10, at_least=1, at_most=MOST_LAYERS)
+    num_hops: int = setting(10, at_least=1, at_most=MAX_LAYERS)
     """Largest distance that model hop_attention attends to."""
     num_heads: int = setting(8, at_least=1, aliases=NUM_HEADS)
     """Attention heads."""
-    model_dim: int = setting(64, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
+    model_dim: int = setting(64, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of a node's vector, all heads together."""
     dropout: float = setting(0.5, at_least=0, below=1)
     """Of features, and between layers."""
@@ -228,11 +228,11 @@ class PropertySettings(Settings):
     """With mat, from distances to weights: softmax(−D) over the molecule, or exponential, exp(−D)."""
     aggregation: Aggregation = setting("mean")
     """How sage joins the neighbors of an atom."""
-    num_layers: int = setting(3, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(3, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Layers over the bonds: as many hops as an atom can see."""
     num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
     """Attention heads."""
-    model_dim: int | None = setting(None, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
+    model_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of an atom's vector. None is 256 with dmpnn, 64 with the others."""
     head_dim: int | None = setting(None, at_least=1, aliases=("ffn-hidden-dim",))
     """Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn, 128 with the

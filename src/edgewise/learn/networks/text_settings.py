@@ -8,9 +8,9 @@ from edgewise.choices import Activation, CellName, LocalName, LookName, Position
 from edgewise.errors import SettingError
 from edgewise.learn.settings import (
     CONTEXT,
+    MAX_DIM,
+    MAX_LAYERS,
     MODEL_DIM,
-    MOST_DIM,
-    MOST_LAYERS,
     NUM_HEADS,
     NUM_LAYERS,
     Settings,
@@ -23,13 +23,13 @@ from edgewise.learn.settings import (
 class TransformerSettings(Settings):
     """The sizes of a stack of residual blocks, and how its nodes know where they stand."""
 
-    num_layers: int = setting(4, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Blocks."""
     num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
     """Attention heads."""
     num_key_heads: int | None = setting(None, at_least=1, aliases=("num-key-value-heads",))
     """Heads of keys and values, each shared by as many query heads; None is as many as query heads."""
-    model_dim: int = setting(128, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
+    model_dim: int = setting(128, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of a token's vector."""
     hidden_dim: int | None = setting(None, at_least=1, aliases=("intermediate-size",))
     """Width of the feed-forward networks; None is 4 · model_dim."""
@@ -187,9 +187,9 @@ class RecurrentSettings(Settings):
     """How far the window reaches on either side; used with `local_attention`."""
     input_feeding: bool = setting(True)
     """Whether the last attention output is an input of the next step (Luong et al. 2015, section 3.3)."""
-    num_layers: int = setting(2, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Stacked networks of the encoder; the decoder is one."""
-    model_dim: int = setting(336, at_least=1, at_most=MOST_DIM, even=True, aliases=MODEL_DIM)
+    model_dim: int = setting(336, at_least=1, at_most=MAX_DIM, even=True, aliases=MODEL_DIM)
     """Size of a token's vector and of a state; half of an encoder's state reads forward, half backward."""
     context: int = setting(256, at_least=1, aliases=CONTEXT)
     """Tokens of a text, at most."""

@@ -6,9 +6,9 @@ from typing import Literal, get_args
 from edgewise.errors import SettingError
 from edgewise.learn.settings import (
     CONTEXT,
+    MAX_DIM,
+    MAX_LAYERS,
     MODEL_DIM,
-    MOST_DIM,
-    MOST_LAYERS,
     NUM_HEADS,
     NUM_LAYERS,
     Settings,
@@ -36,9 +36,9 @@ class DynamicsSettings(Settings):
     """What is predicted: later positions of the bodies, or their accelerations."""
     aggregation: Aggregation = setting("sum")
     """How the equivariant layers weight messages: all the same, by a gate each, or by attention over bodies."""
-    num_layers: int = setting(4, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Rounds of messages; forces has one."""
-    model_dim: int = setting(64, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
+    model_dim: int = setting(64, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of a body's vector, and of a message."""
 
     def __post_init__(self) -> None:
@@ -63,11 +63,11 @@ class ForecastSettings(Settings):
 
     model: ForecastModelName = setting("gaan_gru")
     """gaan_gru attends to the neighbors of a node at every step; gru ignores the graph and shares its matrices."""
-    num_layers: int = setting(1, at_least=1, at_most=MOST_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(1, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Stacked recurrent networks."""
     num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
     """Attention heads of gaan_gru."""
-    model_dim: int = setting(32, at_least=1, at_most=MOST_DIM, aliases=MODEL_DIM)
+    model_dim: int = setting(32, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of a node's state."""
     context: int = setting(12, at_least=1, aliases=CONTEXT)
     """Steps that the model reads."""

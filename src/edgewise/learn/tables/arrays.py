@@ -14,7 +14,7 @@ from edgewise.learn.tables.decode import check_file
 from edgewise.learn.tables.options import current_limits
 
 SHARE_OF_MEMORY = 0.5
-"""Of the memory that is free, so much at most is filled by one file, unless another limit is set."""
+"""The share of free memory that one file may fill, unless another limit is set."""
 
 
 def read_arrays(path: str) -> dict[str, np.ndarray]:
@@ -28,7 +28,7 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
             if len({entry.filename for entry in entries}) < len(entries):
-                raise DataError(f"{path}: it is no .npz file, or damaged: a name stands there twice.")
+                raise DataError(f"{path}: not a valid .npz file: a name occurs twice.")
             _check_size(str(path), file.stat().st_size, sum(entry.file_size for entry in entries))
             return {entry.filename.removesuffix(".npy"): _array(path, archive, entry) for entry in entries}
     except DataError:
@@ -37,7 +37,7 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
         zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, LookupError, RuntimeError, OverflowError,
         NotImplementedError, SyntaxError, TypeError, AttributeError, RecursionError,
     ) as error:  # fmt: skip
-        raise DataError(f"{path}: it is no .npz file of plain arrays, or damaged: {error}") from error
+        raise DataError(f"{path}: not a valid .npz file of plain arrays: {error}") from error
 
 
 def require_kind(path: str, name: str, array: np.ndarray, kinds: str) -> None:
@@ -55,6 +55,7 @@ def _array(path: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.nd
         shape, in_columns, dtype, header = _header(file)
         if dtype.hasobject:
             raise DataError(f"{path}: {entry.filename} holds Python objects, expected numbers or words.")
+
         # Python's whole numbers: those of numpy would overflow.
         size = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or not dtype.itemsize or header + size != entry.file_size:
@@ -62,14 +63,17 @@ def _array(path: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.nd
                 f"{path}: {entry.filename} declares {dtype} {shape}, {size:,} bytes, but holds "
                 f"{max(entry.file_size - header, 0):,}."
             )
+
         content = bytearray(size)
-        view, place = memoryview(content), 0
-        while place < size:
-            count = file.readinto(view[place:])
+        view, offset = memoryview(content), 0
+        while offset < size:
+            count = file.readinto(view[offset:])
             if not count:
-                raise DataError(f"{path}: {entry.filename} ends after {place:,} of {size:,} bytes.")
-            place += count
+                raise DataError(f"{path}: {entry.filename} ends after {offset:,} of {size:,} bytes.")
+            offset += count
+
         file.read(1)  # the end, where the checksum is compared
+
     return np.frombuffer(content, dtype).reshape(shape, order="F" if in_columns else "C")
 
 

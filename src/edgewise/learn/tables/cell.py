@@ -35,7 +35,7 @@ OK = "ok"
 
 # What numpy and pandas write for a missing number.
 _MISSING = ("", "nan")
-# The last blank of ASCII, and the first sign behind its letters; what is between is no blank.
+# The last blank of ASCII, and the first code after its letters; nothing in between is a blank.
 _BLANK, _NOT_ASCII = 0x20, 0x7F
 # Numbers that pyarrow and Python read alike; all others are judged by `read_number`.
 _NUMBER = r"^-?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][-+]?[0-9]{1,2})?$"
@@ -48,12 +48,12 @@ class Rejection:
     file: str
     """The file, as it was named."""
     line: int
-    """Line of the file on which the row begins; the header is line 1. Of Parquet, which has no lines, the row, counted
-    likewise; of what is in memory, its place."""
+    """Line of the file on which the row begins; the header is line 1. For Parquet, the row, counted likewise; for
+    arrays, the position."""
     column: str
     """The first column that cannot be read."""
     value: str
-    """The cell as it stands in the file."""
+    """The cell as written in the file."""
     reason: str
     """What is wrong with it."""
 
@@ -130,6 +130,7 @@ def read_numbers(
         for row in np.flatnonzero(values < 0).tolist():
             values[row], cell = math.nan, texts[row].as_py()
             problems.add(row, column, cell, f"{cell.strip()!r} is negative, expected zero or more")
+
     for row, (cell, reason) in bad.items():
         if not (may_be_missing and is_missing(cell)):
             problems.add(row, column, cell, reason)
@@ -150,24 +151,27 @@ def parse_numbers(
     texts = as_arrow(cells)
     try:
         if in_parallel:
-            found = pa.chunked_array(in_threads(lambda chunk: chunk.cast(pa.float64()), texts.chunks), pa.float64())
+            numbers = pa.chunked_array(in_threads(lambda chunk: chunk.cast(pa.float64()), texts.chunks), pa.float64())
         else:
-            found = texts.cast(pa.float64())
+            numbers = texts.cast(pa.float64())
     except pa.ArrowInvalid:
         trimmed = pa.compute.utf8_trim_whitespace(texts)
         is_number = pa.compute.match_substring_regex(trimmed, _NUMBER)
-        found = pa.compute.if_else(is_number, trimmed, "nan").cast(pa.float64())
-    values = np.require(found.to_numpy(), requirements="W")
+        numbers = pa.compute.if_else(is_number, trimmed, "nan").cast(pa.float64())
+
+    values = np.require(numbers.to_numpy(), requirements="W")
     rows = np.flatnonzero(~np.isfinite(values))
     bad: dict[int, tuple[str, str]] = {}
-    known: dict[str, tuple[float, str]] = {}
+    parsed: dict[str, tuple[float, str]] = {}
+
     refused = texts.filter(pa.array(~np.isfinite(values))).to_pylist() if len(rows) else []
     for row, cell in zip(rows.tolist(), refused, strict=True):
-        if cell not in known:
-            known[cell] = read_number(cell)
-        values[row], reason = known[cell]
+        if cell not in parsed:
+            parsed[cell] = read_number(cell)
+        values[row], reason = parsed[cell]
         if reason:
             bad[row] = (cell, reason)
+
     return values, bad
 
 
@@ -178,10 +182,10 @@ def parse_columns(
     too large to be scaled are bad, too, and all of a column that is lost in numbers of this type."""
     values = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=dtype)
 
-    def parse(place: int) -> dict[int, tuple[str, str]]:
-        texts = columns[place]
+    def parse(index: int) -> dict[int, tuple[str, str]]:
+        texts = columns[index]
         wide, bad = parse_numbers(texts, in_parallel=len(columns) == 1)
-        values[:, place], bad = _within(texts, wide, bad, largest_of(dtype))
+        values[:, index], bad = _within(texts, wide, bad, largest_of(dtype))
         return bad
 
     return values, in_threads(parse, range(len(columns)))
@@ -240,9 +244,9 @@ def text_arrays(names: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def texts_of(offsets: np.ndarray, letters: np.ndarray, start: int, stop: int) -> Any:
     """The texts `start:stop` of those that `text_arrays` took apart."""
-    own = np.array(offsets[start : stop + 1])
-    inside = letters[own[0] : own[-1]].tobytes()
-    buffers = [None, pa.py_buffer((own - own[0]).tobytes()), pa.py_buffer(inside)]
+    bounds = np.array(offsets[start : stop + 1])
+    inside = letters[bounds[0] : bounds[-1]].tobytes()
+    buffers = [None, pa.py_buffer((bounds - bounds[0]).tobytes()), pa.py_buffer(inside)]
     return pa.Array.from_buffers(pa.large_string(), stop - start, buffers)
 
 
@@ -269,6 +273,7 @@ def _stripped(texts: "pa.Array") -> "pa.Array":
     used = signs[offsets[0] : offsets[-1]]
     if used.min() > _BLANK and used.max() < _NOT_ASCII:
         return texts
+
     # Signs that are a blank, or not ASCII and perhaps a blank. An empty text sees those of its neighbors, and stays.
     ends = np.stack([signs[np.minimum(offsets[:-1], len(signs) - 1)], signs[offsets[1:] - 1]])
     rows = ((ends <= _BLANK) | (ends >= _NOT_ASCII)).any(axis=0)
@@ -276,6 +281,7 @@ def _stripped(texts: "pa.Array") -> "pa.Array":
         return texts
     if used.max() < _NOT_ASCII and not ((used >= 0x1C) & (used < _BLANK)).any():
         return pa.compute.ascii_trim_whitespace(texts)
+
     # Python's blanks, not all of which pyarrow knows.
     short = [text.strip() for text in texts.filter(pa.array(rows)).to_pylist()]
     return pa.compute.replace_with_mask(texts, pa.array(rows), pa.array(short, texts.type))
@@ -285,7 +291,7 @@ def whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64[
     """The whole numbers behind a beginning; None unless each text has it, and then no other sign than the digits."""
     if len(texts) and not texts[0].as_py().removeprefix(beginning).isdecimal():
         return None
-    found, num_signs = [np.zeros(0, dtype=np.int64)], 0
+    parts, num_signs = [np.zeros(0, dtype=np.int64)], 0
     # Chunk by chunk, so that what is cut off is never held for all of them.
     for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
         if beginning:
@@ -293,13 +299,15 @@ def whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64[
                 return None
             chunk = pa.compute.binary_replace_slice(chunk, 0, len(beginning.encode()), "")
         try:
-            found.append(chunk.cast(pa.int64()).to_numpy())
+            parts.append(chunk.cast(pa.int64()).to_numpy())
         except pa.ArrowInvalid:
             return None
         num_signs += pa.compute.sum(pa.compute.binary_length(chunk), min_count=0).as_py()
-    numbers = np.concatenate(found)
+
+    numbers = np.concatenate(parts)
     if not len(numbers):
         return numbers
+
     # No number is written with fewer signs than it has digits: where the sums agree, none has a zero before it.
     smallest, largest = int(numbers.min()), int(numbers.max())
     num_digits = len(numbers) + sum(np.count_nonzero(numbers >= 10**more) for more in range(1, len(str(largest))))

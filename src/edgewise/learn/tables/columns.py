@@ -8,7 +8,7 @@ from edgewise.learn.settings import Settings, setting
 
 TASK_TYPES = ("regression", "classification", "multiclass")
 MISSING = ("impute", "drop")
-"""What is done where a feature has no number: fill it, or leave out the row, the node, the edge or the graph."""
+"""How to treat a missing feature: fill it, or leave out the row, the node, the edge or the graph."""
 AUTO = "auto"
 """The task is what the targets look like."""
 
@@ -22,7 +22,7 @@ class Columns(Settings):
     smiles_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("smiles-column", "inchi-columns"))
     """SMILES or InChI of the molecules of a row: one column, or two for a cation and an anion."""
     target_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("target-column",))
-    """What to predict; by default every column that has no other role."""
+    """What to predict; by default every column without another role."""
     descriptors_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("feature-columns",))
     """Numbers that belong to the row: temperature, pressure, features of a node."""
     ignore_columns: tuple[str, ...] = setting((), metavar="COLUMN")
@@ -60,6 +60,7 @@ class Columns(Settings):
             raise SettingError("category_columns are words of the nodes of a graph; leave out --category-columns.")
         if self.text_columns and self.descriptors_columns:
             raise SettingError("descriptors_columns belong to molecules; a row of texts has none.")
+
         seen: dict[str, str] = {}
         for role, names in self.roles().items():
             for name in names:

@@ -15,8 +15,8 @@ _WHOLE = r"^\s*([-+]?[0-9]+([eE][-+]?[0-9]+)?|(?i:nan))?\s*$"
 
 
 @dataclass
-class Found:
-    """What is known of a column."""
+class NumberSigns:
+    """Which numbers a column holds."""
 
     has_comma: bool = False
     """Whether a cell is a number with a comma."""
@@ -30,29 +30,29 @@ class Found:
 class CommaColumns:
     """The columns of a table, seen part by part."""
 
-    columns: dict[str, Found] = field(default_factory=dict)
-    """What is known of each."""
+    columns: dict[str, NumberSigns] = field(default_factory=dict)
+    """The signs of each column by its name."""
 
-    def look(self, table: "pa.Table", lines: np.ndarray) -> None:
-        """Takes notice of further rows."""
+    def add(self, table: "pa.Table", lines: np.ndarray) -> None:
+        """Adds further rows."""
         compute = pa.compute
         for name, texts in zip(table.column_names, table.columns, strict=True):
-            found = self.columns.setdefault(name, Found())
+            column = self.columns.setdefault(name, NumberSigns())
             is_comma = compute.match_substring_regex(texts, _COMMA_NUMBER)
             is_point = compute.match_substring_regex(texts, _POINT_NUMBER)
-            whole = compute.match_substring_regex(texts, _WHOLE)
-            found.has_comma |= bool(compute.any(is_comma).as_py())
-            found.is_number &= compute.all(compute.or_(is_comma, compute.or_(is_point, whole))).as_py() is not False
-            if found.point is None and compute.any(is_point).as_py():
+            is_whole = compute.match_substring_regex(texts, _WHOLE)
+            column.has_comma |= bool(compute.any(is_comma).as_py())
+            column.is_number &= compute.all(compute.or_(is_comma, compute.or_(is_point, is_whole))).as_py() is not False
+            if column.point is None and compute.any(is_point).as_py():
                 row = compute.index(is_point, True).as_py()
-                found.point = int(lines[row]), texts[row].as_py()
+                column.point = int(lines[row]), texts[row].as_py()
 
     def check(self, source: str) -> None:
         """Raise a DataError where a column of numbers has a point in a cell: it may separate thousands or the
         fraction."""
-        for name, found in self.columns.items():
-            if found.point is not None and (found.has_comma or found.is_number):
-                line, cell = found.point
+        for name, column in self.columns.items():
+            if column.point is not None and (column.has_comma or column.is_number):
+                line, cell = column.point
                 raise DataError(
                     f"{source}, line {line}, column {name!r}: {cell!r} has a point, but --decimal is ','; write all "
                     "numbers with a comma and without thousands separators."
@@ -61,10 +61,10 @@ class CommaColumns:
     @classmethod
     def check_all(cls, source: str, parts: Iterable[tuple["pa.Table", np.ndarray]]) -> None:
         """The same of a table that is seen part by part."""
-        found = cls()
+        commas = cls()
         for table, lines in parts:
-            found.look(table, lines)
-        found.check(source)
+            commas.add(table, lines)
+        commas.check(source)
 
 
 def with_points(table: "pa.Table") -> "pa.Table":

@@ -25,7 +25,7 @@ _MAGIC = {
 
 
 def check_file(name: str, expected: str) -> Path:
-    """The path; raises DataError where there is no file.
+    """The path; raises DataError unless it is a file.
 
     Args:
         name: the path as it was given.
@@ -45,8 +45,8 @@ def check_files_differ(names: Sequence[str]) -> None:
     Rows of it would be counted twice, or train a model and judge it.
     """
     files = [name for name in map(str, names) if Path(name).exists()]
-    for place, name in enumerate(files):
-        for other in files[:place]:
+    for index, name in enumerate(files):
+        for other in files[:index]:
             if Path(name).samefile(other):
                 also = "" if name == other else f", as {other} and as {name}"
                 raise DataError(
@@ -77,11 +77,15 @@ class TextFile:
         self.is_packed = name.lower().endswith(".gz")
         with self.binary() as file:
             begin = self._read(file, 4)
+
         self.mark = len(codecs.BOM_UTF8) if begin.startswith(codecs.BOM_UTF8) else 0
-        """Bytes of the mark at the beginning, which is no text."""
-        for magic, found in _MAGIC.items():
-            if begin.startswith(magic) and (self.form.is_utf8 or "--encoding" not in found):
-                raise DataError(f"{name}: not a {kind} file but {found.format(kind=kind, gzip=_GZIP_NAMES[kind])}.")
+        """Bytes of the byte order mark."""
+        for magic, description in _MAGIC.items():
+            if begin.startswith(magic) and (self.form.is_utf8 or "--encoding" not in description):
+                raise DataError(
+                    f"{name}: not a {kind} file but {description.format(kind=kind, gzip=_GZIP_NAMES[kind])}."
+                )
+
         if not self.form.is_utf8:
             self._decoded, self.mark = self._decode(), 0
 
@@ -113,8 +117,8 @@ class TextFile:
                 # Most texts are ASCII all through, and that is fast to see.
                 if decoder.getstate()[0] or not chunk.isascii():
                     self._check_utf8(decoder, chunk, offset)
-                if (place := chunk.find(b"\0")) >= 0:
-                    line = self._line_at(offset + place)
+                if (position := chunk.find(b"\0")) >= 0:
+                    line = self._line_at(offset + position)
                     raise DataError(f"{self.name}, line {line}: not a {self.kind} file, it holds a zero byte.")
                 yield chunk
                 offset += len(chunk)
@@ -134,9 +138,10 @@ class TextFile:
         try:
             decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
-            whole, place = waiting + chunk, offset - len(waiting) + error.start
+            content, position = waiting + chunk, offset - len(waiting) + error.start
             raise DataError(
-                f"{self.name}, line {self._line_at(place)}: byte {whole[error.start]:#04x} at offset {place} is not "
+                f"{self.name}, line {self._line_at(position)}: byte {content[error.start]:#04x} at offset {position} "
+                "is not "
                 "UTF-8; save the file as UTF-8, or name its encoding, such as --encoding cp1252."
             ) from error
 
@@ -149,6 +154,7 @@ class TextFile:
                 size += len(chunk)
                 if self.is_packed:
                     limits.check_unpacked(self.name, packed, size)
+
         content = b"".join(chunks)
         try:
             return content.decode(self.form.encoding).removeprefix("\ufeff").encode()

@@ -42,7 +42,7 @@ class DelimitedFile:
         form: delimiter and encoding.
 
     Raises:
-        DataError: it is empty, is no text, holds a row that is too long, or two columns of one name.
+        DataError: it is empty or not text, holds a row that is too long, or two columns of one name.
     """
 
     def __init__(self, name: str, suffix: str, form: TableFormat):
@@ -73,7 +73,7 @@ class DelimitedFile:
         table, lines = self._columns() or joined_parts(list(self._rows()))
         num_rows = _num_filled(table)
         quotes = SuspectQuotes(self.file.name, self.delimiter)
-        self._look_at_quotes(quotes, (table, lines))
+        self._check_quotes(quotes, (table, lines))
         quotes.say()
         return table.slice(0, num_rows), lines[:num_rows]
 
@@ -82,8 +82,8 @@ class DelimitedFile:
         waiting: list[Part] = []
         quotes = SuspectQuotes(self.file.name, self.delimiter)
         for table, lines in self._parts():
-            self._look_at_quotes(quotes, (table, lines))
-            # Blank lines behind the last row of a single column are no rows; a blank line before it is an empty cell.
+            self._check_quotes(quotes, (table, lines))
+            # In a single column, blank lines after the last row are skipped; a blank line before it is an empty cell.
             if not (num_rows := _num_filled(table)):
                 waiting.append((table, lines))
                 continue
@@ -92,10 +92,10 @@ class DelimitedFile:
             waiting = [(table.slice(num_rows), lines[num_rows:])]
         quotes.say()
 
-    def _look_at_quotes(self, quotes: SuspectQuotes, part: Part) -> None:
+    def _check_quotes(self, quotes: SuspectQuotes, part: Part) -> None:
         """Cells without line breaks, which most files have alone, are not looked at."""
         if self.form.has_quotes and (self.layout.has_breaks or not self.layout.is_regular):
-            quotes.look_at(*part)
+            quotes.add(*part)
 
     def _columns(self) -> Part | None:
         """All rows by pyarrow; None where it finds a row of another length, which Python's `csv` explains."""
@@ -126,6 +126,7 @@ class DelimitedFile:
                     pass
             if done == self.num_rows:
                 return
+
         for table, lines in self._rows():
             first = min(done, len(lines))
             yield table.slice(first), lines[first:]
@@ -134,19 +135,19 @@ class DelimitedFile:
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, Any, Any, Any]]:
         """The bytes behind the header, and how pyarrow reads them."""
-        found, names = self.layout, [str(place) for place in range(len(self.layout.header))]
+        layout, names = self.layout, [str(number) for number in range(len(self.layout.header))]
         # A block holds whole rows.
-        block = min(max(2**20, 8 * found.longest_row), max(2**26, 2 * found.longest_row))
+        block = min(max(2**20, 8 * layout.longest_row), max(2**26, 2 * layout.longest_row))
         # pyarrow reads a plain file without Python between.
         with pa.OSFile(str(self.file.path)) if self.file.is_plain else self.file.binary() as content:
-            content.read(found.start)
+            content.read(layout.start)
             yield (
-                WholeBreaks(content) if found.has_breaks else content,
+                WholeBreaks(content) if layout.has_breaks else content,
                 arrow_csv.ReadOptions(column_names=names, block_size=block),
                 arrow_csv.ParseOptions(
                     delimiter=self.delimiter,
                     quote_char='"' if self.form.has_quotes else False,
-                    newlines_in_values=found.has_breaks,
+                    newlines_in_values=layout.has_breaks,
                     ignore_empty_lines=len(names) > 1,
                 ),
                 # The pass before has found out that all is UTF-8.
@@ -156,13 +157,13 @@ class DelimitedFile:
             )
 
     def _rows(self) -> Iterator[Part]:
-        """The rows by Python's `csv`, one by one; raises where the file is no table."""
+        """The rows by Python's `csv`, one by one; raises where the file is not a table."""
         name = self.file.name
         with self._csv_rows() as rows:
             line, header = next((line, cells) for line, cells in rows if cells)
             current_limits().check_columns(name, line, len(header))
             check_header(name, header, line)
-            schema = pa.schema([(str(place), pa.large_string()) for place in range(len(header))])
+            schema = pa.schema([(str(number), pa.large_string()) for number in range(len(header))])
             good = _checked_rows(name, rows, header, self.delimiter)
             while chunk := list(itertools.islice(good, max(1, _CELLS_AT_ONCE // len(header)))):
                 columns = zip(*(cells for _, cells in chunk), strict=True)
@@ -189,10 +190,10 @@ class WholeBreaks(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """So many bytes, or one or some less; none at the end."""
-        found: bytes = self.waiting + self.content.read(size - len(self.waiting) if size > 0 else size)
-        is_cut = size > 1 and len(found) > 1 and found.endswith(b"\r")
+        block: bytes = self.waiting + self.content.read(size - len(self.waiting) if size > 0 else size)
+        is_cut = size > 1 and len(block) > 1 and block.endswith(b"\r")
         self.waiting = b"\r" if is_cut else b""
-        return found[:-1] if is_cut else found
+        return block[:-1] if is_cut else block
 
 
 def joined_parts(parts: Sequence[Part]) -> Part:
@@ -204,9 +205,11 @@ def check_header(name: str, header: list[str], line: int) -> None:
     """Raise a DataError where two columns have one name."""
     twice = [column for column, count in Counter(header).items() if count > 1]
     if twice:
-        places = {column: [place for place, other in enumerate(header, start=1) if other == column] for column in twice}
+        positions = {
+            column: [position for position, other in enumerate(header, start=1) if other == column] for column in twice
+        }
         listed = "; ".join(
-            f"{column!r} is column {either([str(p) for p in places[column]], 'and')}" for column in twice
+            f"{column!r} is column {either([str(p) for p in positions[column]], 'and')}" for column in twice
         )
         raise DataError(f"{name}, line {line}: two columns have one name: {listed}. Rename one.")
 
@@ -247,6 +250,7 @@ def _numbered(name: str, text: Any, delimiter: str, form: TableFormat) -> Iterat
             raise DataError(f"{name}, line {line}: not a CSV file ({error}).{advice}") from error
         finally:
             csv.field_size_limit(before)
+
         if cells is None:
             return
         yield line, cells

@@ -26,7 +26,7 @@ def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[Any]]
         for each row.
 
     Raises:
-        DataError: the file is no workbook, has no such sheet, or is larger than the limits; a cell holds a formula
+        DataError: the file is not a workbook, lacks the sheet, or is larger than the limits; a cell holds a formula
             without a value, or stands behind the last column; or the sheet is empty.
         MissingExtraError: openpyxl is not installed.
     """
@@ -35,6 +35,7 @@ def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[Any]]
         from openpyxl.utils.exceptions import InvalidFileException
     except ImportError as error:
         raise MissingExtraError("openpyxl", "excel") from error
+
     _check_archive(name)
     with warnings.catch_warnings():
         # Of openpyxl, about styles and checks of the workbook that it ignores.
@@ -55,26 +56,29 @@ def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[Any]]
             AttributeError, SyntaxError, OverflowError, RuntimeError,
         ) as error:  # fmt: skip
             raise DataError(f"{name}: it is named .xlsx, but cannot be read ({error}).") from error
+
     rows = {row: cells for row, cells in rows.items() if any(cell not in (None, "") for cell in cells)}
     if not rows:
         raise DataError(f"{name}: the sheet {title!r} is empty, expected a first row with the names of the columns.")
     lines = list(rows)
     width = max(len(cells) for cells in rows.values())
     table = [cells + [None] * (width - len(cells)) for cells in rows.values()]
-    used = [place for place in range(width) if any(cells[place] not in (None, "") for cells in table)]
-    header = [_text(table[0][place]) for place in used]
+    used = [index for index in range(width) if any(cells[index] not in (None, "") for cells in table)]
+    header = [_text(table[0][index]) for index in used]
     current_limits().check_columns(name, lines[0], len(header))
-    for place, column in zip(used, header, strict=True):
+
+    for index, column in zip(used, header, strict=True):
         if column is None:
-            line = next(line for line, cells in zip(lines, table, strict=True) if cells[place] not in (None, ""))
+            line = next(line for line, cells in zip(lines, table, strict=True) if cells[index] not in (None, ""))
             raise DataError(
                 f"{name}, line {line}: a cell stands in a column without a name; name it in line {lines[0]}."
             )
-    return [str(column) for column in header], [[_text(cells[place]) for place in used] for cells in table[1:]], lines
+
+    return [str(column) for column in header], [[_text(cells[index]) for index in used] for cells in table[1:]], lines
 
 
 def _check_archive(name: str) -> None:
-    """Raise a DataError where the file is no workbook, or would fill the memory."""
+    """Raise a DataError unless the file is a workbook that fits into memory."""
     try:
         with zipfile.ZipFile(name) as archive:
             sizes = [(entry.compress_size, entry.file_size) for entry in archive.infolist()]
@@ -83,19 +87,19 @@ def _check_archive(name: str) -> None:
     current_limits().check_unpacked(name, sum(packed for packed, _ in sizes), sum(size for _, size in sizes))
 
 
-def _title(name: str, sheets: list[Any], wanted: str | None) -> str:
-    if wanted is None:
+def _title(name: str, sheets: list[Any], sheet_name: str | None) -> str:
+    if sheet_name is None:
         visible = [sheet.title for sheet in sheets if sheet.sheet_state == "visible"]
         if visible:
             return visible[0]
-        wanted = ""
+        sheet_name = ""
     titles = [sheet.title for sheet in sheets]
-    if wanted not in titles:
+    if sheet_name not in titles:
         hidden = {sheet.title for sheet in sheets if sheet.sheet_state != "visible"}
         listed = ", ".join(repr(title) + (" (hidden)" if title in hidden else "") for title in titles)
-        problem = f"no sheet {wanted!r}" if wanted else "every sheet is hidden"
+        problem = f"no sheet {sheet_name!r}" if sheet_name else "every sheet is hidden"
         raise DataError(f"{name}: {problem}; the workbook has {listed or 'none'}. Name one with --sheet.")
-    return wanted
+    return sheet_name
 
 
 def _rows(name: str, sheet: Any) -> dict[int, list[Any]]:
@@ -110,13 +114,14 @@ def _rows(name: str, sheet: Any) -> dict[int, list[Any]]:
 
 
 def _check_formulas(name: str, rows: dict[int, list[Any]], sheet: Any) -> None:
-    """Raise a DataError where a cell has no value but a formula: no program has computed it."""
+    """Raise a DataError where a cell holds a formula without its computed value."""
     sheet.reset_dimensions()
     for row, cells in enumerate(sheet.iter_rows(), start=1):
-        for place, cell in enumerate(cells):
-            if cell.data_type == "f" and rows[row][place] is None:
+        for index, cell in enumerate(cells):
+            if cell.data_type == "f" and rows[row][index] is None:
                 raise DataError(
-                    f"{name}, cell {cell.coordinate}: the formula has no computed value; open the workbook in Excel or "
+                    f"{name}, cell {cell.coordinate}: the formula lacks a computed value; open the workbook in Excel "
+                    "or "
                     "LibreOffice and save it, or paste the values."
                 )
 

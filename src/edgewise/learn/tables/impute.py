@@ -24,7 +24,8 @@ class Imputer:
     training, 1 where a number is missing. A column that lacked none in training is filled all the same."""
 
     median: tuple[float, ...] = ()
-    """Of each column over the training rows; 0 where they have no number. Empty where nothing is filled."""
+    """The median of each column over the training rows; 0 for a column without numbers. Empty where nothing is
+    filled."""
     marked: tuple[int, ...] = ()
     """The columns, counted from 0, that lacked numbers in some training rows, and had them in others."""
 
@@ -35,18 +36,21 @@ class Imputer:
     @classmethod
     def fit(cls, parts: Iterable[Float[np.ndarray, " row feature"]]) -> "Imputer":
         """Learn from training rows that come some at a time; NaN is missing."""
-        some, counts, num_rows = [], 0, 0
+        samples, counts, num_rows = [], 0, 0
         for part in parts:
             counts = counts + np.isnan(part).sum(axis=0)
             num_rows += len(part)
-            some.append(part[:: max(1, len(part) // ROWS)])
-        values = np.concatenate(some)
+            samples.append(part[:: max(1, len(part) // ROWS)])
+
+        values = np.concatenate(samples)
         lacks = np.isnan(values).any(axis=0)
         median = np.zeros(values.shape[1])
         median[~lacks] = np.median(values[:, ~lacks], axis=0) if len(values) else 0.0
+
         for column in np.flatnonzero(lacks).tolist():
-            known = values[~np.isnan(values[:, column]), column]
-            median[column] = np.median(known) if len(known) else 0.0
+            present = values[~np.isnan(values[:, column]), column]
+            median[column] = np.median(present) if len(present) else 0.0
+
         marked = np.flatnonzero((counts > 0) & (counts < num_rows))
         return cls(tuple(float(value) for value in median), tuple(int(column) for column in marked))
 
@@ -78,13 +82,13 @@ def with_filled(status: Sequence[str], missing: Mapping[int, Sequence[str]]) -> 
         status: of each row.
         missing: what each row lacks, in words; rows that lack nothing are left out.
     """
-    found = list(status)
+    statuses = list(status)
     for row, names in missing.items():
-        if found[row].startswith(OK):
+        if statuses[row].startswith(OK):
             verb = "is" if len(names) == 1 else "are"
-            joint = "; " if found[row] != OK else ", but "
-            found[row] += f"{joint}{listed(names)} {verb} missing, {FILLED}"
-    return found
+            joint = "; " if statuses[row] != OK else ", but "
+            statuses[row] += f"{joint}{listed(names)} {verb} missing, {FILLED}"
+    return statuses
 
 
 def listed(names: Sequence[str]) -> str:
@@ -113,10 +117,12 @@ def filled_notes(
     counts = np.isnan(values).sum(axis=0)
     if not (total := int(counts.sum())):
         return []
-    each = [f"{names[column]} {counts[column]:,}" for column in np.flatnonzero(counts).tolist()]
-    whole = "missing number", "missing numbers"
+    filled_columns = [f"{names[column]} {counts[column]:,}" for column in np.flatnonzero(counts).tolist()]
+    unit = "missing number", "missing numbers"
     verb = "was" if total == 1 else "were"
     marked = ", and marked" if are_marked else ""
+
     return [
-        f"warning: {plural(total, *whole)} of {what} {verb} filled with the median of {source}{marked}: {listed(each)}"
+        f"warning: {plural(total, *unit)} of {what} {verb} filled with the median of {source}{marked}: "
+        f"{listed(filled_columns)}"
     ]

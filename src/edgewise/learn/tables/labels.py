@@ -94,14 +94,19 @@ def choose_task(columns: Mapping[str, Texts], source: str, labels: Collection[st
         is_number |= numeric and len(counts) > 2 and not _are_classes(counts, name in labels)
         tasks[name] = "regression" if is_number else "classification" if len(counts) < 3 else "multiclass"
         may_be_numbers &= is_number or numeric
-    found = set(tasks.values())
-    if "regression" in found and not may_be_numbers:
+
+    task_types = set(tasks.values())
+    if "regression" in task_types and not may_be_numbers:
         listed = ", ".join(f"{name} ({task})" for name, task in tasks.items())
         raise DataError(
             f"{source}: some targets are numbers, others classes: {listed}; train them apart, or name the task of all "
             "with --task-type."
         )
-    return next((each for each in ("regression", "multiclass", "classification") if each in found), "regression")
+
+    return next(
+        (task_type for task_type in ("regression", "multiclass", "classification") if task_type in task_types),
+        "regression",
+    )
 
 
 def _are_classes(counts: Counter[str], is_label: bool) -> bool:
@@ -124,17 +129,20 @@ def target_notes(
     """
     notes = []
     for column, name in zip(targets.T[:MAX_SHOWN], names):
-        known = column[~np.isnan(column)]
+        present = column[~np.isnan(column)]
         if name not in classes:
-            is_whole_number = len(known) > 0 and not (known % 1).any()
+            is_whole_number = len(present) > 0 and not (present % 1).any()
             remedy = "; for classes: --task-type multiclass" if is_whole_number else ""
-            notes.append(f"{name}: a number, {known.min():.3g} to {known.max():.3g}{remedy}" if len(known) else name)
+            notes.append(
+                f"{name}: a number, {present.min():.3g} to {present.max():.3g}{remedy}" if len(present) else name
+            )
             continue
-        counts = np.bincount(known.astype(np.int64), minlength=len(classes[name]))
+        counts = np.bincount(present.astype(np.int64), minlength=len(classes[name]))
         listed = [f"{label} ({count:,})" for label, count in zip(classes[name], counts.tolist())]
         more = f" and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""
         remedy = "; for numbers: --task-type regression" if all(map(is_whole, classes[name])) else ""
         notes.append(f"{name}: classes {', '.join(listed[:MAX_SHOWN])}{more}{remedy}")
+
     if len(names) > MAX_SHOWN:
         notes.append(f"and {len(names) - MAX_SHOWN} more targets")
     return notes
@@ -154,16 +162,18 @@ def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str
     counts = counts_of(cells)
     if not counts:
         raise DataError(f"{file}, column {column!r}: every cell is empty, expected classes.")
-    whole = [label for label in counts if is_whole(label)]
+    whole_numbers = [label for label in counts if is_whole(label)]
     fractions = [label for label in counts if not is_whole(label) and _is_fraction(label)]
+
     names = set(counts)
-    if 2 * sum(counts[label] for label in whole) > counts.total():
-        names = set(whole) if two and len(whole) == 2 else names - set(fractions)
+    if 2 * sum(counts[label] for label in whole_numbers) > counts.total():
+        names = set(whole_numbers) if two and len(whole_numbers) == 2 else names - set(fractions)
     elif fractions and 2 * len(fractions) > sum(counts[label] for label in fractions):
         raise DataError(
             f"{file}, column {column!r}: {min(fractions)} is a number with a fraction, expected classes; "
             "use the task type regression."
         )
+
     ordered = sorted(names, key=_order)
     if two and names <= {"0", "1"}:
         return ["0", "1"]
@@ -175,30 +185,31 @@ def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str
             f"({_listed(ordered)}), expected two; use the task type "
             "multiclass."
         )
+
     return ordered
 
 
 def read_labels(cells: Texts, column: str, names: Sequence[str], problems: Problems) -> Float64[np.ndarray, " row"]:
     """One column of classes as their places in `names`, NaN where missing or unknown."""
-    place = {name: float(index) for index, name in enumerate(names)}
+    index_of_label = {name: float(index) for index, name in enumerate(names)}
     values, codes = distinct(cells)
     labels = [label_of(cell) for cell in values]
-    is_unknown = np.array([label != "" and label not in place for label in labels], dtype=bool)
+    is_unknown = np.array([label != "" and label not in index_of_label for label in labels], dtype=bool)
     for row in np.flatnonzero(is_unknown[codes]).tolist():
         cell = values[codes[row]]
         problems.add(row, column, cell, f"{cell.strip()!r} is not one of the classes {_listed(names)}")
-    return np.array([place.get(label, math.nan) for label in labels], dtype=np.float64)[codes]
+    return np.array([index_of_label.get(label, math.nan) for label in labels], dtype=np.float64)[codes]
 
 
 def alike(labels: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs of labels that differ only in case, spaces, invisible characters or how a number is written."""
     first: dict[str, str] = {}
-    found = []
+    pairs = []
     for label in labels:
-        known = first.setdefault(_folded(label), label)
-        if known != label:
-            found.append((known, label))
-    return found
+        spelling = first.setdefault(_folded(label), label)
+        if spelling != label:
+            pairs.append((spelling, label))
+    return pairs
 
 
 def alike_note(labels: Iterable[str]) -> str:
@@ -217,15 +228,18 @@ def label_notes(cells: Texts, column: str, names: Sequence[str]) -> list[str]:
     notes = many_classes(counts, column)
     if note := alike_note(names):
         notes.append(f"{column!r}: {note}")
+
     texts = [name for name in names if read_number(name)[1]]
     if texts and len(texts) < len(names):
         rows = f"{sum(counts[name] for name in texts):,} of {plural(counts.total(), 'row')}"
         notes.append(f"{column!r}: beside whole numbers, {_listed(texts)} {_are(texts)} too, in {rows}")
+
     for name in names:
         if counts[name] and (name.lower() in NO_LABEL or (name == "-1" and len(names) > 2)):
             rows = f"{counts[name]:,} of {plural(counts.total(), 'row')}"
             shown = name if name == "-1" else repr(name)
             notes.append(f"{column!r}: {shown} is a class, in {rows}; where it means no label, leave the cell empty")
+
     return notes
 
 

@@ -11,9 +11,9 @@ LARGEST = 1e100
 """The largest absolute value of a target or a descriptor."""
 LARGEST_SINGLE = 1e37
 """The same of what is stored in single precision: features of nodes and edges, weights, motion."""
-LEAST_SINGLE = 1e-37
+MIN_SINGLE = 1e-37
 """Single precision rounds smaller numbers, or takes them for 0."""
-LEAST_SPREAD = 1e-100
+MIN_SPREAD = 1e-100
 """The smallest standard deviation of a column that varies."""
 LARGEST_SCALED = 1e15
 """The largest number in units of the spread of the training rows: squares of larger ones overflow in single
@@ -44,19 +44,19 @@ def reason_too_large(cell: str, limit: float = LARGEST) -> str:
 def is_too_small(values: np.ndarray) -> bool:
     """Whether a column has numbers other than 0, and all are lost in single precision."""
     largest = max(abs(float(np.fmax.reduce(values, initial=0.0))), abs(float(np.fmin.reduce(values, initial=0.0))))
-    return 0 < largest < LEAST_SINGLE
+    return 0 < largest < MIN_SINGLE
 
 
 def reason_too_small(cell: str) -> str:
     """Why a cell of such a column cannot be used."""
     text = cell.strip()
-    return f"{text!r} and all cells of the column are below {LEAST_SINGLE:g}; give the column in another unit"
+    return f"{text!r} and all cells of the column are below {MIN_SINGLE:g}; give the column in another unit"
 
 
 def require_range(values: np.ndarray, where: Where | None = None, limit: float = LARGEST) -> None:
     """Raise a DataError that names the first number, of (row, column), that is too large to be scaled."""
-    for place in too_large(values, limit)[:1].tolist():
-        row, column = divmod(place, values.shape[1])
+    for index in too_large(values, limit)[:1].tolist():
+        row, column = divmod(index, values.shape[1])
         raise DataError(
             f"{_name(where, row, column)}: {values[row, column]:g} is beyond ±{limit:g}, too large to be scaled; give "
             "the column in another unit, or leave the row out."
@@ -76,16 +76,17 @@ def require_scalable(name: str, key: str, array: np.ndarray) -> None:
         return
     largest = np.maximum(np.abs(np.fmax.reduce(array, initial=0.0)), np.abs(np.fmin.reduce(array, initial=0.0)))
     if (largest > LARGEST_SINGLE).any():
-        place = int(too_large(array, LARGEST_SINGLE)[0])
-        first = tuple(int(number) for number in np.unravel_index(place, array.shape))
+        index = int(too_large(array, LARGEST_SINGLE)[0])
+        first = tuple(int(number) for number in np.unravel_index(index, array.shape))
         raise DataError(
             f"{name}: {key}{list(first)} is {array[first]:g}, beyond ±{LARGEST_SINGLE:g} and too large to be scaled; "
             "give it in another unit."
         )
-    for column in np.flatnonzero((largest > 0) & (largest < LEAST_SINGLE))[:1].tolist():
+
+    for column in np.flatnonzero((largest > 0) & (largest < MIN_SINGLE))[:1].tolist():
         shown = f", column {column}," if array.ndim > 1 else ""
         raise DataError(
-            f"{name}: all numbers of {key}{shown} are below {LEAST_SINGLE:g}, too small to be scaled; give it in "
+            f"{name}: all numbers of {key}{shown} are below {MIN_SINGLE:g}, too small to be scaled; give it in "
             "another unit."
         )
 
@@ -93,18 +94,18 @@ def require_scalable(name: str, key: str, array: np.ndarray) -> None:
 def require_spread(values: np.ndarray, std: np.ndarray, where: Where | None = None) -> None:
     """Raise a DataError that names a column, of (row, column), which varies too little to be scaled."""
     varies = np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)
-    for column in np.flatnonzero(varies & (std < LEAST_SPREAD))[:1].tolist():
+    for column in np.flatnonzero(varies & (std < MIN_SPREAD))[:1].tolist():
         row = int(np.nanargmax(np.abs(values[:, column])))
         raise DataError(
             f"{_name(where, row, column)}: {values[row, column]:g} is the largest value of a column whose standard "
-            f"deviation is below {LEAST_SPREAD:g}, too small to be scaled; give the column in another unit."
+            f"deviation is below {MIN_SPREAD:g}, too small to be scaled; give the column in another unit."
         )
 
 
 def require_comparable(values: np.ndarray, scaled: np.ndarray, where: Where | None = None) -> None:
     """Raise a DataError that names the first number, of (row, column), that lies too far beyond the training rows."""
-    for place in too_large(scaled, LARGEST_SCALED)[:1].tolist():
-        row, column = divmod(place, scaled.shape[1])
+    for index in too_large(scaled, LARGEST_SCALED)[:1].tolist():
+        row, column = divmod(index, scaled.shape[1])
         raise DataError(
             f"{_name(where, row, column)}: {values[row, column]:g} lies {abs(scaled[row, column]):.0e} standard "
             "deviations of the training rows from their mean, too far to compute an error; check the cell, or leave "

@@ -40,15 +40,16 @@ def mapped_cells(tables: Sequence[TableChunks]) -> Cells:
 
     Raises:
         DataError: as `read_cells` and `join_cells`.
-        WriteError: there is no room on the disk of temporary files.
+        WriteError: the disk of temporary files is full.
     """
     columns: dict[str, GrowingTexts] = {}
     lines, file_of_row = GrowingArray(np.int64), GrowingArray(np.int64)
     names = [table.name for table in tables]
+
     total = sum(table.num_rows or 0 for table in tables)
     with stage(f"reading {', '.join(names)}", total or None) as current:
         first: Cells | None = None
-        for place, table in enumerate(tables):
+        for file_number, table in enumerate(tables):
             for cells in table:
                 if first is None:
                     first, columns = cells, {name: GrowingTexts() for name in cells.frame.columns}
@@ -56,12 +57,17 @@ def mapped_cells(tables: Sequence[TableChunks]) -> Cells:
                 for name, column in columns.items():
                     column.append(cells.frame[name])
                 lines.append(cells.lines)
-                file_of_row.append(np.full(len(cells.lines), place))
+                file_of_row.append(np.full(len(cells.lines), file_number))
                 current.done += len(cells.lines)
+
     texts = {name: column.mapped() for name, column in columns.items()}
-    found = Cells(tuple(names), file_of_row.mapped(), pa.table(texts).to_pandas(), lines.mapped())
-    arrays = [found.file_of_row, found.lines, *(array for column in columns.values() for array in column.arrays)]
-    return replace(found, mapped=tuple(arrays))
+    all_cells = Cells(tuple(names), file_of_row.mapped(), pa.table(texts).to_pandas(), lines.mapped())
+    arrays = [
+        all_cells.file_of_row,
+        all_cells.lines,
+        *(array for column in columns.values() for array in column.arrays),
+    ]
+    return replace(all_cells, mapped=tuple(arrays))
 
 
 def parts(cells: Cells, column: str) -> Iterator[tuple[int, "pa.ChunkedArray"]]:
@@ -163,7 +169,7 @@ def growing_texts(*, is_mapped: bool) -> GrowingTexts | ListedTexts:
 
 
 class MappedTexts(Sequence[str]):
-    """Texts in mapped files, read when they are asked for."""
+    """Texts in mapped files, read on access."""
 
     def __init__(self, texts: GrowingTexts):
         self.array = texts.mapped()
@@ -174,8 +180,8 @@ class MappedTexts(Sequence[str]):
         return len(self.array)
 
     def __getitem__(self, place: Any) -> Any:
-        found = self.array[place]
-        return tuple(found.to_pylist()) if isinstance(place, slice) else found.as_py()
+        value = self.array[place]
+        return tuple(value.to_pylist()) if isinstance(place, slice) else value.as_py()
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), ROWS):
@@ -184,17 +190,19 @@ class MappedTexts(Sequence[str]):
 
 def digests(texts: Iterable[str]) -> UInt64[np.ndarray, "text half"]:
     """128 bits of the hash of each text: two texts with the same are the same."""
-    found = b"".join(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest() for text in texts)
-    return np.frombuffer(found, np.uint64).reshape(-1, 2)
+    digest_bytes = b"".join(
+        hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest() for text in texts
+    )
+    return np.frombuffer(digest_bytes, np.uint64).reshape(-1, 2)
 
 
 def keys_of(texts: Iterable[str]) -> Int64[np.ndarray, " text"]:
-    """64 bits of the hash of each text, which tell a million texts apart but for a chance of 10⁻⁷."""
-    found = list[np.ndarray]()
-    rest = iter(texts)
-    while some := list(itertools.islice(rest, ROWS)):
-        found.append(digests(some)[:, 0].view(np.int64))
-    return np.concatenate([np.zeros(0, np.int64), *found])
+    """64 bits of the hash of each text; two of a million texts collide with a probability of 10⁻⁷."""
+    keys = list[np.ndarray]()
+    remaining = iter(texts)
+    while batch := list(itertools.islice(remaining, ROWS)):
+        keys.append(digests(batch)[:, 0].view(np.int64))
+    return np.concatenate([np.zeros(0, np.int64), *keys])
 
 
 class DigestIndex:
@@ -208,12 +216,12 @@ class DigestIndex:
 
     def find(self, digests: UInt64[np.ndarray, "text half"]) -> Int64[np.ndarray, " text"]:
         """The number of each text; -1 where it is not known."""
-        found = np.full(len(digests), -1)
+        text_numbers = np.full(len(digests), -1)
         for first, second, numbers in self._runs:
-            places = np.minimum(np.searchsorted(first, digests[:, 0]), len(first) - 1)
-            same = (first[places] == digests[:, 0]) & (second[places] == digests[:, 1])
-            found[same] = numbers[places[same]]
-        return found
+            positions = np.minimum(np.searchsorted(first, digests[:, 0]), len(first) - 1)
+            same = (first[positions] == digests[:, 0]) & (second[positions] == digests[:, 1])
+            text_numbers[same] = numbers[positions[same]]
+        return text_numbers
 
     def add(self, digests: UInt64[np.ndarray, "text half"], numbers: Int64[np.ndarray, " text"]) -> None:
         """Takes texts that are not known, each once."""

@@ -50,13 +50,15 @@ class TableFormat(Settings):
         sign = self.delimiter
         if sign is not None and (len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in '"\r\n\0'):
             raise SettingError(
-                f"--delimiter is {sign!r}; expected one ASCII character that is no letter, digit, quote or line break, "
+                f"--delimiter is {sign!r}; expected one ASCII character other than a letter, digit, quote or line "
+                "break, "
                 "such as ';' or 'tab'."
             )
         if self.decimal not in (".", ","):
             raise SettingError(f"--decimal is {self.decimal!r}; expected '.' or ','.")
         if self.decimal == sign:
             raise SettingError(f"--decimal and --delimiter are both {sign!r}; expected two different characters.")
+
         try:
             "".encode(self.encoding)
             codecs.lookup(self.encoding)

@@ -35,7 +35,7 @@ class ParquetTable:
         name: the path as it was given.
 
     Raises:
-        DataError: it is no Parquet file, or larger than the limits.
+        DataError: it is not a Parquet file, or larger than the limits.
     """
 
     def __init__(self, name: str):
@@ -110,11 +110,13 @@ class TypedColumns:
         ]  # fmt: skip
         if self._typed is None:
             self._typed = frozenset(same)
+
         if self._typed != frozenset(same):
             raise DataError("the table of rows to predict was changed while it was read; predict it again.")
-        for place, name in enumerate(table.column_names):
+        for index, name in enumerate(table.column_names):
             if name in self._typed:
-                table = table.set_column(place, rows.schema.field(name), rows[name])
+                table = table.set_column(index, rows.schema.field(name), rows[name])
+
         return table
 
     def _next(self, count: int) -> "pa.Table":
@@ -131,7 +133,7 @@ def as_text(value: object) -> str:
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and value != value):
         return ""
     if isinstance(value, bytes):
-        # Programs that know no texts write their bytes; bytes that are no text, such as pictures, stay bytes.
+        # Programs without a type for text write bytes; bytes that cannot be decoded, such as pictures, stay bytes.
         with contextlib.suppress(UnicodeDecodeError):
             return value.decode()
     return value if isinstance(value, str) else str(value)

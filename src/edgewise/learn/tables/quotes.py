@@ -35,24 +35,25 @@ class SuspectQuotes:
         self.count, self.num_rows, self.first = 0, 0, ""
         self.is_one_column, self.num_read = False, 0
 
-    def look_at(self, table: "pa.Table", lines: np.ndarray) -> None:
+    def add(self, table: "pa.Table", lines: np.ndarray) -> None:
         """Look at some rows, each of which begins on one of `lines`."""
         if not len(lines):
             return
         self.is_one_column, self.num_read = table.num_columns == 1, self.num_read + len(lines)
         is_long = np.append(np.diff(lines) > 1, True)  # how far the last one reaches is not known
+
         columns: list[_Column] | None = None
         for row in np.flatnonzero(is_long).tolist():
-            cells = [table.column(place)[row].as_py() for place in range(table.num_columns)]
-            places = [place for place, cell in enumerate(cells) if "\n" in cell or "\r" in cell]
-            if not places:
+            cells = [table.column(index)[row].as_py() for index in range(table.num_columns)]
+            columns_with_breaks = [index for index, cell in enumerate(cells) if "\n" in cell or "\r" in cell]
+            if not columns_with_breaks:
                 continue
             if columns is None:
                 sample = table.filter(pa.array(~is_long)).slice(0, _SAMPLE)
                 columns = [_Column(column) for column in sample.columns]
-            for place in places:
-                if num_rows := self._num_rows(cells[place], place, columns):
-                    self._add(int(lines[row]), cells, table.column_names[place], num_rows)
+            for index in columns_with_breaks:
+                if num_rows := self._num_rows(cells[index], index, columns):
+                    self._add(int(lines[row]), cells, table.column_names[index], num_rows)
 
     def say(self) -> None:
         """Say what was found, if anything."""
@@ -75,22 +76,24 @@ class SuspectQuotes:
                 f"{plural(num_rows, 'further row')} of the table"
             )
 
-    def _num_rows(self, cell: str, place: int, columns: Sequence["_Column"]) -> int:
+    def _num_rows(self, cell: str, index: int, columns: Sequence["_Column"]) -> int:
         """How many rows a cell has swallowed; 0 where it reads as something else."""
         last = len(columns) - 1
         pieces = [piece.split(self.delimiter) for piece in _BREAK.split(cell)]
         middle = [piece for piece in pieces[1:-1] if piece != [""]]
         if not last and any(not piece[0] or piece[0][0].isspace() for piece in pieces):
             return 0
-        if len(pieces[0]) != last - place + 1 or len(pieces[-1]) != place + 1:
+        if len(pieces[0]) != last - index + 1 or len(pieces[-1]) != index + 1:
             return 0
         if any(len(piece) != last + 1 for piece in middle):
             return 0
+
         looks_right = (
-            all(map(_Column.has_like, columns[place + 1 :], pieces[0][1:]))
-            and all(map(_Column.has_like, columns[:place], pieces[-1][:-1]))
-            and all(columns[at].has_like(value) for piece in middle for at, value in enumerate(piece) if at != place)
+            all(map(_Column.has_like, columns[index + 1 :], pieces[0][1:]))
+            and all(map(_Column.has_like, columns[:index], pieces[-1][:-1]))
+            and all(columns[at].has_like(value) for piece in middle for at, value in enumerate(piece) if at != index)
         )
+
         return len(middle) + 1 if looks_right else 0
 
 

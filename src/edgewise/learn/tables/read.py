@@ -24,14 +24,14 @@ Values: TypeAlias = Sequence | np.ndarray | pd.Series | pd.DataFrame
 ARRAYS = ("arrays",)
 """What stands for the files of rows that are arrays."""
 CHUNK_ROWS = 2**13
-"""Rows of a chunk, unless another number is asked for."""
+"""Rows of a chunk by default."""
 WHOLE_BYTES = 2**23
 """A file of so many bytes is read whole, and cut into chunks: that is faster."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The rows of one or several files, every cell a string as it stands in the file; numbers have a decimal point."""
+    """The rows of one or several files, every cell a string as written in the file; numbers have a decimal point."""
 
     files: tuple[str, ...]
     """The paths as they were given."""
@@ -125,7 +125,7 @@ class TableChunks:
         self.name = self._table.name
         """The path as it was given."""
         self.num_rows = self._table.num_rows
-        """How many rows there are; None where nobody has counted them yet."""
+        """The number of rows; None before they are counted."""
         self.is_whole = self._table.is_whole
         """Whether the file is read whole before it is cut into chunks."""
 
@@ -141,18 +141,18 @@ class TableChunks:
 
 def cut(name: str, parts: Iterator[Part], rows: int, *, has_commas: bool = False) -> Iterator[Cells]:
     """Rows that come in parts of any size as chunks of one size."""
-    held, count, first = list[Part](), 0, 0
+    pending, count, first = list[Part](), 0, 0
     for table, lines in parts:
         start = 0
         while start < len(lines):
-            taken = min(rows - count, len(lines) - start)
-            held.append((table.slice(start, taken), lines[start : start + taken]))
-            count, start = count + taken, start + taken
+            num_taken = min(rows - count, len(lines) - start)
+            pending.append((table.slice(start, num_taken), lines[start : start + num_taken]))
+            count, start = count + num_taken, start + num_taken
             if count == rows:
-                yield _one_file(name, *joined_parts(held), first, has_commas=has_commas)
-                held, count, first = [], 0, first + rows
-    if held:
-        yield _one_file(name, *joined_parts(held), first, has_commas=has_commas)
+                yield _one_file(name, *joined_parts(pending), first, has_commas=has_commas)
+                pending, count, first = [], 0, first + rows
+    if pending:
+        yield _one_file(name, *joined_parts(pending), first, has_commas=has_commas)
 
 
 class _TableFile:
@@ -229,11 +229,13 @@ def check_columns(source: str, present: Sequence[str], names: Sequence[str]) -> 
     if not missing:
         return
     folded = {column.strip().casefold(): column for column in present}
+
     hints = []
     for name in missing:
         near = [folded[key] for key in get_close_matches(name.strip().casefold(), folded, n=3)]
         suggestion = f" (did you mean {either([repr(column) for column in near])}?)" if near else ""
         hints.append(f"{name!r}{suggestion}")
+
     shown = ", ".join(repr(column) for column in present[:20]) + (", ..." if len(present) > 20 else "")
     word = "column" if len(missing) == 1 else "columns"
     advice = f" {other_separator(present)}" if other_separator(present) else ""
@@ -259,6 +261,7 @@ def join_cells(parts: list[Cells]) -> Cells:
         return first
     for other in parts[1:]:
         check_same_columns(first, other)
+
     return Cells(
         files=tuple(cells.source for cells in parts),
         file_of_row=np.repeat(np.arange(len(parts)), [len(cells.frame) for cells in parts]),
@@ -309,15 +312,16 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
         columns_of[name] = _names_of_columns(name, values, array, {*frame, *arrays, "node"})
         cells_of = [array] if array.ndim == 1 else array.T
         frame |= {column: list(map(as_text, cells)) for column, cells in zip(columns_of[name], cells_of, strict=True)}
+
     num_rows = len(next(iter(frame.values()), ()))
     if num_rows == 0:
         raise DataError(f"{next(iter(arrays))} is empty, expected at least one row.")
-    places = np.zeros(num_rows, dtype=np.int64)
-    return Cells(ARRAYS, places, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
+    file_of_row = np.zeros(num_rows, dtype=np.int64)
+    return Cells(ARRAYS, file_of_row, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
 
 
-def _names_of_columns(name: str, values: Values, array: np.ndarray, taken: set[str]) -> tuple[str, ...]:
-    """What the columns of an array are called: as in its DataFrame, or as the array where that is no name of its own.
+def _names_of_columns(name: str, values: Values, array: np.ndarray, reserved: set[str]) -> tuple[str, ...]:
+    """The names of an array's columns: those of its DataFrame where they can be used, else made from the array's name.
 
     Args:
         name: Of the array.
@@ -325,16 +329,17 @@ def _names_of_columns(name: str, values: Values, array: np.ndarray, taken: set[s
         array: (row,) or (row, column).
         taken: What else is called by name; `name` may be in it.
     """
-    own = tuple(getattr(values, "columns", ()))
-    usable = all(isinstance(each, str) and each.strip() for each in own) and len(set(own)) == len(own)
-    if own and usable and not set(own) & (taken - {name}):
-        return own
-    found: tuple[str, ...] = (name,)
-    if array.ndim == 2 and len(own) != 1:
-        found = tuple(f"{name}_{place}" for place in range(1, array.shape[1] + 1))
-    while set(found) & (taken - {name}):
-        found = tuple(f"{each}_" for each in found)
-    return found
+    labels = tuple(getattr(values, "columns", ()))
+    usable = all(isinstance(label, str) and label.strip() for label in labels) and len(set(labels)) == len(labels)
+    if labels and usable and not set(labels) & (reserved - {name}):
+        return labels
+    names: tuple[str, ...] = (name,)
+    if array.ndim == 2 and len(labels) != 1:
+        names = tuple(f"{name}_{number}" for number in range(1, array.shape[1] + 1))
+
+    while set(names) & (reserved - {name}):
+        names = tuple(f"{column}_" for column in names)
+    return names
 
 
 def _one_file(
@@ -350,5 +355,5 @@ def _read_excel(name: str, sheet: str | None) -> Part:
     check_header(name, header, lines[0])
     columns = zip(*rows, strict=True) if rows else [()] * len(header)
     texts = [pa.array([as_text(cell) for cell in column], pa.large_string()) for column in columns]
-    table = pa.table(texts, [str(place) for place in range(len(header))]).rename_columns(header)
+    table = pa.table(texts, [str(index) for index in range(len(header))]).rename_columns(header)
     return table, np.array(lines[1:], dtype=np.int64)

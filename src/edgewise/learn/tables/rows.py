@@ -78,7 +78,7 @@ class Table:
 
     def places(self, rows: Int64[np.ndarray, " _"] | Sequence[int], columns: Sequence[str]) -> Where:
         """What messages call the cells of some rows and columns, by their places among these."""
-        return lambda place, column: self.where(int(rows[place]), columns[column])
+        return lambda row, column: self.where(int(rows[row]), columns[column])
 
     @property
     def usable(self) -> Bool[np.ndarray, " row"]:
@@ -92,7 +92,7 @@ class Table:
 
     @property
     def lost_edges(self) -> Sequence[Rejection]:
-        """Rows of a table of edges that are no edge, in file order; none where rows have no edges."""
+        """Rows of a table of edges that cannot be read as an edge, in file order; empty for rows without edges."""
         return ()
 
     @property
@@ -133,7 +133,8 @@ class Table:
         """A number for each row of some sets of rows, equal where the contents of two rows are."""
         numbers: dict[tuple[Any, ...], int] = {}
         return [
-            np.array([numbers.setdefault(each, len(numbers)) for each in self.contents(own)], np.int64) for own in rows
+            np.array([numbers.setdefault(content, len(numbers)) for content in self.contents(row_numbers)], np.int64)
+            for row_numbers in rows
         ]
 
 
@@ -145,11 +146,11 @@ def place_of(rows: Table | Cells, row: int) -> str:
 
 
 def resolved(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
-    """The columns with targets named: those that have no other role where the caller named none."""
+    """The columns with targets named: by default those without another role."""
     if columns.target_columns or not need_targets:
         return columns
-    taken = {name for names in columns.roles().values() for name in names}
-    targets = tuple(name for name in cells.frame.columns if name not in taken)
+    used = {name for names in columns.roles().values() for name in names}
+    targets = tuple(name for name in cells.frame.columns if name not in used)
     if not targets:
         raise DataError(f"{cells.source}: no column is left for a target: add one to the file or name it.")
     return replace(columns, target_columns=targets)
@@ -173,6 +174,7 @@ def read_files(
         raise SettingError("paths is empty: name at least one file.")
     tables = [TableChunks(path) for path in paths]
     is_mapped = may_map and is_large(tables)
+
     # The columns are checked before a large table is copied.
     parts = [next(iter(table)) if is_mapped else table.whole() for table in tables]
     columns = resolved(parts[0], columns, need_targets)
@@ -181,6 +183,7 @@ def read_files(
         needed = tuple(name for names in columns.roles().values() for name in names)
     for part in parts:
         check_columns_exist(part, needed)
+
     return mapped_cells(tables) if is_mapped else join_cells(parts), columns
 
 
@@ -229,18 +232,21 @@ def judged(
     if columns.task_type == AUTO:
         cells_of = {name: cells.frame[name] for name in columns.target_columns if name in cells.frame}
         columns = replace(columns, task_type=choose_task(cells_of, cells.source, cells.label_columns))
-    targets, classes, found = _read_targets(cells, columns, classes, target_problems)
-    notes += found if need_targets else []
+
+    targets, classes, notes_of_targets = _read_targets(cells, columns, classes, target_problems)
+    notes += notes_of_targets if need_targets else []
     weights = np.ones(len(cells.frame))
     if columns.weight_column is not None and columns.weight_column in cells.frame:
         weight_cells = cells.frame[columns.weight_column]
         weights = read_numbers(
             weight_cells, columns.weight_column, target_problems, may_be_negative=False, limit=LARGEST_SINGLE
         )
+
     if need_targets and not may_lack_targets:
         for row in np.isnan(targets).all(axis=1).nonzero()[0].tolist():
             reason = "every target cell of the row is empty" if targets.shape[1] > 1 else "the target cell is empty"
             problems.add(row, columns.target_columns[0], "", reason)
+
     if problems.first and strict:
         _stop(cells, problems, notes)
     if need_targets and len(problems.first) == len(cells.frame):
@@ -249,11 +255,13 @@ def judged(
         also = [f"No cell of {name!r} can be read either: {problems.reasons[name]}" for name in others]
         first = ". ".join([f"line {cells.lines[0]}, {column}: {reason}", *also, *notes])
         raise DataError(f"{cells.source}: none of its {plural(len(cells.frame), 'row')} can be used; {first}.")
+
     if need_targets:
         notes = [
             *target_notes(targets, columns.target_columns, {} if columns.task_type == "regression" else classes),
             *notes,
         ]
+
     release(cells.mapped)
     status = [OK] * len(cells.frame)
     for row, (column, _, reason) in problems.first.items():
@@ -286,32 +294,35 @@ def _read_targets(
     all missing."""
     notes: list[str] = []
     targets = np.full((len(cells.frame), len(columns.target_columns)), np.nan)
-    known = dict(classes or {})
-    for place, column in enumerate(columns.target_columns):
+    classes_of_column = dict(classes or {})
+    for index, column in enumerate(columns.target_columns):
         if column not in cells.frame:
             continue
         if columns.task_type == "regression":
-            targets[:, place] = read_numbers(cells.frame[column], column, problems, may_be_missing=True)
-            if np.isnan(targets[:, place]).all() and (hint := class_hint(cells.frame[column], column)):
+            targets[:, index] = read_numbers(cells.frame[column], column, problems, may_be_missing=True)
+            if np.isnan(targets[:, index]).all() and (hint := class_hint(cells.frame[column], column)):
                 notes.append(hint)
             continue
         texts = encoded(cells.frame[column])
-        if column not in known:
-            known[column] = find_classes(texts, column, cells.source, two=columns.task_type == "classification")
-        targets[:, place] = read_labels(texts, column, known[column], problems)
-        notes += label_notes(texts, column, known[column])
-    return targets, known, notes
+        if column not in classes_of_column:
+            classes_of_column[column] = find_classes(
+                texts, column, cells.source, two=columns.task_type == "classification"
+            )
+        targets[:, index] = read_labels(texts, column, classes_of_column[column], problems)
+        notes += label_notes(texts, column, classes_of_column[column])
+
+    return targets, classes_of_column, notes
 
 
 def _stop(cells: Cells, problems: Problems, notes: Sequence[str]) -> None:
     row = min(problems.first)
     column, value, reason = problems.first[row]
     if cells.files == ARRAYS:
-        what = ". ".join([f"the cell is {value!r}", *notes, "Mend the cell, or leave the row out."])
+        what = ". ".join([f"the cell is {value!r}", *notes, "Fix the cell, or leave the row out."])
         raise DataError(f"{place_of(cells, row)}, column {column!r}: {reason}; {what}")
     file = int(cells.file_of_row[row])
-    place = cells.first_row + row - int(np.searchsorted(cells.file_of_row, file)) + 1
+    row_in_file = cells.first_row + row - int(np.searchsorted(cells.file_of_row, file)) + 1
     raise DataError(
-        f"{cells.files[file]}, row {place} (line {cells.lines[row]}), column {column!r}: {reason}; "
-        + ". ".join([f"the cell is {value!r}", *notes, "Mend the cell, or do without strict to pass over the row."])
+        f"{cells.files[file]}, row {row_in_file} (line {cells.lines[row]}), column {column!r}: {reason}; "
+        + ". ".join([f"the cell is {value!r}", *notes, "Fix the cell, or drop --strict to skip the row."])
     )

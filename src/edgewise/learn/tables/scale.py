@@ -49,15 +49,17 @@ class TargetScaler:
             where: what messages call the target of one of `rows`, by its place among them.
 
         Raises:
-            DataError: a target has no value in these rows, or cannot be scaled: it is too large, or varies too little.
+            DataError: a target is empty in all of these rows, or cannot be scaled: it is too large, or varies too
+                little.
         """
         used = _rows_of(values, rows)
         require_range(used, where)
         empty = np.flatnonzero(np.isnan(used).all(axis=0))
         if empty.size:
-            raise DataError(f"Target {empty[0] + 1} has no value in the training rows.")
+            raise DataError(f"Target {empty[0] + 1} is empty in all training rows.")
         mean, std = np.nanmean(used, axis=0), np.nanstd(used, axis=0)
         require_spread(used, std, where)
+
         return cls(_floats(mean), _floats(np.where(_varies(used) & (std > 0), std, 1.0)))
 
     def transform(self, values: Float[np.ndarray, " row target"]) -> Float[np.ndarray, " row target"]:
@@ -69,7 +71,7 @@ class TargetScaler:
         return values * np.array(self.std) + np.array(self.mean)
 
     def inverse_spread(self, values: Float[np.ndarray, " row target"]) -> Float[np.ndarray, " row target"]:
-        """The same for a width, such as a standard deviation, that has no zero point to shift."""
+        """The same for a width, such as a standard deviation, which is only multiplied."""
         return values * np.array(self.std)
 
 
@@ -97,9 +99,9 @@ class FeatureScaler:
     def fit(cls, values: Float[np.ndarray, " row feature"], rows: Rows, *, limit: float = 4.0) -> "FeatureScaler":
         """Learn from the given rows."""
         used = _rows_of(values, rows)
-        # Some columns at a time, so that there are no copies of all of them.
+        # A few columns at a time, so that the whole table is never copied.
         parts = [cls._spreads(part) for part in np.array_split(used, used.shape[1] // COLUMNS + 1, axis=1)]
-        center, spread = (np.concatenate(each) for each in zip(*parts, strict=True))
+        center, spread = (np.concatenate(parts_of_array) for parts_of_array in zip(*parts, strict=True))
         return cls(_floats(center), _floats(spread), float(limit))
 
     @staticmethod
@@ -113,7 +115,7 @@ class FeatureScaler:
         with np.errstate(over="ignore", invalid="ignore"):
             inner = np.clip(filled, *np.nanquantile(filled, [0.005, 0.995], axis=0))
             center, pulled = np.nanmean(inner, axis=0), np.nanstd(inner, axis=0)
-            # A count that is zero in 199 molecules of 200 has no spread left when its tail is pulled in: take it all.
+            # A count that is zero in 199 molecules of 200 loses its spread when its tail is pulled in: use all values.
             spread = np.where(pulled > 0, pulled, np.nanstd(filled, axis=0))
         usable = keep & np.isfinite(center) & np.isfinite(spread) & (spread > 0)
         return np.where(usable, center, 0.0), np.where(usable, spread, 0.0)
@@ -150,15 +152,15 @@ class ConditionScaler:
     log_std: tuple[float, ...]
     """Standard deviation of the logarithm of each of those."""
     smallest: tuple[float, ...] = ()
-    """Smallest training value of each column; empty in runs of older versions."""
+    """Smallest training value of each column."""
     largest: tuple[float, ...] = ()
     """Largest training value of each column."""
     zero_columns: tuple[int, ...] = ()
     """Columns with a logarithm that are 0 in some training rows."""
     ones: tuple[int, ...] = ()
-    """Columns that do not vary and give 1 in every row; empty in runs of older versions."""
+    """Columns that do not vary and give 1 in every row."""
     imputer: Imputer = field(default_factory=Imputer)
-    """Of missing numbers, before all else; fills none in runs of older versions."""
+    """Fills missing numbers first."""
 
     def __post_init__(self) -> None:
         _require_alike("ConditionScaler", self.mean, self.std)
@@ -197,9 +199,9 @@ class ConditionScaler:
         """
         used = _rows_of(values, rows)
         require_range(used, where)
-        found = cls.fit_parts(lambda: [used], keep_one=keep_one, imputer=Imputer.fit([used]))
-        require_spread(used, np.array(found.std), where)
-        return found
+        scaler = cls.fit_parts(lambda: [used], keep_one=keep_one, imputer=Imputer.fit([used]))
+        require_spread(used, np.array(scaler.std), where)
+        return scaler
 
     @classmethod
     def fit_parts(
@@ -224,11 +226,12 @@ class ConditionScaler:
                 )
             above = np.where(used > 0, used, np.inf).min(axis=0)
             rows = np.full(used.shape[1], len(used), dtype=np.float64)
-            each = [rows, used.sum(axis=0), used.min(axis=0), used.max(axis=0), above, (used > 0).sum(axis=0)]
-            bounds.append(np.array(each))
-        found = np.array(bounds)
-        count, total, num_positive = (found[:, place].sum(axis=0) for place in (0, 1, 5))
-        smallest, least, largest = found[:, 2].min(axis=0), found[:, 4].min(axis=0), found[:, 3].max(axis=0)
+            statistics = [rows, used.sum(axis=0), used.min(axis=0), used.max(axis=0), above, (used > 0).sum(axis=0)]
+            bounds.append(np.array(statistics))
+
+        stacked = np.array(bounds)
+        count, total, num_positive = (stacked[:, index].sum(axis=0) for index in (0, 1, 5))
+        smallest, least, largest = stacked[:, 2].min(axis=0), stacked[:, 4].min(axis=0), stacked[:, 3].max(axis=0)
         mean, varies = total / count, largest > smallest
         is_positive = (smallest >= 0) & (num_positive / count >= MIN_POSITIVE)
         spans = (is_positive & (largest / 10 >= least)).nonzero()[0]
@@ -238,10 +241,11 @@ class ConditionScaler:
 
         again = (imputer.fill(np.asarray(part, np.float64)) for part in parts())
         sums = [[((used - mean) ** 2).sum(axis=0), logs(used).sum(axis=0)] for used in again]
-        squares, log_sums = (sum(each) for each in zip(*sums, strict=True))
+        squares, log_sums = (sum(terms) for terms in zip(*sums, strict=True))
         log_mean = log_sums / count[spans]
         once_more = (imputer.fill(np.asarray(part, np.float64)) for part in parts())
         log_squares = sum(((logs(used) - log_mean) ** 2).sum(axis=0) for used in once_more)
+
         return cls(
             mean=_floats(mean),
             std=_floats(np.where(varies, np.sqrt(squares / count), 0.0)),
@@ -279,16 +283,16 @@ class ConditionScaler:
 
     def note(self, names: Sequence[str]) -> str:
         """What is done to each column that varies, in one line; empty where there is none."""
-        found = []
-        for place, name in enumerate(names):
-            if self.std[place] == 0:
+        descriptions = []
+        for index, name in enumerate(names):
+            if self.std[index] == 0:
                 continue
-            if place in self.zero_columns:
-                least = self.log_smallest[self.log_columns.index(place)]
-                found.append(f"{name} and its logarithm, where zeros count as {least:g} and are marked")
+            if index in self.zero_columns:
+                least = self.log_smallest[self.log_columns.index(index)]
+                descriptions.append(f"{name} and its logarithm, where zeros count as {least:g} and are marked")
             else:
-                found.append(f"{name} and its logarithm" if place in self.log_columns else name)
-        return "; ".join(found)
+                descriptions.append(f"{name} and its logarithm" if index in self.log_columns else name)
+        return "; ".join(descriptions)
 
 
 def _require_alike(name: str, *columns: Sequence[float]) -> None:
@@ -299,7 +303,7 @@ def _require_alike(name: str, *columns: Sequence[float]) -> None:
 def _rows_of(values: NDArray[np.floating], rows: Rows) -> NDArray[np.float64]:
     chosen = copied_rows(np.asarray(values, dtype=np.float64), np.asarray(rows, dtype=np.int64))
     if len(chosen) == 0:
-        raise DataError("There is no training row to learn a scale from.")
+        raise DataError("The scaler needs at least one training row.")
     return chosen
 
 

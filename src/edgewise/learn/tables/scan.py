@@ -1,8 +1,8 @@
 """One pass over the bytes of a delimited file, before any of it is read: its header, where its rows begin, its faults.
 
-The pass holds one row and a few megabytes at a time. It refuses what is no text and what exceeds the limits, and finds
-out whether every quote opens or closes a cell. Then a fast reader gives the same cells as Python's `csv`, which is the
-judge of all other files.
+The pass holds one row and a few megabytes at a time. It rejects bytes that are not text and rows beyond the limits, and
+finds out whether every quote opens or closes a cell. Then a fast reader gives the same cells as Python's `csv`, which
+is the judge of all other files.
 """
 
 import csv
@@ -46,11 +46,13 @@ class Layout:
     @property
     def line_of_row(self) -> np.ndarray:
         """The same as one array."""
-        found, first = np.empty(sum(map(len, self.lines)), dtype=np.int64), 0
-        for some in self.lines:
-            found[first : first + len(some)] = np.arange(some.start, some.stop) if isinstance(some, range) else some
-            first += len(some)
-        return found
+        line_numbers, first = np.empty(sum(map(len, self.lines)), dtype=np.int64), 0
+        for block in self.lines:
+            line_numbers[first : first + len(block)] = (
+                np.arange(block.start, block.stop) if isinstance(block, range) else block
+            )
+            first += len(block)
+        return line_numbers
 
 
 class LineCursor:
@@ -64,78 +66,89 @@ class LineCursor:
         self.blocks, self.rest = iter(blocks), np.zeros(0, dtype=np.int64)
 
     def take(self, count: int) -> np.ndarray:
-        """The lines of the next rows; fewer where there are no more."""
-        parts, held = [self.rest], len(self.rest)
-        while held < count and (block := next(self.blocks, None)) is not None:
+        """The lines of the next rows; fewer at the end."""
+        parts, num_rows = [self.rest], len(self.rest)
+        while num_rows < count and (block := next(self.blocks, None)) is not None:
             parts.append(np.asarray(block, dtype=np.int64))
-            held += len(block)
-        found = np.concatenate(parts)
-        self.rest = found[count:]
-        return found[:count]
+            num_rows += len(block)
+        line_numbers = np.concatenate(parts)
+        self.rest = line_numbers[count:]
+        return line_numbers[:count]
 
 
 def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
     """Pass over a file.
 
     Raises:
-        DataError: it is no text in UTF-8, holds a zero byte, or a row or the header is larger than the limits.
+        DataError: it is not text in UTF-8, holds a zero byte, or a row or the header is larger than the limits.
     """
-    found, rest, line, waiting = Layout(form=file.form), b"", 1, list[bytes]()
+    layout, remainder, line, waiting = Layout(form=file.form), b"", 1, list[bytes]()
     special = [b'"', b"\r"] if file.form.has_quotes else [b"\r"]
-    found.start = file.mark
+    layout.start = file.mark
     for chunk in file.chunks():
-        found.has_text |= not chunk.isspace()
-        if found.header and found.is_regular and not waiting and (num_lines := _num_plain_lines(rest, chunk, special)):
-            found.longest_row = max(found.longest_row, 2 * _WINDOW)
-            found.lines.append(range(line, line + num_lines))
-            rest, line = chunk[chunk.rfind(b"\n") + 1 :], line + num_lines
+        layout.has_text |= not chunk.isspace()
+        if (
+            layout.header
+            and layout.is_regular
+            and not waiting
+            and (num_lines := _num_plain_lines(remainder, chunk, special))
+        ):
+            layout.longest_row = max(layout.longest_row, 2 * _WINDOW)
+            layout.lines.append(range(line, line + num_lines))
+            remainder, line = chunk[chunk.rfind(b"\n") + 1 :], line + num_lines
             continue
+
         waiting.append(chunk)
         # A long row is looked at anew only when it has doubled.
-        if (size := sum(map(len, waiting))) < len(rest) and len(rest) + size <= limits.max_row_bytes:
+        if (size := sum(map(len, waiting))) < len(remainder) and len(remainder) + size <= limits.max_row_bytes:
             continue
-        piece, waiting = b"".join([rest, *waiting]), []
-        used, num_lines = _scan_chunk(file.name, piece, False, line, found, delimiter, limits)
-        rest, line = piece[used:], line + num_lines
-        if len(rest) > limits.max_row_bytes:
+        piece, waiting = b"".join([remainder, *waiting]), []
+        used, num_lines = _scan_chunk(file.name, piece, False, line, layout, delimiter, limits)
+        remainder, line = piece[used:], line + num_lines
+        if len(remainder) > limits.max_row_bytes:
             raise limits.row_error(file.name, line)
-    if rest := b"".join([rest, *waiting]):
-        _scan_chunk(file.name, rest, True, line, found, delimiter, limits)
-    return found
+
+    if remainder := b"".join([remainder, *waiting]):
+        _scan_chunk(file.name, remainder, True, line, layout, delimiter, limits)
+    return layout
 
 
 def _scan_chunk(
-    name: str, piece: bytes, is_last: bool, line: int, found: Layout, delimiter: str, limits: ReadLimits
+    name: str, piece: bytes, is_last: bool, line: int, layout: Layout, delimiter: str, limits: ReadLimits
 ) -> tuple[int, int]:
     """Look at the rows that are whole in a piece that begins with a row; how many bytes and lines they have."""
-    if not found.is_regular:
+    if not layout.is_regular:
         return _skip_lines(name, piece, line, limits)
     signs = np.frombuffer(piece, dtype=np.uint8)
-    ends = _line_ends(piece, signs, is_last, found)
-    row_ends = _row_ends(piece, signs, ends, is_last, found, delimiter) if found.is_regular else ends
+    ends = _line_ends(piece, signs, is_last, layout)
+    row_ends = _row_ends(piece, signs, ends, is_last, layout, delimiter) if layout.is_regular else ends
     if is_last and (not len(row_ends) or row_ends[-1] != len(piece)):
         row_ends = np.append(row_ends, len(piece))
+
     if not len(row_ends):
         return 0, 0
     starts = np.concatenate([[0], row_ends[:-1]])
     lengths = row_ends - starts
+
     # As many lines end before a row as begin before it.
     lines = line + np.searchsorted(ends, starts, side="right")
-    found.longest_row = max(found.longest_row, int(lengths.max()))
-    if found.longest_row > limits.max_row_bytes:
+    layout.longest_row = max(layout.longest_row, int(lengths.max()))
+    if layout.longest_row > limits.max_row_bytes:
         raise limits.row_error(name, int(lines[(lengths > limits.max_row_bytes).argmax()]))
     is_blank = (lengths < 3) & _are_ends(signs, starts, row_ends)
     first = 0
-    if not found.header and found.is_regular:
+
+    if not layout.header and layout.is_regular:
         if is_blank.all():
-            found.start += int(row_ends[-1])
+            layout.start += int(row_ends[-1])
             return int(row_ends[-1]), len(ends)
-        place = int(is_blank.argmin())
-        _read_header(name, piece[starts[place] : row_ends[place]], int(lines[place]), found, delimiter, limits)
-        found.start += int(row_ends[place])
-        first = place + 1
+        index = int(is_blank.argmin())
+        _read_header(name, piece[starts[index] : row_ends[index]], int(lines[index]), layout, delimiter, limits)
+        layout.start += int(row_ends[index])
+        first = index + 1
+
     keep = slice(first, None)
-    found.lines.append(_as_range(lines[keep] if len(found.header) == 1 else lines[keep][~is_blank[keep]]))
+    layout.lines.append(_as_range(lines[keep] if len(layout.header) == 1 else lines[keep][~is_blank[keep]]))
     return int(row_ends[-1]), int(np.searchsorted(ends, row_ends[-1], side="right"))
 
 
@@ -148,13 +161,13 @@ def _as_range(lines: np.ndarray) -> np.ndarray | range:
 def _skip_lines(name: str, piece: bytes, line: int, limits: ReadLimits) -> tuple[int, int]:
     """Look at nothing but how long lines are: Python's `csv` will read the file, and finds out the rest."""
     used = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
-    first = min((place for place in (piece.find(b"\n"), piece.find(b"\r")) if place >= 0), default=0)
+    first = min((position for position in (piece.find(b"\n"), piece.find(b"\r")) if position >= 0), default=0)
     if first > limits.max_row_bytes:
         raise limits.row_error(name, line)
     return used, piece.count(b"\n", 0, used)
 
 
-def _num_plain_lines(rest: bytes, chunk: bytes, special: Sequence[bytes]) -> int:
+def _num_plain_lines(remainder: bytes, chunk: bytes, special: Sequence[bytes]) -> int:
     """How many rows end in a chunk where each is a line without quotes, none blank or long; 0 where one is not so.
 
     Args:
@@ -162,18 +175,19 @@ def _num_plain_lines(rest: bytes, chunk: bytes, special: Sequence[bytes]) -> int
         chunk: what follows it.
         special: what may make a row of more or less than a line.
     """
-    if any(sign in part for part in (rest, chunk) for sign in special):
+    if any(sign in part for part in (remainder, chunk) for sign in special):
         return 0
-    if len(rest) > _WINDOW or (not rest and chunk.startswith(b"\n")):
+    if len(remainder) > _WINDOW or (not remainder and chunk.startswith(b"\n")):
         return 0
     windows = range(0, len(chunk) - _WINDOW, _WINDOW)
     if not all(chunk.find(b"\n", at, at + _WINDOW) >= 0 for at in windows):
         return 0
+
     is_end = np.frombuffer(chunk, dtype=np.uint8) == _NEWLINE
     return 0 if (is_end[1:] & is_end[:-1]).any() else int(np.count_nonzero(is_end))
 
 
-def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, found: Layout) -> np.ndarray:
+def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, layout: Layout) -> np.ndarray:
     """One past each line break; a \\r at the end of a piece waits for what follows it."""
     ends = np.flatnonzero(signs == _NEWLINE) + 1
     if piece.count(b"\r") == piece.count(b"\r\n"):
@@ -184,15 +198,15 @@ def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, found: Layout) ->
     following = signs[np.minimum(returns + 1, len(signs) - 1)]
     bare = returns[(following != _NEWLINE)] + 1
     if len(bare):
-        found.is_regular = False
+        layout.is_regular = False
     return np.sort(np.concatenate([ends, bare]))
 
 
 def _row_ends(
-    piece: bytes, signs: np.ndarray, ends: np.ndarray, is_last: bool, found: Layout, delimiter: str
+    piece: bytes, signs: np.ndarray, ends: np.ndarray, is_last: bool, layout: Layout, delimiter: str
 ) -> np.ndarray:
     """The line breaks that stand in no quotes; all of them where quotes stand in other places than around cells."""
-    if not found.form.has_quotes or b'"' not in piece:
+    if not layout.form.has_quotes or b'"' not in piece:
         return ends
     quotes = np.flatnonzero(signs == _QUOTE)
     edges = np.array([ord(delimiter), _NEWLINE, _RETURN, _QUOTE], dtype=np.uint8)
@@ -200,10 +214,11 @@ def _row_ends(
     opens = np.isin(signs[np.maximum(opening - 1, 0)], edges) | (opening == 0)
     closes = np.isin(signs[np.minimum(closing + 1, len(signs) - 1)], edges) | (closing == len(signs) - 1)
     if not opens.all() or not closes.all() or (is_last and len(quotes) % 2):
-        found.is_regular = False
+        layout.is_regular = False
         return ends
+
     is_inside = np.searchsorted(quotes, ends) % 2 == 1
-    found.has_breaks |= bool(is_inside.any())
+    layout.has_breaks |= bool(is_inside.any())
     return ends[~is_inside]
 
 
@@ -215,11 +230,11 @@ def _are_ends(signs: np.ndarray, starts: np.ndarray, row_ends: np.ndarray) -> np
     return (first == _NEWLINE) | (first == _RETURN) | (starts == row_ends)
 
 
-def _read_header(name: str, row: bytes, line: int, found: Layout, delimiter: str, limits: ReadLimits) -> None:
+def _read_header(name: str, row: bytes, line: int, layout: Layout, delimiter: str, limits: ReadLimits) -> None:
     try:
-        text, quoting = io.StringIO(row.decode(), newline=""), found.form.csv_quoting
-        found.header = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
+        text, quoting = io.StringIO(row.decode(), newline=""), layout.form.csv_quoting
+        layout.header = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
     except csv.Error:
-        found.is_regular = False
-    found.header_line = line
-    limits.check_columns(name, line, len(found.header))
+        layout.is_regular = False
+    layout.header_line = line
+    limits.check_columns(name, line, len(layout.header))

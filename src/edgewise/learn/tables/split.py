@@ -52,8 +52,8 @@ class Splits:
         """The training and the validation rows of a member of an ensemble."""
         if not self.left_out:
             return self.train, self.val
-        own = self.left_out[number % len(self.left_out)]
-        return np.setdiff1d(self.learned, own), own
+        left_out = self.left_out[number % len(self.left_out)]
+        return np.setdiff1d(self.learned, left_out), left_out
 
     @property
     def calibrating(self) -> RowNumbers:
@@ -93,13 +93,14 @@ def split_rows(
         rows becomes val: rows, whole groups or whole scaffolds, as `calibration` says.
 
     Raises:
-        SettingError: an unknown kind, or sizes that are no shares.
+        SettingError: an unknown kind, or sizes that are not shares of 1.
         DataError: the table lacks what the kind needs, or has too few rows or groups to fill every split.
     """
     if kind not in KINDS:
         raise SettingError(f"split is {kind!r}, expected one of {', '.join(KINDS)}.")
     _check_group_column(table, kind)
     rng = np.random.default_rng(seed)
+
     rows = table.trainable.nonzero()[0].astype(np.int64)
     if kind in ("column", "file"):
         splits = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
@@ -114,9 +115,10 @@ def split_rows(
             train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng)[::2]
             splits = [*_divide(table, train, kind, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2], test]
         if calibration != kind and len(splits[0]) and len(splits[1]):
-            rest = np.sort(np.concatenate(splits[:2]))
-            share = len(splits[1]) / len(rest)
-            splits[:2] = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)[:2]
+            train_and_val = np.sort(np.concatenate(splits[:2]))
+            share = len(splits[1]) / len(train_and_val)
+            splits[:2] = _divide(table, train_and_val, calibration, (1 - share, share, 0.0), rng)[:2]
+
     train, val, test = (np.sort(split) for split in splits)
     return Splits(train, val, test, leakage=num_shared(table, train, test), calibration=calibration)
 
@@ -125,8 +127,8 @@ def num_shared(table: Table, train: RowNumbers, test: RowNumbers) -> int:
     """How many different contents both have."""
     if table.has_distinct_rows:
         return 0
-    known, new = table.keys(train, test)
-    return len(np.intersect1d(known, new))
+    train_keys, test_keys = table.keys(train, test)
+    return len(np.intersect1d(train_keys, test_keys))
 
 
 def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibration:
@@ -141,9 +143,9 @@ def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibra
     if table.columns.task_type != "regression":
         return "random"
     keys, new = table.keys(train, test)
-    known = np.unique(keys)
-    repeats = len(known) >= MIN_REPEATED and len(train) >= 2 * len(known)
-    return "group" if repeats and len(test) and not np.isin(new, known).any() else "random"
+    train_groups = np.unique(keys)
+    repeats = len(train_groups) >= MIN_REPEATED and len(train) >= 2 * len(train_groups)
+    return "group" if repeats and len(test) and not np.isin(new, train_groups).any() else "random"
 
 
 def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
@@ -158,7 +160,7 @@ def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
     (keys,) = table.keys(rows)
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     names = [str(contents) for contents in table.contents(rows[first])]
-    return [names[place] for place in which.tolist()]
+    return [names[number] for number in which.tolist()]
 
 
 def evenly(values: np.ndarray, most: int) -> np.ndarray:
@@ -182,7 +184,7 @@ def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> 
         seed: Seed of the folds.
 
     Returns:
-        The same splits where rows are their own groups, there is one member, or there are no validation rows.
+        The same splits where each row is its own group, for one member, or without validation rows.
     """
     if splits.calibration == "random" or num_members == 1 or not len(splits.val):
         return splits
@@ -197,10 +199,11 @@ def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> 
     num_folds = min(len(set(keys)), max(2, round(len(rows) / len(splits.val))))
     if num_folds < 2:
         return splits
+
     # Not balanced by rows: the first folds would be the largest groups, which are unlike most.
     members = _members(rows, keys)
     drawn = np.array_split(np.random.default_rng([seed, num_folds]).permutation(sorted(members)), num_folds)
-    folds = [np.sort(np.concatenate([members[str(key)] for key in each])) for each in drawn]
+    folds = [np.sort(np.concatenate([members[str(key)] for key in keys_of_fold])) for keys_of_fold in drawn]
     folds = [splits.val, *folds] if is_whole else folds
     return replace(splits, left_out=tuple(folds[number % len(folds)] for number in range(num_members)))
 
@@ -236,13 +239,15 @@ def split_folds(
     if (count := len(set(keys)) if keys else len(rows)) < num_folds:
         unit = "row" if kind == "random" else kind
         raise DataError(f"{plural(count, unit)} cannot fill {num_folds} folds; choose a smaller --num-folds.")
+
     folds = _balanced_folds(rows, keys, num_folds, rng) if keys else _random_folds(rows, num_folds, rng)
-    rest = np.sort(np.concatenate([found for place, found in enumerate(folds) if place != fold]))
+    remaining = np.sort(np.concatenate([fold_rows for number, fold_rows in enumerate(folds) if number != fold]))
     shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
     share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
     rng = np.random.default_rng([seed, fold])
-    train, val, _ = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)
+    train, val, _ = _divide(table, remaining, calibration, (1 - share, share, 0.0), rng)
     leakage = num_shared(table, train, folds[fold])
+
     return Splits(np.sort(train), np.sort(val), folds[fold], leakage=leakage, calibration=calibration)
 
 
@@ -256,11 +261,11 @@ def _balanced_folds(rows: RowNumbers, keys: list[str], num_folds: int, rng: np.r
     """Whole groups in folds of about the same number of rows, ascending within each."""
     members = _members(rows, keys)
     names = sorted(members)
-    order = [names[place] for place in rng.permutation(len(names))]
+    order = [names[index] for index in rng.permutation(len(names))]
     folds: list[list[int]] = [[] for _ in range(num_folds)]
     for name in sorted(order, key=lambda name: -len(members[name])):  # large ones first, each to the smallest fold
         min(folds, key=len).extend(members[name])
-    return [np.sort(np.array(found, dtype=np.int64)) for found in folds]
+    return [np.sort(np.array(members_of_fold, dtype=np.int64)) for members_of_fold in folds]
 
 
 def _members(rows: RowNumbers, keys: list[str]) -> dict[str, list[int]]:
@@ -291,9 +296,10 @@ def _by_column(table: Table, rows: RowNumbers) -> list:
     if unknown.any():
         row = int(unknown.argmax())
         raise DataError(
-            f"{place_of(table, row)}, column {column!r}: {cells[codes[row]]!r} is no "
-            "split, expected train, val (also valid, validation) or test, or an empty cell for none."
+            f"{place_of(table, row)}, column {column!r}: {cells[codes[row]]!r} is not "
+            "a split, expected train, val (also valid, validation) or test, or an empty cell for none."
         )
+
     split_of_row = np.array([WORDS.get(word, -1) for word in words])[codes]
     splits = [rows[split_of_row[rows] == split] for split in range(3)]
     if not len(splits[0]):
@@ -307,7 +313,7 @@ def _by_file(table: Table, rows: RowNumbers) -> list:
         raise DataError(
             f"split is 'file', but there are {num_files} files, expected two (train, test) or three (train, val, test)."
         )
-    splits = [rows[table.file_of_row[rows] == place] for place in range(num_files)]
+    splits = [rows[table.file_of_row[rows] == number] for number in range(num_files)]
     for name, split in zip(table.files, splits, strict=True):
         if not len(split):
             raise DataError(f"{name}: no row can be used.")
@@ -343,6 +349,7 @@ def divide_rows(
             f"{plural(len(rows), unit.removesuffix('s'))} cannot fill "
             f"{_named(filled)}: add rows or set a split's size to 0."
         )
+
     counts = [max(1, round(share * len(rows))) if share > 0 else 0 for share in shares]
     # Rounding gives or takes a row: the largest split bears it.
     counts[int(np.argmax(counts))] += len(rows) - sum(counts)
@@ -366,12 +373,14 @@ def _divide_groups(
             f"{plural(len(members), 'group')} cannot fill {_named(filled)}: add groups, set a split's size to 0, "
             "or split at random."
         )
+
     names = sorted(members)
-    order = [names[place] for place in rng.permutation(len(names))]
+    order = [names[number] for number in rng.permutation(len(names))]
     if large_first:
         # A scaffold that takes half of a small split measures that scaffold more than unseen ones.
         half = min(shares[split] for split in filled) * len(rows) / 2
         order.sort(key=lambda name: -len(members[name]) if len(members[name]) > half else 0)
+
     room = [share * len(rows) for share in shares]
     chosen: list[list[str]] = [[], [], []]
     for name in order:
@@ -381,12 +390,14 @@ def _divide_groups(
         )
         chosen[split].append(name)
         room[split] -= size
+
     for split in filled:
         if not chosen[split]:
             donor = max((other for other in filled if len(chosen[other]) > 1), key=lambda other: -room[other])
             smallest = min(chosen[donor], key=lambda name: (len(members[name]), order.index(name)))
             chosen[donor].remove(smallest)
             chosen[split].append(smallest)
+
     return [np.array([row for name in split for row in members[name]], dtype=np.int64) for split in chosen]
 
 
@@ -401,7 +412,7 @@ def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
     is_empty = np.array([not group.strip() for group in groups], dtype=bool)[codes[rows]]
     if is_empty.any():
         raise DataError(f"{place_of(table, int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
-    return [groups[place] for place in codes[rows].tolist()]
+    return [groups[code] for code in codes[rows].tolist()]
 
 
 def _named(splits: list[int]) -> str:

@@ -46,7 +46,7 @@ class Chunk:
         return stripped(as_texts(self.columns[column]))
 
     def numbers(self, column: str) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
-        """A column as numbers, NaN where there is none, and the cells that are no finite number, with the reason."""
+        """A column as numbers, NaN for empty cells, and the cells that are not finite numbers, with the reason."""
         cells = self.columns[column]
         if not is_numeric(cells.type):
             return parse_numbers(as_texts(cells), in_parallel=False)
@@ -89,7 +89,7 @@ class TableStream:
         self.columns = header_of(self.paths[0])
         for path in self.paths[1:]:
             if (other := header_of(path)) != self.columns:
-                missing = [each for each in self.columns if each not in other] or other
+                missing = [column for column in self.columns if column not in other] or other
                 raise DataError(
                     f"{self.paths[0]} and {path} have different columns: {', '.join(map(repr, missing[:5]))} "
                     "differ; give all files the same columns in the same order."
@@ -101,23 +101,24 @@ class TableStream:
         for path in self.paths:
             for table, lines in _parts(path, list(columns)):
                 if len(lines):
-                    found = {name: table.column(name).combine_chunks() for name in columns}
-                    yield Chunk(path, first, lines, found)
+                    arrays = {name: table.column(name).combine_chunks() for name in columns}
+                    yield Chunk(path, first, lines, arrays)
                     first += len(lines)
 
 
 def files_of(name: str) -> list[str]:
     """The files that a name, a folder or a pattern stands for."""
     if Path(name).is_dir():
-        found = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(ENDINGS))
-        if not found:
-            raise DataError(f"{name}: the folder has no table, expected files that end in {', '.join(ENDINGS)}.")
-        return found
+        paths = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(ENDINGS))
+        if not paths:
+            raise DataError(f"{name}: the folder holds no tables, expected files that end in {', '.join(ENDINGS)}.")
+        return paths
     if not Path(name).exists() and glob.has_magic(name):
-        found = sorted(glob.glob(name))
-        if not found:
-            raise DataError(f"{name}: no file has such a name.")
-        return found
+        paths = sorted(glob.glob(name))
+        if not paths:
+            raise DataError(f"{name}: no file matches this pattern.")
+        return paths
+
     check_file(name, f"a file that ends in {', '.join(ENDINGS)}, a folder of them, or a pattern in quotes")
     if not name.lower().endswith(ENDINGS):
         raise DataError(f"{name}: its name ends in {Path(name).suffix!r}, expected {', '.join(ENDINGS)}.")
@@ -134,13 +135,14 @@ def header_of(path: str) -> list[str]:
         form = current_format()
         delimiter = form.delimiter or (TAB if ".tsv" in path.lower() else ",")
         try:
-            found = next(csv.reader(lines, delimiter=delimiter, quoting=form.csv_quoting), [])
+            header = next(csv.reader(lines, delimiter=delimiter, quoting=form.csv_quoting), [])
         except (csv.Error, UnicodeDecodeError) as error:
             raise DataError(f"{path}, line 1: not a CSV file ({error}).") from error
-    check_header(path, found, 1)
-    if not found:
+
+    check_header(path, header, 1)
+    if not header:
         raise DataError(f"{path}: the file is empty, expected a first line with the names of the columns.")
-    return found
+    return header
 
 
 def is_parquet(path: str) -> bool:
@@ -154,7 +156,7 @@ def _parts(path: str, columns: list[str]) -> Iterator[Part]:
         form = current_format()
         if form.decimal != ".":
             raise DataError(f"{path}: tables of this size are read with a point in numbers; leave out --decimal.")
-        suffix = next(each for each in sorted(ENDINGS, key=len, reverse=True) if path.lower().endswith(each))
+        suffix = next(ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.lower().endswith(ending))
         for table, lines in DelimitedFile(path, suffix, form).parts():
             yield table.select(columns), lines
         return

@@ -234,7 +234,7 @@ def test_pairs_to_predict(tmp_path):
         "other: the cell names no node",
         "other: 'b' and itself are no link",
     ]
-    with pytest.raises(DataError, match=r"pairs.csv, line 3, one: 'q' is not a node of the graph; mend the row"):
+    with pytest.raises(DataError, match=r"pairs.csv, line 3, one: 'q' is not a node of the graph; fix the row"):
         read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, strict=True)
     with pytest.raises(DataError, match="line 2, one: 'a' is not a node of the graph; none of the rows names two"):
         read_pairs_of_nodes(str(tmp_path / "pairs.csv"), NodeNames(["c"]))

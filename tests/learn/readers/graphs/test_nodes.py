@@ -105,7 +105,7 @@ def test_what_cannot_be_read_is_listed(tmp_path):
         (NODES.replace("y,", "x,"), EDGES, {}, r"line 3, column 'id': the node 'x' stands in line 2 too; names must"),
         (NODES.replace("y,2", ",2"), EDGES, {}, r"line 3, column 'id': the node has no name"),
         (NODES, "from,to\nq,r\n", {}, r"edges.csv, line 2, column 'from': 'q' is not a node of .*none of the rows"),
-        (NODES, EDGES + "q,x,1\n", {"strict": True}, r"edges.csv, line 6, .*'q' is not a node.*do without strict"),
+        (NODES, EDGES + "q,x,1\n", {"strict": True}, r"edges.csv, line 6, .*'q' is not a node.*drop --strict"),
         (NODES, "from,to\n", {}, "a header but no rows"),
         (NODES, "from\nx\n", {}, "1 column names nodes, expected two"),
         (NODES, EDGES, {"source": {"edge_columns": ("from", "goal")}}, "no column 'goal'"),

@@ -102,7 +102,7 @@ def test_strict_stops_at_a_bad_row(tmp_path, row, column, value, reason):
     message = refused(tmp_path, f"smiles,y,T,w\nN,1,300,1\n\n{row}\nC,x,x,x\n", ALL_ROLES, strict=True)
     assert message == (
         f"data.csv, row 2 (line 4), column {column!r}: {reason}; the cell is {value!r}. "
-        "Mend the cell, or do without strict to pass over the row."
+        "Fix the cell, or drop --strict to skip the row."
     )
 
 
@@ -339,7 +339,7 @@ def test_arrays_of_pairs_classes_weights_and_groups():
         (
             {"targets": [1.0, math.inf], "strict": True},
             "arrays, row 1, column 'target': 'inf' is infinite, expected a finite number; the cell is 'inf'. "
-            "Mend the cell, or leave the row out.",
+            "Fix the cell, or leave the row out.",
         ),
     ],
 )

@@ -212,6 +212,6 @@ def _table_of_nodes(
     if bad.first:
         row = min(bad.first)
         column, _, reason = bad.first[row]
-        raise DataError(f"{path}, line {found.lines[row]}, column {column!r}: {reason}; mend the cell.")
+        raise DataError(f"{path}, line {found.lines[row]}, column {column!r}: {reason}; fix the cell.")
     columns = replace(columns, node_column=own.node_column, descriptors_columns=own.descriptors_columns)
     return names, features, columns, categories

@@ -222,7 +222,7 @@ def read_edges(
     )
     if listed and (strict or len(listed) == len(frame)):
         first = listed[0]
-        advice = "mend the row, or do without strict to pass over it" if strict else "none of the rows is an edge"
+        advice = "fix the row, or drop --strict to skip it" if strict else "none of the rows is an edge"
         raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")
     lost_rows = np.array(sorted(problems.first), dtype=np.int64)
     lines, lost = cells.lines, np.stack([side[lost_rows] for side in places], axis=1)

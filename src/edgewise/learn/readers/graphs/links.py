@@ -296,11 +296,11 @@ def read_pairs_of_nodes(
         name = cells.frame[column].iloc[row].strip()
         what = f"{name!r} is not a node of the graph{nodes.hint(name)}" if name else "the cell names no node"
         if (ends[:, row] >= 0).all():
-            what = f"{name!r} and itself are no link"
+            what = f"{name!r} and itself are not a link"
         status[row] = f"{column}: {what}"
         if strict:
             line = cells.lines[row]
-            raise DataError(f"{path}, line {line}, {status[row]}; mend the row, or do without strict to pass over it.")
+            raise DataError(f"{path}, line {line}, {status[row]}; fix the row, or drop --strict to skip it.")
     if all(each != OK for each in status):
         raise DataError(f"{path}, line {cells.lines[0]}, {status[0]}; none of the rows names two nodes.")
     return PairTable(path, cells.as_written, ends[0], ends[1], status)

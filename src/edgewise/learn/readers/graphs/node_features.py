@@ -335,7 +335,7 @@ def one_hot(
         parts[-1][is_foreign] = 0
         for row in np.flatnonzero((places < 0) | is_foreign).tolist():
             word = words[row].as_py()
-            reason = f"{word!r} is none of the {plural(len(known), 'word')} that are known"
+            reason = f"{word!r} is not one of the {plural(len(known), 'known word')}"
             if is_foreign[row]:
                 reason = "no node of this type had a word here in training"
             if word or not is_foreign[row]:

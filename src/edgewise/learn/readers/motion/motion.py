@@ -15,7 +15,7 @@ from edgewise.formatting import plural
 from edgewise.graph.records import BodyBatch
 from edgewise.learn.readers.motion.dynamics import Trajectories, differences
 from edgewise.learn.tables.arrays import read_arrays, require_kind
-from edgewise.learn.tables.magnitude import LARGEST_SINGLE, LEAST_SINGLE, too_large
+from edgewise.learn.tables.magnitude import LARGEST_SINGLE, MIN_SINGLE, too_large
 from edgewise.neighborhood import Edges
 
 NEEDED = ("positions", "velocities")
@@ -70,7 +70,7 @@ class Motion:
         charges = self.charges[..., -1].astype(np.float64)
         products = charges[:, None] * charges[:, :, None]
         sizes = np.abs(products[products != 0])
-        is_single = not sizes.size or LEAST_SINGLE <= sizes.min() <= sizes.max() <= LARGEST_SINGLE
+        is_single = not sizes.size or MIN_SINGLE <= sizes.min() <= sizes.max() <= LARGEST_SINGLE
         return products.astype(np.float32) if is_single else products
 
     @cached_property
@@ -247,7 +247,7 @@ def _require_scalable(path: str, name: str, array: np.ndarray) -> None:
             f"{path}: {name}{list(first)} is {array[first]:g}, beyond ±{LARGEST_SINGLE:g} and too large to be scaled; "
             f"give {name} in another unit."
         )
-    if 0 < (largest := float(np.abs(array).max(initial=0))) < LEAST_SINGLE:
+    if 0 < (largest := float(np.abs(array).max(initial=0))) < MIN_SINGLE:
         raise DataError(
             f"{path}: no number in {name} is larger than {largest:g}, too small to be scaled; give {name} in another "
             "unit."

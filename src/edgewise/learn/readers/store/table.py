@@ -263,7 +263,7 @@ def _check_words(store: GraphStore, categories: Categories, problems: Problems) 
         codes = store.array(f"words_{name}")
         for row in np.flatnonzero(np.isin(codes, unknown)).tolist():
             word = store.words[name][codes[row]]
-            reason = f"{word!r} is none of the {plural(len(known), 'word')} that are known"
+            reason = f"{word!r} is not one of the {plural(len(known), 'known word')}"
             problems.add(row, name, word, reason if word else "the cell is empty")
 
 

@@ -13,7 +13,7 @@ from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings
 from edgewise.learn.progress import counted, note
 from edgewise.learn.readers.graphs.series import Series, Windows, read_series, split_series
-from edgewise.learn.tables.magnitude import LEAST_SPREAD, require_comparable, require_range, require_spread
+from edgewise.learn.tables.magnitude import MIN_SPREAD, require_comparable, require_range, require_spread
 from edgewise.learn.tasks.fitted import Fitted
 from edgewise.learn.tasks.forecast.settings import ForecastRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
@@ -127,7 +127,7 @@ def node_scales(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...
     known = ~np.isnan(values).all(axis=0)
     mean, std = np.zeros(len(known)), np.zeros(len(known))
     mean[known], std[known] = np.nanmean(values[:, known], axis=0), np.nanstd(values[:, known], axis=0)
-    varies = known & (np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)) & (std >= LEAST_SPREAD)
+    varies = known & (np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)) & (std >= MIN_SPREAD)
     if not varies.any() or std[varies].max() <= MAX_RATIO * std[varies].min():
         return None
     std = np.where(varies, std, np.where(mean != 0, np.abs(mean), 1.0))

@@ -17,7 +17,7 @@ from edgewise.learn.networks.time_settings import DynamicsSettings, TargetQuanti
 from edgewise.learn.progress import counted
 from edgewise.learn.readers.motion.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
 from edgewise.learn.readers.motion.motion import Moments, Motion, require_masses
-from edgewise.learn.tables.magnitude import LARGEST_SINGLE, LEAST_SINGLE
+from edgewise.learn.tables.magnitude import LARGEST_SINGLE, MIN_SINGLE
 from edgewise.learn.tasks.fitted import Fitted
 from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
 from edgewise.learn.training.device import cpu_threads
@@ -63,7 +63,7 @@ class Units:
             coupling = (np.abs(motion.strengths[trajectories]) / masses[..., None]).max()
         found = cls(spread, time or 1.0, tuple(float(largest) or 1.0 for largest in charges), float(coupling) or 1.0)
         for name, unit in (("accelerations", found.length / found.time**2), ("velocities", found.length / found.time)):
-            if not LEAST_SINGLE <= unit <= LARGEST_SINGLE:
+            if not MIN_SINGLE <= unit <= LARGEST_SINGLE:
                 raise DataError(
                     f"{motion.source}: with positions in units of {found.length:.3g} and times in units of "
                     f"{found.time:.3g}, the spread of the training rows, {name} are in units of {unit:.3g}, beyond "

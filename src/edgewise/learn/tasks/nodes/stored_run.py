@@ -73,8 +73,8 @@ def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], 
     if found and strict:
         first = found[0]
         raise DataError(
-            f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; mend the row and prepare the "
-            "store again, or do without strict to pass over it."
+            f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; fix the row and prepare the "
+            "store again, or drop --strict to skip it."
         )
     return found, known["count"]
 
@@ -99,9 +99,9 @@ def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
                 count += int(np.isin(codes[start : start + EDGES_TOGETHER, places.index(name)], unknown).sum())
         if not count:
             continue
-        which = f"{words[unknown[0]]!r} is none of the {plural(len(known), 'word')} that are known"
+        which = f"{words[unknown[0]]!r} is not one of the {plural(len(known), 'known word')}"
         if strict:
-            raise DataError(f"{store.folder}, column {name!r} of the edges: {which}; do without strict to read none.")
+            raise DataError(f"{store.folder}, column {name!r} of the edges: {which}; drop --strict to read none.")
         ways = "" if "num_mirrored" not in store.manifest else ", both ways counted,"
         verb = "has" if count == 1 else "have"
         remark(
