@@ -65,9 +65,9 @@ LIES = {
         [("a.npy", header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"))],
         "holds Python objects",
     ),
-    "pickled": ([("a.npy", pickle.dumps(Bomb()))], "no .npz file of plain arrays"),
+    "pickled": ([("a.npy", pickle.dumps(Bomb()))], "not a valid .npz file of plain arrays"),
     "twice": ([("a.npy", shaped("(2,)")), ("a.npy", shaped("(2,)"))], "a name occurs twice"),
-    "not an array": ([("../../etc/passwd", b"root")], "no .npz file of plain arrays"),
+    "not an array": ([("../../etc/passwd", b"root")], "not a valid .npz file of plain arrays"),
 }
 
 

@@ -98,13 +98,14 @@ def in_time(
     order = np.argsort(numbers, kind="stable")
     if num_moved := int((order != np.arange(len(order))).sum()):
         notes.append(f"{plural(num_moved, 'row was', 'rows were')} out of order and sorted by time")
+
     numbers, values = numbers[order], values[order]
     names = [cells[row] for row in order]
     _, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
     if len(firsts) < len(numbers):
-        place = int(firsts[counts > 1][0])
+        index = int(firsts[counts > 1][0])
         pair = (
-            f"{source}: lines {lines[order[place]]} and {lines[order[place + 1]]} both have the time {names[place]!r}"
+            f"{source}: lines {lines[order[index]]} and {lines[order[index + 1]]} both have the time {names[index]!r}"
         )
         if gaps == "error":
             raise DataError(f"{pair}; remove one, or let --gaps mask take the mean of repeated times.")
@@ -113,6 +114,7 @@ def in_time(
         )
         values = np.stack([_mean(values[first : first + count]) for first, count in zip(firsts, counts, strict=True)])
         numbers, names = numbers[firsts], [names[first] for first in firsts]
+
     if len(numbers) < 2:
         return Timed(values, tuple(names), None, tuple(notes))
     step = _step(numbers)
@@ -121,6 +123,7 @@ def in_time(
     unit: Literal["number", "nanosecond", "month"] = "number" if dates is None else "nanosecond"
     if dates is not None and abs(numbers[0]) < 1e9:
         unit = "month"
+
     form = None if dates is None else read.form or _form(cells, dates, read.is_day_first)
     clock = Clock(unit, float(numbers[0]), step, form, first, read.are_month_ends)
     return _filled(values, names, steps, clock, gaps, notes, source)
@@ -162,19 +165,21 @@ def _filled(
     length = int(steps[-1]) + 1
     if missing := length - len(steps):
         row = int(np.argmax(np.diff(steps) > 1))
-        said = f"{plural(missing, 'step is', 'steps are')} missing, the first behind {names[row]!r}"
+        message = f"{plural(missing, 'step is', 'steps are')} missing, the first behind {names[row]!r}"
         if gaps == "error":
-            raise DataError(f"{source}: {said}; add them, or fill them with --gaps mask or interpolate.")
+            raise DataError(f"{source}: {message}; add them, or fill them with --gaps mask or interpolate.")
         if length > MOST_FILLED * len(steps):
-            raise DataError(f"{source}: {said}, more than can be filled.")
-        notes.append(f"{said}: {'masked' if gaps == 'mask' else 'interpolated'}")
+            raise DataError(f"{source}: {message}, more than can be filled.")
+        notes.append(f"{message}: {'masked' if gaps == 'mask' else 'interpolated'}")
+
     filled = np.full((length, values.shape[1]), np.nan)
     filled[steps] = values
     if gaps == "interpolate":
         absent = np.setdiff1d(np.arange(length), steps)
         for node, column in enumerate(values.T):
-            if (known := ~np.isnan(column)).any():
-                filled[absent, node] = np.interp(absent, steps[known], column[known])
+            if (is_present := ~np.isnan(column)).any():
+                filled[absent, node] = np.interp(absent, steps[is_present], column[is_present])
+
     called = dict(zip(steps.tolist(), names, strict=True))
     times = tuple(called.get(step) or clock.at(step) for step in range(length))
     return Timed(filled, times, clock, tuple(notes))
@@ -211,10 +216,12 @@ def _parsed(cells: Sequence[str], lines: Sequence[int], source: str) -> _Read:
     numbers = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)
     is_number = np.isfinite(numbers)
     ways = [_Read(numbers)] if is_number.all() else []
+
     lengths = {len(cell) if cell.isdecimal() else 0 for cell in cells}
     if ways and len(lengths) == 1 and (form := COMPACT.get(length := lengths.pop())):
         # Eight digits that are all dates are hardly anything else; six may count.
         ways.insert(0 if length == 8 else 1, _dated(texts, form=form))
+
     if not ways:
         is_utc = _has_several_zones(cells, lines, source)
         ways.append(_dated(texts, is_utc=is_utc))
@@ -222,6 +229,7 @@ def _parsed(cells: Sequence[str], lines: Sequence[int], source: str) -> _Read:
             ways.append(_dated(texts, is_utc=is_utc, is_day_first=True))
             # Where days stand in front, dots are usual.
             ways.sort(key=lambda way: way.is_day_first == ("." not in cells[0]))
+
     complete = [way for way in ways if np.isfinite(way.numbers).all()]
     if not complete:
         bad = is_number if is_number.any() else ~np.isnan(ways[0].numbers)
@@ -229,6 +237,7 @@ def _parsed(cells: Sequence[str], lines: Sequence[int], source: str) -> _Read:
         raise DataError(
             f"{source}, line {lines[row]}: {cells[row]!r} is no time; expected numbers or dates, all alike."
         )
+
     chosen = min(complete, key=lambda way: way.num_irregular)
     if chosen.dates is not None and (len(ways) > 1 or chosen.form):
         return replace(chosen, notes=(f"the time {cells[0]!r} is read as {chosen.dates[0].date()}",))
@@ -241,7 +250,7 @@ def _has_several_zones(cells: Sequence[str], lines: Sequence[int], source: str) 
     Raises:
         DataError: Some have an offset, and others have none.
     """
-    zones = [found[1] if (found := ZONE.search(cell)) else None for cell in cells]
+    zones = [match[1] if (match := ZONE.search(cell)) else None for cell in cells]
     if None in zones and any(zones):
         row = next(row for row, zone in enumerate(zones) if (zone is None) != (zones[0] is None))
         words = ("has a time zone", "has none")
@@ -250,6 +259,7 @@ def _has_several_zones(cells: Sequence[str], lines: Sequence[int], source: str) 
             f"{source}: {cells[0]!r} in line {lines[0]} {first}, but {cells[row]!r} in line {lines[row]} {second}; "
             "write all alike."
         )
+
     return len(set(zones)) > 1
 
 
@@ -266,6 +276,7 @@ def _dated(texts: pd.Series, form: str | None = None, *, is_utc: bool = False, i
                 read = again if again.notna().all() else read
         if form is None and (read.isna().any() or not hasattr(read, "dt")):
             read = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
+
     dates = pd.DatetimeIndex(read)
     if dates.hasnans:
         return _Read(np.where(dates.isna(), np.nan, 0.0))
@@ -274,6 +285,7 @@ def _dated(texts: pd.Series, form: str | None = None, *, is_utc: bool = False, i
     is_monthly = (len(set(dates.day)) == 1 or are_month_ends) and len(set(dates.time)) == 1 and len(set(months)) > 1
     if is_monthly:
         return _Read(months, dates, form, is_day_first, are_month_ends)
+
     return _Read(dates.as_unit("ns").asi8.astype(np.float64), dates, form, is_day_first)
 
 
@@ -312,8 +324,10 @@ def _form(cells: Sequence[str], dates: pd.DatetimeIndex, is_day_first: bool) -> 
     or a month first."""
     rows = np.unique(np.linspace(0, len(cells) - 1, NUM_FORM_CELLS).round().astype(int)).tolist()
     forms = [_guessed(cells[row], first) for first in (is_day_first, not is_day_first) for row in rows]
-    known = [form for form in dict.fromkeys(forms) if form is not None]
-    return max(known, key=lambda form: sum(_written(dates[row], form) == cells[row] for row in rows), default=None)
+    known_forms = [form for form in dict.fromkeys(forms) if form is not None]
+    return max(
+        known_forms, key=lambda form: sum(_written(dates[row], form) == cells[row] for row in rows), default=None
+    )
 
 
 def _guessed(cell: str, is_day_first: bool) -> str | None:

@@ -55,8 +55,8 @@ class EdgeTable(Table):
 
     def ends(self, rows: np.ndarray) -> list[tuple[int, int]]:
         """The two nodes of some edges, by number."""
-        places = self.place[rows]
-        return list(zip(self.edges.senders[places].tolist(), self.edges.receivers[places].tolist(), strict=True))
+        edge_rows = self.place[rows]
+        return list(zip(self.edges.senders[edge_rows].tolist(), self.edges.receivers[edge_rows].tolist(), strict=True))
 
     def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
         """The names of the two nodes of some edges."""
@@ -64,9 +64,9 @@ class EdgeTable(Table):
 
     def features(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
         """The features of some edges and of their two nodes, side by side."""
-        places = self.place[rows]
-        ends = (self.nodes.of_rows(side[places]) for side in (self.edges.senders, self.edges.receivers))
-        return np.concatenate([self.edges.features[places], *ends], axis=1)
+        edge_rows = self.place[rows]
+        ends = (self.nodes.of_rows(side[edge_rows]) for side in (self.edges.senders, self.edges.receivers))
+        return np.concatenate([self.edges.features[edge_rows], *ends], axis=1)
 
 
 def read_edge_table(
@@ -100,8 +100,10 @@ def read_edge_table(
     )
     ends = source.edge_columns or _guessed_ends(read_cells(paths[0]), columns, source, of_nodes)
     others = (*columns.ignore_columns, *ends[1:], *source.edge_feature_columns, *source.edge_category_columns)
-    own = replace(columns, node_column=ends[0], descriptors_columns=(), category_columns=(), ignore_columns=others)
-    cells, own = read_files(paths, own, need_targets)
+    node_columns = replace(
+        columns, node_column=ends[0], descriptors_columns=(), category_columns=(), ignore_columns=others
+    )
+    cells, node_columns = read_files(paths, node_columns, need_targets)
     names, features, columns, categories = of_nodes or _nodes_of_edges(cells, ends, columns)
     numbered = replace(cells, lines=np.arange(len(cells.frame)))  # lines of several files are not unique
     edges = read_edges(
@@ -115,13 +117,19 @@ def read_edge_table(
         imputes=columns.imputes,
     )
     problems = Problems()
-    for each in edges.rejected:
-        problems.add(each.line, each.column, each.value, each.reason)
-    found = judged(cells, own, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
-    found["columns"] = replace(columns, target_columns=own.target_columns, task_type=found["columns"].task_type)
-    is_edge = ~np.isin(numbered.lines, [each.line for each in edges.rejected])
-    place = np.where(is_edge, np.cumsum(is_edge) - 1, -1)
-    return _table(found, names, features, edges, place, categories)
+    for rejection in edges.rejected:
+        problems.add(rejection.line, rejection.column, rejection.value, rejection.reason)
+
+    fields = judged(
+        cells, node_columns, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True
+    )
+    fields["columns"] = replace(
+        columns, target_columns=node_columns.target_columns, task_type=fields["columns"].task_type
+    )
+    is_edge = ~np.isin(numbered.lines, [rejection.line for rejection in edges.rejected])
+    edge_of_row = np.where(is_edge, np.cumsum(is_edge) - 1, -1)
+
+    return _table(fields, names, features, edges, edge_of_row, categories)
 
 
 def edges_from_arrays(
@@ -156,24 +164,25 @@ def edges_from_arrays(
         node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, missing=missing, **others
     )
     has_targets = targets is not None
-    found = judged(cells, columns, Problems(), None, strict=True, need_targets=has_targets, may_lack_targets=True)
+    fields = judged(cells, columns, Problems(), None, strict=True, need_targets=has_targets, may_lack_targets=True)
     called = tuple(map(str, range(features.shape[0]) if names is None else names))
-    return _table(found, called, features, edges, np.arange(len(edges)), {})
+
+    return _table(fields, called, features, edges, np.arange(len(edges)), {})
 
 
 def _table(
-    found: dict[str, Any],
+    fields: dict[str, Any],
     names: tuple[str, ...],
     features: NodeFeatures,
     edges: EdgeList,
-    place: np.ndarray,
+    edge_of_row: np.ndarray,
     categories: Categories,
 ) -> EdgeTable:
     """The table; nodes without features have their degrees."""
     if has_degrees := not features.shape[1]:
         features = NodeFeatures.of(edges.degrees(len(names)))
-    found |= {"categories": categories, "has_degrees": has_degrees}
-    return EdgeTable(**found, names=names, nodes=features, edges=edges, place=place)
+    fields |= {"categories": categories, "has_degrees": has_degrees}
+    return EdgeTable(**fields, names=names, nodes=features, edges=edges, place=edge_of_row)
 
 
 Nodes = tuple[tuple[str, ...], NodeFeatures, Columns, Categories]
@@ -200,18 +209,23 @@ def _table_of_nodes(
     path: str, columns: Columns, source: GraphSource, categories: Categories | None, *, may_be_empty: bool
 ) -> Nodes:
     """The nodes of a table."""
-    own = Columns(
+    node_columns = Columns(
         node_column=columns.node_column or AUTO,
         descriptors_columns=columns.descriptors_columns,
         category_columns=columns.category_columns,
         missing=columns.missing,
     )
-    found, own, names = named(read_cells(path), own)
-    own = own if source.features is not None else with_features(found, own)
-    features, bad, categories = features_of_nodes(found, own, source.features, categories, may_be_empty=may_be_empty)
+    cells, node_columns, names = named(read_cells(path), node_columns)
+    node_columns = node_columns if source.features is not None else with_features(cells, node_columns)
+    features, bad, categories = features_of_nodes(
+        cells, node_columns, source.features, categories, may_be_empty=may_be_empty
+    )
     if bad.first:
         row = min(bad.first)
         column, _, reason = bad.first[row]
-        raise DataError(f"{path}, line {found.lines[row]}, column {column!r}: {reason}; fix the cell.")
-    columns = replace(columns, node_column=own.node_column, descriptors_columns=own.descriptors_columns)
+        raise DataError(f"{path}, line {cells.lines[row]}, column {column!r}: {reason}; fix the cell.")
+
+    columns = replace(
+        columns, node_column=node_columns.node_column, descriptors_columns=node_columns.descriptors_columns
+    )
     return names, features, columns, categories

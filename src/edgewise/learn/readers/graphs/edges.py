@@ -110,7 +110,7 @@ class EdgeList:
             (repeated, "edge repeats another one, and counts again", "edges repeat another one, and count again"),
             (self.num_isolated(num_nodes), "node has no neighbor", "nodes have no neighbor"),
         ]
-        return [plural(*each) for each in counts if each[0]]
+        return [plural(*count) for count in counts if count[0]]
 
     def unused(self, remedy: str, used: Sequence[str | None] = ()) -> list[str]:
         """A line that names the columns of the table that nothing is read from; none where there are none.
@@ -200,23 +200,27 @@ def read_edges(
             f"{cells.source}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
             "receiver."
         )
+
     typed = () if type_column is None else (type_column,)
     split = () if splits_column is None else (splits_column,)
     check_columns_exist(cells, (*ends, *feature_columns, *typed, *split))
     graphs = None if graph_column is None else frame[graph_column]
-    places = in_threads(lambda column: names.places(frame[column], graphs), ends)
+    node_rows = in_threads(lambda column: names.places(frame[column], graphs), ends)
     problems = Problems()
-    for column, side in zip(ends, places, strict=True):
+    for column, side in zip(ends, node_rows, strict=True):
         _add_unknown(problems, cells, column, np.flatnonzero(side < 0), names, nodes, graph_column)
+
     features, bad_cells = parse_columns([frame[column] for column in feature_columns], np.float32)
     features = features.reshape(len(frame), len(feature_columns))
     for column, bad in zip(feature_columns, bad_cells, strict=True):
         problems.add_bad(column, bad, imputes=imputes)
     words, categories = one_hot(cells, category_columns, categories, problems)
     features = np.concatenate([features, words], axis=1)
+
     for column in typed:
         for row in np.flatnonzero(missing(frame[column])).tolist():
             problems.add(row, column, frame[column].iloc[row], "the edge has no type")
+
     listed = tuple(
         Rejection(cells.source, int(cells.lines[row]), *problems.first[row]) for row in sorted(problems.first)
     )
@@ -224,24 +228,28 @@ def read_edges(
         first = listed[0]
         advice = "fix the row, or drop --strict to skip it" if strict else "none of the rows is an edge"
         raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")
+
     lost_rows = np.array(sorted(problems.first), dtype=np.int64)
-    lines, lost = cells.lines, np.stack([side[lost_rows] for side in places], axis=1)
+    lines, lost = cells.lines, np.stack([side[lost_rows] for side in node_rows], axis=1)
     if listed:
         good = np.ones(len(frame), dtype=bool)
         good[list(problems.first)] = False
         frame, lines, features = frame[good], lines[good], features[good]
-        places = [side[good] for side in places]
+        node_rows = [side[good] for side in node_rows]
+
     types = None
     for column in typed:
         called = tuple(stripped(frame[column]).to_pylist())
         types = RowLabels(called, f"{cells.source}, line ", lines, f", column {column!r}")
+
     splits = None
     for column in split:
         splits = RowLabels(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
     unused = tuple(name for name in frame.columns if name not in (*ends, *used))
-    senders, receivers = places
-    known: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories, "lost": lost}
-    return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, columns=ends, **known)
+    senders, receivers = node_rows
+    fields: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories, "lost": lost}
+
+    return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, columns=ends, **fields)
 
 
 def no_edges(source: GraphSource, *more: str) -> Cells:
@@ -277,6 +285,7 @@ def _add_unknown(
     if not len(rows):
         return
     written = cells.frame[column].iloc[rows].tolist()
+
     graphs = [None] * len(rows) if graph_column is None else cells.frame[graph_column].iloc[rows].tolist()
     for row, cell, graph in zip(rows.tolist(), written, graphs, strict=True):
         name, home = cell.strip(), nodes if graph is None else f"the graph {graph.strip()!r} in {nodes}"

@@ -47,18 +47,19 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
         naming = [name for name in likely if share(name) >= SHARE]
         naming = at_least_two([name for name in naming if not OF_NODES.issuperset(_words(name))], naming)
 
-    found, how = _by_names(likely, naming, knows_cells=share is not None), "names"
-    if found is None:
-        found, how = tuple(at_least_two(naming, likely)[:2]), "names" if share is None else "cells"
-    if found != tuple(free[:2]) or (share is not None and len(naming) > 2):
-        shown = " to ".join(map(repr, found))
+    ends, how = _by_names(likely, naming, knows_cells=share is not None), "names"
+    if ends is None:
+        ends, how = tuple(at_least_two(naming, likely)[:2]), "names" if share is None else "cells"
+    if ends != tuple(free[:2]) or (share is not None and len(naming) > 2):
+        shown = " to ".join(map(repr, ends))
         remark(f"{table}: edges go from column {shown}, as their {how} say; --edge-columns names others")
-    return found
+
+    return ends
 
 
-def at_least_two(some: Sequence[str], otherwise: Sequence[str]) -> Sequence[str]:
+def at_least_two(columns: Sequence[str], otherwise: Sequence[str]) -> Sequence[str]:
     """Columns where they are two or more, else others."""
-    return some if len(some) > 1 else otherwise
+    return columns if len(columns) > 1 else otherwise
 
 
 def _by_names(likely: Sequence[str], naming: Sequence[str], *, knows_cells: bool) -> tuple[str, ...] | None:

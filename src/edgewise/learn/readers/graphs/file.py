@@ -62,12 +62,14 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
     name, arrays = str(path), read_arrays(path)
     if "edge_index" not in arrays:
         raise DataError(f"{name}: there is no array 'edge_index'; the file has {', '.join(arrays) or 'none'}.")
+
     node_types, edge_types, blank = None, None, None
     if with_types:
         node_types, edge_types = (_types(name, arrays, key) for key in ("node_type", "edge_type"))
         if node_types is not None and "x" in arrays:
             x, blank = without_blanks(arrays["x"])
             arrays = {**arrays, "x": x}
+
     features = features_of_arrays(name, arrays, imputes=imputes)
     num_nodes = features.shape[0]
     if node_types is not None:
@@ -75,6 +77,7 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
     columns: dict[str, Any] = {}
     if "y" in arrays:
         columns["y"] = _targets(name, arrays, num_nodes)
+
     if any(mask in arrays for mask in MASKS):
         columns["split"] = _splits(name, arrays, num_nodes)
     columns = columns or {"node": np.arange(num_nodes)}
@@ -88,6 +91,7 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
         raise DataError(
             f"{name}: edge_type has {plural(len(edge_types.names), 'row')}, but there are {len(edges)} edges."
         )
+
     return GraphFile(cells, features, replace(edges, types=edge_types), target, split, node_types, blank)
 
 
@@ -135,25 +139,27 @@ def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.nda
     if y.ndim != 1:
         raise DataError(f"{name}: y has {y.ndim} axes, expected (node).")
     labels = arrays.get("class_names")
-    known = arrays.get("has_label", np.ones(num_nodes, dtype=bool))
-    _require_nodes(name, "has_label", known, num_nodes)
-    if known.ndim != 1:
-        raise DataError(f"{name}: has_label has {plural(known.ndim, 'axis', 'axes')}, expected (node).")
-    require_kind(name, "has_label", known, "biuf")
+    has_label = arrays.get("has_label", np.ones(num_nodes, dtype=bool))
+    _require_nodes(name, "has_label", has_label, num_nodes)
+    if has_label.ndim != 1:
+        raise DataError(f"{name}: has_label has {plural(has_label.ndim, 'axis', 'axes')}, expected (node).")
+
+    require_kind(name, "has_label", has_label, "biuf")
     if labels is not None and labels.ndim != 1:
         raise DataError(f"{name}: class_names has {labels.ndim} axes, expected (class).")
     if labels is not None and np.issubdtype(y.dtype, np.integer):
         if y.size and not -1 <= y.min() <= y.max() < len(labels):
             raise DataError(f"{name}: y holds {y.min()} to {y.max()}, but class_names has {len(labels)}.")
-        known, y = known.astype(bool) & (y >= 0), labels[y]
+        has_label, y = has_label.astype(bool) & (y >= 0), labels[y]
+
     cells = y.astype(object)
-    cells[~known.astype(bool)] = ""
+    cells[~has_label.astype(bool)] = ""
     return cells
 
 
 def _splits(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
     """The split of each node, nothing for none."""
-    found = np.full(num_nodes, "", dtype=object)
+    split_of_node = np.full(num_nodes, "", dtype=object)
     for mask, split in MASKS.items():
         if mask not in arrays:
             continue
@@ -162,10 +168,10 @@ def _splits(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndar
         _require_nodes(name, mask, inside, num_nodes)
         if inside.ndim != 1:
             raise DataError(f"{name}: {mask} has {inside.ndim} axes, expected one split: (node).")
-        if (found[inside] != "").any():
+        if (split_of_node[inside] != "").any():
             raise DataError(f"{name}: a node is in {mask} and in another mask; splits must not overlap.")
-        found[inside] = split
-    return found
+        split_of_node[inside] = split
+    return split_of_node
 
 
 def _require_nodes(name: str, key: str, array: np.ndarray, num_nodes: int) -> None:

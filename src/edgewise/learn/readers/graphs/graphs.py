@@ -45,6 +45,7 @@ def read_graph_cells(path: str, columns: GraphColumns, need_targets: bool) -> Ce
     cells = read_cells(path)
     names = graph_of_rows(cells, columns.graph_column)
     check_columns_exist(cells, columns.of_graphs if need_targets else columns.graph_feature_columns)
+
     first: dict[str, int] = {}
     for row, name in enumerate(names):
         if first.setdefault(name, row) != row:
@@ -52,6 +53,7 @@ def read_graph_cells(path: str, columns: GraphColumns, need_targets: bool) -> Ce
                 f"{cells.source}, line {cells.lines[row]}, column {columns.graph_column!r}: the graph {name!r} stands "
                 f"in line {cells.lines[first[name]]} too; give each one row."
             )
+
     return replace(cells, frame=cells.frame.assign(**{columns.graph_column: names}))
 
 
@@ -71,13 +73,14 @@ def cells_of_graphs(
         which two nodes disagree, or no node has a target.
     """
     check_columns_exist(cells, columns.of_graphs if need_targets else columns.graph_feature_columns)
-    place: dict[str, int] = {}
-    graph_of_row = [place.setdefault(name, len(place)) for name in names]
+    number_of_graph: dict[str, int] = {}
+    graph_of_row = [number_of_graph.setdefault(name, len(number_of_graph)) for name in names]
     firsts = np.unique(np.array(graph_of_row), return_index=True)[1]
-    problems, frame = Problems(), {columns.graph_column: list(place)}
+
+    problems, frame = Problems(), {columns.graph_column: list(number_of_graph)}
     for column in (name for name in columns.of_graphs if name in cells.frame):
-        value = [""] * len(place)
-        row_of = [-1] * len(place)
+        value = [""] * len(number_of_graph)
+        row_of = [-1] * len(number_of_graph)
         for row, (graph, cell) in enumerate(zip(graph_of_row, cells.frame[column], strict=True)):
             if is_missing(cell):
                 continue
@@ -88,12 +91,14 @@ def cells_of_graphs(
                 reason = f"the graph has {value[graph]!r} in line {lines[0]} and {cell.strip()!r} in line {lines[1]}"
                 problems.add(graph, column, cell, reason)
         frame[column] = value
+
     if need_targets:
-        for graph in range(len(place)):
+        for graph in range(len(number_of_graph)):
             if all(frame[name][graph] == "" for name in columns.target_columns):
                 problems.add(graph, columns.target_columns[0], "", "no node of the graph has a target")
-    found = Cells(cells.files, cells.file_of_row[firsts], pd.DataFrame(frame, dtype=str), cells.lines[firsts])
-    return found, problems
+
+    graph_cells = Cells(cells.files, cells.file_of_row[firsts], pd.DataFrame(frame, dtype=str), cells.lines[firsts])
+    return graph_cells, problems
 
 
 def _same(one: str, other: str) -> bool:
@@ -184,13 +189,13 @@ class GraphTable(Table):
     def contents(self, rows: np.ndarray) -> list[tuple[bytes]]:
         """A fingerprint of some graphs: the same for those that are equal, nodes and edges in the same order."""
         edges, starts, edge_starts = self.edges, self.offsets, self.edge_offsets
-        found = []
+        contents = []
         for row in rows.tolist():
-            own, between = slice(starts[row], starts[row + 1]), slice(edge_starts[row], edge_starts[row + 1])
-            ends = (edges.senders[between] - starts[row], edges.receivers[between] - starts[row])
-            parts = (self.features[own], *ends, edges.features[between], self.conditions[row])
-            found.append((hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest(),))
-        return found
+            node_range, edge_range = slice(starts[row], starts[row + 1]), slice(edge_starts[row], edge_starts[row + 1])
+            ends = (edges.senders[edge_range] - starts[row], edges.receivers[edge_range] - starts[row])
+            parts = (self.features[node_range], *ends, edges.features[edge_range], self.conditions[row])
+            contents.append((hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest(),))
+        return contents
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,33 +255,38 @@ def read_graphs(
         raise SettingError(f"{paths[0]}: many graphs are a table of nodes and one of edges: --edges edges.csv.")
     if need_targets and not columns.target_columns:
         raise SettingError("no --target-columns were given; name what is to be predicted for the graphs.")
+
     cells = read_cells(paths[0])
     if may_lack_edges and source.edges == NONE:
         edge_cells = no_edges(source, columns.graph_column)
     else:
         edge_cells = read_cells(source.edges, may_be_empty=may_lack_edges)
+
     graphs = graph_of_rows(cells, columns.graph_column)
     is_local = columns.graph_column in edge_cells.frame
     remedy = f"names must differ, or the table of edges must have the column {columns.graph_column!r} too"
+
     cells, columns, names = named(cells, columns, graphs if is_local else None, remedy)
     if source.graphs is None:
         rows, problems = cells_of_graphs(cells, graphs, columns, need_targets)
     else:
         rows, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
+
     columns = with_features(cells, columns) if need_targets else columns
     features, unreadable, categories = features_of_nodes(
         cells, columns, source.features, categories, may_be_empty=not need_targets
     )
+
     # Graph after graph; nodes of graphs that no row names come last, and are cut off.
-    place = {name: row for row, name in enumerate(rows.frame[columns.graph_column])}
-    graph_of_node = NodeNames(list(place)).places(graphs)
-    graph_of_node[graph_of_node < 0] = len(place)
+    number_of_graph = {name: row for row, name in enumerate(rows.frame[columns.graph_column])}
+    graph_of_node = NodeNames(list(number_of_graph)).places(graphs)
+    graph_of_node[graph_of_node < 0] = len(number_of_graph)
     order = np.argsort(graph_of_node, kind="stable")
-    counts = np.bincount(graph_of_node, minlength=len(place) + 1)
-    own, of_graph = np.array(names, dtype=object)[order], np.array(graphs, dtype=object)[order]
+    counts = np.bincount(graph_of_node, minlength=len(number_of_graph) + 1)
+    sorted_names, of_graph = np.array(names, dtype=object)[order], np.array(graphs, dtype=object)[order]
     edges = read_edges(
         edge_cells,
-        NodeNames(own, of_graph if is_local else None),
+        NodeNames(sorted_names, of_graph if is_local else None),
         paths[0],
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
@@ -288,14 +298,16 @@ def read_graphs(
     )
     _check_within(edge_cells, edges, of_graph)
     edges = edges.taken(np.flatnonzero(edges.senders < len(cells.frame) - counts[-1]))
+
     for row, (column, cell, reason) in sorted(unreadable.first.items()):
-        if graph_of_node[row] < len(place):
+        if graph_of_node[row] < len(number_of_graph):
             reason = f"the node {names[row]!r} in line {cells.lines[row]}: {reason}"
             problems.add(int(graph_of_node[row]), column, cell, reason)
+
     for row in np.flatnonzero(counts[:-1] == 0).tolist():
-        problems.add(row, columns.graph_column, list(place)[row], f"no node of {paths[0]} belongs to it")
+        problems.add(row, columns.graph_column, list(number_of_graph)[row], f"no node of {paths[0]} belongs to it")
     nodes = order[: len(order) - counts[-1]]
-    found = _Graphs(
+    graph_parts = _Graphs(
         rows,
         columns,
         problems,
@@ -305,9 +317,12 @@ def read_graphs(
         edges,
         categories,
         int(counts[-1]),
-        _lacks_edges(edge_cells, edges, columns.graph_column if is_local else None, place, offsets_of(counts)),
+        _lacks_edges(
+            edge_cells, edges, columns.graph_column if is_local else None, number_of_graph, offsets_of(counts)
+        ),
     )
-    return _interpret(found, source.directed, need_roots, strict, need_targets)
+
+    return _interpret(graph_parts, source.directed, need_roots, strict, need_targets)
 
 
 def graphs_from_arrays(
@@ -352,17 +367,20 @@ def graphs_from_arrays(
         task_type=task_type,
         missing=missing,
     )
+
     sizes = [(graph.features.shape[1], graph.edges.features.shape[1]) for graph in graphs]
     for number, graph in enumerate(graphs):
         ends = np.stack([graph.edges.senders, graph.edges.receivers])
         check_edges(f"graph {number}", ends, len(graph.features))
-        for what, own, usual in zip(("a node", "an edge"), sizes[number], sizes[0], strict=True):
-            if own != usual:
-                raise DataError(f"graph {number} has {plural(own, 'feature')} of {what}, but graph 0 has {usual}.")
+        for what, width, expected in zip(("a node", "an edge"), sizes[number], sizes[0], strict=True):
+            if width != expected:
+                raise DataError(f"graph {number} has {plural(width, 'feature')} of {what}, but graph 0 has {expected}.")
+
     problems = Problems()
     for number, graph in enumerate(graphs):
         if not len(graph.features):
             problems.add(number, "graph", str(number), "it has no node")
+
     offsets = offsets_of([len(graph.features) for graph in graphs])
     senders, receivers = (
         np.concatenate([getattr(graph.edges, side) + start for graph, start in zip(graphs, offsets, strict=False)])
@@ -371,8 +389,9 @@ def graphs_from_arrays(
     edges = EdgeList(senders, receivers, np.concatenate([graph.edges.features for graph in graphs]))
     features = np.concatenate([graph.features for graph in graphs])
     names = [str(node) for graph in graphs for node in range(len(graph.features))]
-    found = _Graphs(cells, columns, problems, features, names, offsets, edges, {})
-    return _interpret(found, True, need_roots, targets is not None, targets is not None)
+    graph_parts = _Graphs(cells, columns, problems, features, names, offsets, edges, {})
+
+    return _interpret(graph_parts, True, need_roots, targets is not None, targets is not None)
 
 
 def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool) -> GraphTable:
@@ -381,25 +400,29 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
     columns = columns if need_targets else replace(columns, target_columns=())
     graph_of_node = np.repeat(np.arange(len(cells.frame)), np.diff(graphs.offsets))
     edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
+
     trees = Trees.of(edges, graphs.offsets, graphs.names) if need_roots else None
     if trees is not None:
         for row, reason in trees.reasons.items():
             problems.add(row, columns.graph_column, cells.frame[columns.graph_column].iloc[row], reason)
+
     mirrored_of = np.zeros(0, dtype=np.int64)
     if not is_directed:
         edges = edges.both_ways(len(graph_of_node))
         mirrored_of = graph_of_node[edges.senders[len(edges) - edges.num_mirrored :]]
         edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
+
     conditions = np.zeros((len(cells.frame), len(columns.graph_feature_columns)))
     for number, column in enumerate(columns.graph_feature_columns):
         conditions[:, number] = read_numbers(cells.frame[column], column, problems, may_be_missing=columns.imputes)
     features = graphs.features
     if has_degrees := not features.shape[1]:
         features = edges.degrees(len(graph_of_node)).astype(np.float32)
-    found = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets)
-    found["rejected"] = [*found["rejected"], *edges.rejected]
+
+    fields = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets)
+    fields["rejected"] = [*fields["rejected"], *edges.rejected]
     return GraphTable(
-        **found,
+        **fields,
         features=features,
         node_names=graphs.names,
         offsets=graphs.offsets,
@@ -415,7 +438,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
 
 
 def _lacks_edges(
-    cells: Cells, edges: EdgeList, graph_column: str | None, place: dict[str, int], offsets: np.ndarray
+    cells: Cells, edges: EdgeList, graph_column: str | None, number_of_graph: dict[str, int], offsets: np.ndarray
 ) -> Bool[np.ndarray, " graph"]:
     """Which graphs have edges that cannot be read.
 
@@ -429,10 +452,11 @@ def _lacks_edges(
     if graph_column is None:
         numbers = np.searchsorted(offsets, edges.lost.ravel(), side="right") - 1
     else:
-        rows = np.searchsorted(cells.lines, [each.line for each in edges.rejected])
+        rows = np.searchsorted(cells.lines, [rejection.line for rejection in edges.rejected])
         named = stripped(cells.frame[graph_column].iloc[rows]).to_pylist()
-        numbers = np.array([place.get(name, -1) for name in named], dtype=np.int64)
-    return np.isin(np.arange(len(place)), numbers)
+        numbers = np.array([number_of_graph.get(name, -1) for name in named], dtype=np.int64)
+
+    return np.isin(np.arange(len(number_of_graph)), numbers)
 
 
 def _check_within(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> None:

@@ -51,8 +51,8 @@ class PairNumbers:
     ) -> tuple[Int64[np.ndarray, " pair"], Int64[np.ndarray, " pair"]]:
         """Sender and receiver of each pair; the smaller of both first, where it goes both ways."""
         if self.is_directed:
-            senders, rest = np.divmod(numbers, self.num_nodes - 1)
-            return senders, rest + (rest >= senders)
+            senders, skipped = np.divmod(numbers, self.num_nodes - 1)
+            return senders, skipped + (skipped >= senders)
         larger = ((1 + np.sqrt(8.0 * numbers + 1)) / 2).astype(np.int64)
         # The root is rounded: of very large numbers it may lie one off.
         larger -= larger * (larger - 1) // 2 > numbers
@@ -60,7 +60,7 @@ class PairNumbers:
         return numbers - larger * (larger - 1) // 2, larger
 
     def outside(
-        self, known: Int64[np.ndarray, " known"], places: Int64[np.ndarray, " pair"]
+        self, excluded: Int64[np.ndarray, " known"], ranks: Int64[np.ndarray, " pair"]
     ) -> Int64[np.ndarray, " pair"]:
         """The numbers that stand at some places in the ascending row of those that are not known.
 
@@ -76,7 +76,7 @@ class PairNumbers:
         >>> PairNumbers(4, False).outside(np.array([0, 2, 3]), np.array([0, 1, 2])).tolist()
         [1, 4, 5]
         """
-        return places + np.searchsorted(known - np.arange(len(known)), places, side="right")
+        return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +104,10 @@ class Links:
             raise DataError(
                 f"there are no links: {plural(len(edges), 'edge')}, all of them loops; expected edges between nodes."
             )
-        numbers, places = np.unique(pairs.of(edges.senders[apart], edges.receivers[apart]), return_inverse=True)
+
+        numbers, link_of_pair = np.unique(pairs.of(edges.senders[apart], edges.receivers[apart]), return_inverse=True)
         of_edge = np.full(len(edges), -1)
-        of_edge[apart] = places
+        of_edge[apart] = link_of_pair
         return cls(numbers, of_edge, pairs)
 
     def __len__(self) -> int:
@@ -120,8 +121,8 @@ class Links:
         """Which pairs are links."""
         if not len(self):
             return np.zeros(len(numbers), dtype=bool)
-        place = np.searchsorted(self.numbers, numbers).clip(max=len(self) - 1)
-        return self.numbers[place] == numbers
+        position = np.searchsorted(self.numbers, numbers).clip(max=len(self) - 1)
+        return self.numbers[position] == numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,17 +159,18 @@ class LinkSplits:
             DataError: too few pairs of the graph are no link.
         """
         train, val, test = (np.flatnonzero(split_of_link == part) for part in range(3))
-        wanted, missing = others_a_link * (len(val) + len(test)), links.pairs.total - len(links)
-        if missing < max(wanted, 1):
+        num_others, missing = others_a_link * (len(val) + len(test)), links.pairs.total - len(links)
+        if missing < max(num_others, 1):
             raise DataError(
                 f"{missing:,} of {plural(links.pairs.total, 'pair')} of nodes are no link, but "
-                f"{max(wanted, 1):,} are needed "
+                f"{max(num_others, 1):,} are needed "
                 f"beside {len(val):,} validation and {plural(len(test), 'test link')}; nearly "
                 "everything is connected: make "
                 "these splits smaller, or leave edges out."
             )
+
         random = np.random.default_rng([seed, 1])
-        others = links.pairs.outside(links.numbers, random.choice(missing, wanted, replace=False))
+        others = links.pairs.outside(links.numbers, random.choice(missing, num_others, replace=False))
         val_others, test_others = np.split(others, [others_a_link * len(val)])
         return cls(train, val, test, val_others, test_others, split_of_link < 1)
 
@@ -184,11 +186,11 @@ def random_splits(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.n
     Raises:
         DataError: there are too few for every split.
     """
-    found = np.zeros(len(links), dtype=np.int64)
+    split_of_link = np.zeros(len(links), dtype=np.int64)
     groups = divide_rows(np.arange(len(links)), tuple(sizes), np.random.default_rng(seed), "links")
     for part, group in enumerate(groups):
-        found[group] = part
-    return found
+        split_of_link[group] = part
+    return split_of_link
 
 
 def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, " link"]:
@@ -205,7 +207,7 @@ def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray,
         DataError: a word is none of these, two edges of one link lie in different splits, or no link is left for the
             training.
     """
-    found, first = np.full(len(links), -1), np.full(len(links), -1)
+    split_of_link, first = np.full(len(links), -1), np.full(len(links), -1)
     for edge, word in enumerate(words.names):
         link, part = links.of_edge[edge], WORDS.get(word.strip().lower(), -1)
         if word.strip() and part < 0:
@@ -213,19 +215,21 @@ def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray,
                 f"{words.place(edge)}: {word!r} is no split, expected {', '.join(SPLITS)}, or nothing for none."
             )
         if link >= 0 and first[link] < 0:
-            found[link], first[link] = part, edge
-        elif link >= 0 and found[link] != part:
+            split_of_link[link], first[link] = part, edge
+        elif link >= 0 and split_of_link[link] != part:
             other = int(first[link])
             raise DataError(
                 f"{words.place(edge)}: {word!r}, but {words.names[other]!r} at {words.place(other)}, which "
                 "joins the same nodes; all edges of one link must lie in one split."
             )
-    if not (train := np.flatnonzero(found == 0)).size:
+
+    if not (train := np.flatnonzero(split_of_link == 0)).size:
         raise DataError(f"{words.place(0)}: neither this edge nor any other between two nodes is in train.")
-    if not (found == 1).any():
+    if not (split_of_link == 1).any():
         shares = (1 - CARVED_SHARE, CARVED_SHARE, 0.0)
-        found[divide_rows(train, shares, np.random.default_rng(seed), "training links")[1]] = 1
-    return found
+        split_of_link[divide_rows(train, shares, np.random.default_rng(seed), "training links")[1]] = 1
+
+    return split_of_link
 
 
 def split_labels(edges: EdgeList, column: str) -> RowLabels:
@@ -288,6 +292,7 @@ def read_pairs_of_nodes(
         raise DataError(
             f"{path}: {plural(len(names), 'column names', 'columns name')} nodes, expected two: the nodes of each pair."
         )
+
     check_columns_exist(cells, names)
     ends = np.stack([nodes.places(cells.frame[column]) for column in names])
     status = [OK] * len(cells.frame)
@@ -301,6 +306,7 @@ def read_pairs_of_nodes(
         if strict:
             line = cells.lines[row]
             raise DataError(f"{path}, line {line}, {status[row]}; fix the row, or drop --strict to skip it.")
-    if all(each != OK for each in status):
+
+    if all(row_status != OK for row_status in status):
         raise DataError(f"{path}, line {cells.lines[0]}, {status[0]}; none of the rows names two nodes.")
     return PairTable(path, cells.as_written, ends[0], ends[1], status)

@@ -34,6 +34,7 @@ def hops_to_lost(edges: EdgeList, num_nodes: int, reach: int, *, sees_all: bool 
     for hop in range(1, reach + 1 if len(ends) else 1):
         reached = edges.receivers[hops[edges.senders] == hop - 1]
         hops[reached] = np.minimum(hops[reached], hop)
+
     return hops
 
 
@@ -45,11 +46,11 @@ def with_lost(status: Sequence[str], hops: Int64[np.ndarray, " row"], unit: str)
         hops: how far the nearest edge is that cannot be read.
         unit: whose edges these are at distance 0: the node, its nodes, the graph.
     """
-    found = list(status)
+    statuses = list(status)
     for row in np.flatnonzero(hops != NOWHERE).tolist():
-        if found[row] == OK:
-            found[row] = f"{OK}, but edges {_where(int(hops[row]), unit)} cannot be read"
-    return found
+        if statuses[row] == OK:
+            statuses[row] = f"{OK}, but edges {_where(int(hops[row]), unit)} cannot be read"
+    return statuses
 
 
 def _where(hops: int, unit: str) -> str:

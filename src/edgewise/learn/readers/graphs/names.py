@@ -77,9 +77,11 @@ class NodeNames:
         if self._graphs is None:
             return self._lookup.places(stripped(names))
         codes = self._codes(stripped(names), stripped(graphs))
-        found = np.searchsorted(self._sorted, codes).clip(max=max(len(self._sorted) - 1, 0))
-        is_there = (self._sorted[found] == codes) & (codes >= 0) if len(self._sorted) else np.zeros(len(codes), bool)
-        return np.where(is_there, self._order[found], -1) if len(self._sorted) else np.full(len(codes), -1)
+        positions = np.searchsorted(self._sorted, codes).clip(max=max(len(self._sorted) - 1, 0))
+        is_there = (
+            (self._sorted[positions] == codes) & (codes >= 0) if len(self._sorted) else np.zeros(len(codes), bool)
+        )
+        return np.where(is_there, self._order[positions], -1) if len(self._sorted) else np.full(len(codes), -1)
 
     def hint(self, name: str) -> str:
         """` (did you mean ...?)` where a node has nearly this name; nothing where none has."""
@@ -110,27 +112,27 @@ class _Lookup:
         self.among = among
         self._beginning = among[0].as_py().rstrip(string.digits) if len(among) else ""
         self._table: Int64[np.ndarray, " number"] | None = None
-        known = whole_numbers(among, self._beginning)
-        if known is not None and len(known) and known.max() - known.min() < _SPREAD * len(known):
-            self._first = int(known.min())
+        numbers = whole_numbers(among, self._beginning)
+        if numbers is not None and len(numbers) and numbers.max() - numbers.min() < _SPREAD * len(numbers):
+            self._first = int(numbers.min())
             # Its last place is that of no text.
-            self._table = np.full(int(known.max()) - self._first + 2, -1)
-            self._table[known[::-1] - self._first] = np.arange(len(known))[::-1]
+            self._table = np.full(int(numbers.max()) - self._first + 2, -1)
+            self._table[numbers[::-1] - self._first] = np.arange(len(numbers))[::-1]
 
     def places(self, texts: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
         """Where each text stands, −1 where it does not."""
-        wanted = None if self._table is None else whole_numbers(texts, self._beginning)
-        if self._table is None or wanted is None:
+        numbers = None if self._table is None else whole_numbers(texts, self._beginning)
+        if self._table is None or numbers is None:
             return pyarrow.compute.index_in(texts, self.among).fill_null(-1).to_numpy().astype(np.int64)
         # As numbers without a sign, those before the first are the largest of all.
-        place = np.minimum((wanted - self._first).view(np.uint64), np.uint64(len(self._table) - 1))
-        return self._table[place.view(np.int64)]
+        position = np.minimum((numbers - self._first).view(np.uint64), np.uint64(len(self._table) - 1))
+        return self._table[position.view(np.int64)]
 
 
 def _meaning(name: str) -> str:
     """A name in the writing that names which mean the same share: letters small, numbers without zeros around them."""
     text = name.casefold()
     if text.replace(".", "", 1).isdecimal():
-        whole, _, rest = text.partition(".")
-        return ".".join(part for part in (whole.lstrip("0") or "0", rest.rstrip("0")) if part)
+        digits, _, decimals = text.partition(".")
+        return ".".join(part for part in (digits.lstrip("0") or "0", decimals.rstrip("0")) if part)
     return text

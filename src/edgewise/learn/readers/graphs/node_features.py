@@ -79,9 +79,9 @@ class NodeFeatures:
         """As a table, a new one at each call."""
         if self.table is not None:
             return self.table.copy()
-        found = np.zeros(self.shape, dtype=np.float32)
-        found[self.rows, self.columns] = self.values
-        return found
+        table = np.zeros(self.shape, dtype=np.float32)
+        table[self.rows, self.columns] = self.values
+        return table
 
     def beside(self, more: np.ndarray) -> "NodeFeatures":
         """The same with further columns behind them.
@@ -107,12 +107,12 @@ class NodeFeatures:
         """Those of some nodes as a table."""
         if self.table is not None:
             return self.table[rows]
-        place = np.full(self.shape[0], -1)
-        place[rows] = np.arange(len(rows))
-        used = place[self.rows] >= 0
-        found = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
-        found[place[self.rows[used]], self.columns[used]] = self.values[used]
-        return found
+        position_of_row = np.full(self.shape[0], -1)
+        position_of_row[rows] = np.arange(len(rows))
+        used = position_of_row[self.rows] >= 0
+        table = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
+        table[position_of_row[self.rows[used]], self.columns[used]] = self.values[used]
+        return table
 
     @property
     def num_missing(self) -> int:
@@ -121,11 +121,11 @@ class NodeFeatures:
 
     def missing_of(self, rows: np.ndarray) -> dict[int, list[int]]:
         """The features without a number of each of some nodes that has such, by its place among them."""
-        found: dict[int, list[int]] = {}
+        missing_columns: dict[int, list[int]] = {}
         if self.num_missing:
-            for place, column in np.argwhere(np.isnan(self.of_rows(rows))).tolist():
-                found.setdefault(place, []).append(column)
-        return found
+            for row, column in np.argwhere(np.isnan(self.of_rows(rows))).tolist():
+                missing_columns.setdefault(row, []).append(column)
+        return missing_columns
 
     def varying(self, group_of_node: np.ndarray, num_groups: int) -> Bool[np.ndarray, " group feature"]:
         """Which features have different values within which group of nodes."""
@@ -182,22 +182,24 @@ def features_of_columns(
     check_columns_exist(cells, columns)
     problems = Problems()
     values, bad_cells = parse_columns([cells.frame[column] for column in columns], np.float32)
-    for place, (column, bad) in enumerate(zip(columns, bad_cells, strict=True)):
+    for index, (column, bad) in enumerate(zip(columns, bad_cells, strict=True)):
         if foreign is not None:
-            strange, is_blank = foreign[:, place], missing(cells.frame[column])
-            bad = {row: found for row, found in bad.items() if not strange[row]}
+            strange, is_blank = foreign[:, index], missing(cells.frame[column])
+            bad = {row: problem for row, problem in bad.items() if not strange[row]}
             for row in np.flatnonzero(strange & ~is_blank).tolist():
                 bad[row] = (cells.frame[column].iloc[row], "no node of this type had a value here in training")
-            values[strange, place] = 0.0
+            values[strange, index] = 0.0
         problems.add_bad(column, bad, imputes=imputes and (may_be_empty or len(bad) < len(cells.frame)))
         unread = [row for row, (cell, _) in bad.items() if not imputes or not is_missing(cell)]
-        values[unread, place] = 0.0
+        values[unread, index] = 0.0
+
     if problems.first and len(problems.first) == len(cells.frame):
         column, _, reason = problems.first[0]
         raise DataError(
             f"{cells.source}: no node has features that can be read; line {cells.lines[0]}, column {column!r}: "
             f"{reason}.{problems.unreadable(len(cells.frame))} Name the columns with numbers: --feature-columns."
         )
+
     return NodeFeatures.of(values.reshape(len(cells.frame), -1)), problems
 
 
@@ -222,20 +224,27 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray], *, imputes: 
         raise DataError(
             f"{name}: there are no features: expected x, or {', '.join(CSR)}; {', '.join(missing)} is missing."
         )
+
     for part in (*CSR, "x_data"):
         if part in arrays:
             require_kind(name, part, arrays[part], "iuf" if part == "x_data" else "iu")
             if arrays[part].ndim != 1:
                 raise DataError(f"{name}: {part} has {arrays[part].ndim} axes, expected one.")
-    places, starts, size = (arrays[part].astype(np.int64) for part in CSR)
-    values = arrays.get("x_data", np.ones(len(places))).astype(np.float32)
+
+    column_numbers, starts, size = (arrays[part].astype(np.int64) for part in CSR)
+    values = arrays.get("x_data", np.ones(len(column_numbers))).astype(np.float32)
     fits = size.shape == (2,) and size.min() >= 0 and starts.size and starts[0] == 0
-    fits = fits and starts.shape == (size[0] + 1,) and len(values) == len(places) == starts[-1]
-    if not fits or (len(places) and not 0 <= places.min() <= places.max() < size[1]) or (np.diff(starts) < 0).any():
+    fits = fits and starts.shape == (size[0] + 1,) and len(values) == len(column_numbers) == starts[-1]
+    if (
+        not fits
+        or (len(column_numbers) and not 0 <= column_numbers.min() <= column_numbers.max() < size[1])
+        or (np.diff(starts) < 0).any()
+    ):
         raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
+
     require_finite(name, "x_data", values)
     rows, used = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
-    return NodeFeatures.of_entries(rows[used], places[used], values[used], (int(size[0]), int(size[1])))
+    return NodeFeatures.of_entries(rows[used], column_numbers[used], values[used], (int(size[0]), int(size[1])))
 
 
 def require_rows(path: str, features: NodeFeatures, cells: Cells) -> None:
@@ -256,7 +265,7 @@ def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node f
 def require_finite(name: str, key: str, array: np.ndarray) -> None:
     """Raise a DataError that names the first number that is not finite, or cannot be scaled in single precision."""
     if not np.isfinite(array).all():
-        first = tuple(int(place) for place in np.argwhere(~np.isfinite(array))[0])
+        first = tuple(int(index) for index in np.argwhere(~np.isfinite(array))[0])
         raise DataError(f"{name}: {key}{list(first)} is not a finite number.")
     require_scalable(name, key, array)
 
@@ -290,10 +299,11 @@ def features_of_nodes(
     else:
         numbers, problems = features_of_arrays(path, read_arrays(path), imputes=columns.imputes), Problems()
         require_rows(path, numbers, cells)
-    words, found = one_hot(cells, columns.category_columns, categories, problems, without_words)
+
+    words, words_of_column = one_hot(cells, columns.category_columns, categories, problems, without_words)
     if not columns.category_columns:
-        return numbers, problems, found
-    return NodeFeatures.of(np.concatenate([numbers.to_dense(), words], axis=1)), problems, found
+        return numbers, problems, words_of_column
+    return NodeFeatures.of(np.concatenate([numbers.to_dense(), words], axis=1)), problems, words_of_column
 
 
 def check_categories(name: str, categories: Categories, columns: Sequence[str]) -> None:
@@ -322,23 +332,26 @@ def one_hot(
         foreign: where a column is none of the node's type: the cell must be empty.
     """
     check_columns_exist(cells, tuple(columns))
-    found, parts = {}, [np.zeros((len(cells.frame), 0), dtype=np.float32)]
+    words_of_column, parts = {}, [np.zeros((len(cells.frame), 0), dtype=np.float32)]
     for number, column in enumerate(columns):
         words = stripped(cells.frame[column])
         distinct = set(words.unique().to_pylist()) - {""}
-        known = sorted(distinct) if categories is None else list(categories.values())[number]
-        places = NodeNames(known).places(words)
-        rows = np.flatnonzero(places >= 0)
-        parts.append(np.zeros((len(words), len(known)), dtype=np.float32))
-        parts[-1][rows, places[rows]] = 1
+        vocabulary = sorted(distinct) if categories is None else list(categories.values())[number]
+        codes = NodeNames(vocabulary).places(words)
+        rows = np.flatnonzero(codes >= 0)
+        parts.append(np.zeros((len(words), len(vocabulary)), dtype=np.float32))
+        parts[-1][rows, codes[rows]] = 1
         is_foreign = np.zeros(len(words), dtype=bool) if foreign is None else foreign[:, number]
         parts[-1][is_foreign] = 0
-        for row in np.flatnonzero((places < 0) | is_foreign).tolist():
+
+        for row in np.flatnonzero((codes < 0) | is_foreign).tolist():
             word = words[row].as_py()
-            reason = f"{word!r} is not one of the {plural(len(known), 'known word')}"
+            reason = f"{word!r} is not one of the {plural(len(vocabulary), 'known word')}"
             if is_foreign[row]:
                 reason = "no node of this type had a word here in training"
             if word or not is_foreign[row]:
                 problems.add(row, column, word, reason if word else "the cell is empty")
-        found[column] = known
-    return np.concatenate(parts, axis=1), found
+
+        words_of_column[column] = vocabulary
+
+    return np.concatenate(parts, axis=1), words_of_column

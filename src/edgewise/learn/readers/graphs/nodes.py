@@ -142,6 +142,7 @@ def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **ho
     is_file = is_graph_file(paths[0])
     if is_file and columns.category_columns:
         raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
+
     graph = (_from_file if is_file else _from_tables)(paths[0], columns, source, reading)
     return _interpret(graph, source.directed, reading)
 
@@ -189,13 +190,15 @@ def nodes_from_arrays(
         missing=missing,
         **others,
     )
-    found = None
+
+    node_types = None
     if types is not None or edges.types is not None or known is not None:
-        found = NodeTypes.of(types, len(numbers), "the graph", known)
-        found = found.of_array("X", blank, features.shape[1], imputes=columns.imputes)
-        features = found.with_missing(features, blank)
+        node_types = NodeTypes.of(types, len(numbers), "the graph", known)
+        node_types = node_types.of_array("X", blank, features.shape[1], imputes=columns.imputes)
+        features = node_types.with_missing(features, blank)
+
     called = tuple(map(str, numbers if names is None else names))
-    graph = _Graph(cells, columns, called, features, edges, Problems(), found)
+    graph = _Graph(cells, columns, called, features, edges, Problems(), node_types)
     return _interpret(graph, True, Reading(strict=True, need_targets=targets is not None))
 
 
@@ -203,18 +206,19 @@ def _interpret(graph: _Graph, is_directed: bool, reading: Reading) -> NodeTable:
     """A node is usable when its features can be read; where it has no target it is not trained on."""
     columns, features, edges = graph.columns, graph.features, graph.edges
     how: dict[str, bool] = {"strict": reading.strict, "need_targets": reading.need_targets}
-    found = judged(graph.cells, columns, graph.problems, None, **how, may_lack_targets=True)
-    found["rejected"] = [*found["rejected"], *edges.rejected]
+    fields = judged(graph.cells, columns, graph.problems, None, **how, may_lack_targets=True)
+    fields["rejected"] = [*fields["rejected"], *edges.rejected]
     if graph.types is not None:
-        features, edges, types = graph.types.resolve(features, edges, graph.names, is_directed, found["source"])
-        found["status"] = graph.types.checked_status(found["status"])
-        found |= {"categories": graph.categories}
-        return NodeTable(**found, features=features, edges=edges, names=graph.names, types=types)
+        features, edges, types = graph.types.resolve(features, edges, graph.names, is_directed, fields["source"])
+        fields["status"] = graph.types.checked_status(fields["status"])
+        fields |= {"categories": graph.categories}
+        return NodeTable(**fields, features=features, edges=edges, names=graph.names, types=types)
+
     edges = edges if is_directed else edges.both_ways(len(graph.names))
     if has_degrees := reading.with_degrees and not features.shape[1]:
         features = NodeFeatures.of(edges.degrees(len(graph.names)))
-    found |= {"categories": graph.categories, "has_degrees": has_degrees}
-    return NodeTable(**found, features=features, edges=edges, names=graph.names)
+    fields |= {"categories": graph.categories, "has_degrees": has_degrees}
+    return NodeTable(**fields, features=features, edges=edges, names=graph.names)
 
 
 def _check_roles(cells: Cells, columns: Columns) -> None:
@@ -227,7 +231,7 @@ def _check_roles(cells: Cells, columns: Columns) -> None:
 
 def _from_file(path: str, columns: Columns, source: GraphSource, reading: Reading) -> _Graph:
     """A graph in one file."""
-    known = reading.known
+    model_types = reading.known
     if columns.node_type_column is not None or source.edge_type_column is not None:
         raise SettingError(
             f"{path} has the types of nodes and edges in node_type and edge_type; leave out --node-type-column "
@@ -235,18 +239,21 @@ def _from_file(path: str, columns: Columns, source: GraphSource, reading: Readin
         )
     if source.edges is not None or source.features is not None:
         raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
+
     graph = read_graph_file(path, with_types=reading.with_types, imputes=columns.imputes)
     cells, columns, names = named(graph.cells, columns)
     types = None
-    if known is not None or graph.node_types is not None or graph.edges.types is not None:
-        types = NodeTypes.of(graph.node_types, len(names), path, known)
+    if model_types is not None or graph.node_types is not None or graph.edges.types is not None:
+        types = NodeTypes.of(graph.node_types, len(names), path, model_types)
         types = types.of_array(f"{path}: x", graph.blank, graph.features.shape[1], imputes=columns.imputes)
         graph = replace(graph, features=types.with_missing(graph.features, graph.blank))
+
     if reading.need_targets:
         columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
         if not columns.target_columns and graph.target_column is not None:
             columns = replace(columns, target_columns=(graph.target_column,))
         _check_roles(cells, columns)
+
     return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), types)
 
 
@@ -255,12 +262,14 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
     if source.edges is None:
         or_none = f", or --edges {NONE} where they have none" if reading.may_lack_edges else ""
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv{or_none}.")
+
     cells, columns, names = named(read_cells(path), columns)
     if reading.need_targets:
         _check_roles(cells, columns)
-    types, foreign, known, categories = None, None, reading.known, reading.categories
-    if known is not None or columns.node_type_column is not None or source.edge_type_column is not None:
-        types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, known)
+    types, foreign, model_types, categories = None, None, reading.known, reading.categories
+    if model_types is not None or columns.node_type_column is not None or source.edge_type_column is not None:
+        types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, model_types)
+
     finds = reading.need_targets if reading.find_features is None else reading.find_features
     if source.features is None and finds:
         columns = with_features(cells, columns)
@@ -279,6 +288,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
             how["without_words"] = ~owning[types.of_node]
         features, problems, categories = features_of_nodes(cells, columns, source.features, categories, foreign, **how)
         types = None if types is None else types.with_words(owning, categories)
+
     edges = read_edges(
         no_edges(source) if reading.may_lack_edges and source.edges == NONE else source.edges,
         NodeNames(names),
@@ -293,6 +303,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
         strict=reading.strict,
         may_be_empty=reading.may_lack_edges,
     )
+
     return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
 
 
@@ -336,6 +347,7 @@ def named(
             numbers.append(str(counts[graph]))
             counts[graph] += 1
         cells = replace(cells, frame=cells.frame.assign(**{column: numbers}))
+
     check_columns_exist(cells, (column,))
     names = tuple(stripped(cells.frame[column]).to_pylist())
     num_distinct = len(set(names)) if graph_of_row is None else len(set(zip(graphs, names, strict=True)))
@@ -347,6 +359,7 @@ def named(
             f"the node {node[1]!r} stands in line {cells.lines[first[node]]} too" if node[1] else "the node has no name"
         )
         raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
+
     return cells, replace(columns, node_column=column), names
 
 
@@ -354,6 +367,6 @@ def with_features(cells: Cells, columns: AnyColumns) -> AnyColumns:
     """The columns with features named: those that have no other role where the caller named none."""
     if columns.descriptors_columns:
         return columns
-    taken = {name for names in columns.roles().values() for name in names}
-    features = tuple(name for name in cells.frame.columns if name not in taken)
+    used = {name for names in columns.roles().values() for name in names}
+    features = tuple(name for name in cells.frame.columns if name not in used)
     return replace(columns, descriptors_columns=features)

@@ -65,12 +65,14 @@ def laplacian_positions(edges: Edges, num_positions: int) -> Float32[Tensor, " n
     num_parts, part = connected_components(step, directed=False)
     order = np.argsort(part, kind="stable")
     step, bounds = step[order][:, order], np.searchsorted(part[order], np.arange(num_parts + 1))
-    found = np.zeros((edges.num_senders, num_positions), dtype=np.float32)
+
+    positions = np.zeros((edges.num_senders, num_positions), dtype=np.float32)
     for begin, end in pairwise(bounds):
         if end - begin > 1:
             waves = _slowest(step[begin:end, begin:end], num_positions) * np.sqrt(end - begin)
-            found[order[begin:end], : waves.shape[1]] = waves
-    return torch.from_numpy(found)
+            positions[order[begin:end], : waves.shape[1]] = waves
+
+    return torch.from_numpy(positions)
 
 
 def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " node step"]:
@@ -99,8 +101,9 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
     _check("random_walk_positions", "num_steps", num_steps, edges)
     # S = D^−½ A D^−½ has the diagonals of D^−1 A in all its powers, and is symmetric: (S^{a+b})_ii = S^a_i · S^b_i.
     step, num_nodes = _symmetric_step(edges), edges.num_senders
-    found = np.zeros((num_nodes, num_steps), dtype=np.float32)
+    positions = np.zeros((num_nodes, num_steps), dtype=np.float32)
     width = max(1, BLOCK_NUMBERS // max(1, num_nodes))
+
     starts = eye_array(num_nodes, format="csc")
     for begin in range(0, num_nodes, width):
         here = slice(begin, begin + width)
@@ -109,11 +112,12 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
             ahead = step @ behind
             if isinstance(ahead, sparray) and ahead.nnz > 0.1 * ahead.shape[0] * ahead.shape[1]:
                 ahead, behind = ahead.toarray(), behind.toarray()
-            found[here, time] = (behind * ahead).sum(0)
+            positions[here, time] = (behind * ahead).sum(0)
             if time + 1 < num_steps:
-                found[here, time + 1] = (ahead * ahead).sum(0)
+                positions[here, time + 1] = (ahead * ahead).sum(0)
             behind = ahead
-    return torch.from_numpy(found)
+
+    return torch.from_numpy(positions)
 
 
 @lru_cache(maxsize=1)
@@ -167,6 +171,7 @@ def _slowest(step: csr_array, num_positions: int) -> np.ndarray:
         except ArpackNoConvergence:  # they lie too close to each other: look at the inverse, where they lie apart
             laplacian = (eye_array(size) - step).tocsc()
             values, vectors = eigsh(laplacian, count + 1, sigma=-1e-3, which="LM", v0=start)
+
     waves = vectors[:, np.argsort(values, kind="stable")[1 : count + 1]]
     sizes = np.abs(waves)
     first = (sizes >= NEARLY * sizes.max(0)).argmax(0)

@@ -74,8 +74,8 @@ class Windows:
         phases = np.zeros(steps.shape) if self.period is None else (steps % self.period) / self.period
         targets = None
         if self.are_known:
-            places = starts[:, None] + self.context + np.arange(self.horizon)
-            targets = torch.from_numpy(self.series[places].reshape(len(rows), -1))
+            target_steps = starts[:, None] + self.context + np.arange(self.horizon)
+            targets = torch.from_numpy(self.series[target_steps].reshape(len(rows), -1))
         return SeriesBatch(
             torch.from_numpy(read), torch.from_numpy(phases.astype(np.float32)), self.edges, targets=targets
         )
@@ -83,11 +83,11 @@ class Windows:
 
 def known_before(values: Float32[np.ndarray, " row time node"]) -> Float32[np.ndarray, " row time node"]:
     """The values with each gap filled by what stood last before it; 0, the mean, where nothing did."""
-    found = values.copy()
-    found[:, 0] = np.where(np.isnan(found[:, 0]), 0, found[:, 0])
-    for step in range(1, found.shape[1]):
-        found[:, step] = np.where(np.isnan(found[:, step]), found[:, step - 1], found[:, step])
-    return found
+    filled = values.copy()
+    filled[:, 0] = np.where(np.isnan(filled[:, 0]), 0, filled[:, 0])
+    for step in range(1, filled.shape[1]):
+        filled[:, step] = np.where(np.isnan(filled[:, step]), filled[:, step - 1], filled[:, step])
+    return filled
 
 
 def read_series(
@@ -118,6 +118,7 @@ def read_series(
     cells = read_cells(path)
     check_columns_exist(cells, () if time_column is None else (time_column,))
     names = tuple(name for name in cells.frame.columns if name != time_column)
+
     values, bad_cells = parse_columns([cells.frame[name] for name in names], np.float64)
     for name, bad in zip(names, bad_cells, strict=True):
         for row, (cell, reason) in bad.items():
@@ -127,11 +128,13 @@ def read_series(
                 if time_column is None and is_time(cell):
                     remedy = f"if these are the times: --time-column {name}"
                 raise DataError(f"{where}: {reason}; {remedy}.")
+
     listed = EdgeList(*(np.zeros(0, dtype=np.int64),) * 2, np.zeros((0, 0), dtype=np.float32))
     if edges is not None:
-        known = NodeNames(names)
-        listed = read_edges(edges, known, f"the columns of {path}", edge_columns=edge_columns, strict=strict)
+        node_names = NodeNames(names)
+        listed = read_edges(edges, node_names, f"the columns of {path}", edge_columns=edge_columns, strict=strict)
         listed = listed if is_directed else listed.both_ways(len(names))
+
     counting = [name for name, column in zip(names, values.T, strict=True) if is_counter(column)]
     notes = [
         f"{name!r} grows by equal steps and is a node; if these are the times: --time-column {name}"
@@ -139,6 +142,7 @@ def read_series(
         if time_column is None and len(names) > 1
     ]
     timed = Timed(values, tuple(map(str, range(len(values)))), None, tuple(notes))
+
     if time_column is not None:
         stamps = [str(cell) for cell in cells.frame[time_column]]
         timed = in_time(stamps, values, [*map(int, cells.lines)], gaps, f"{path}, column {time_column!r}")
@@ -155,7 +159,7 @@ def split_series(
     """
     length, num_times = context + horizon, len(series.values)
     bounds = np.rint(np.concatenate([[0], np.cumsum(sizes)[:2], [1]]) * num_times).astype(int)
-    found = {}
+    starts = {}
     for split, size, first, stop in zip(("train", "val", "test"), sizes, bounds[:-1], bounds[1:], strict=True):
         if size > 0 and stop - first < length:
             raise SettingError(
@@ -163,5 +167,6 @@ def split_series(
                 "fewer than --context + "
                 f"--horizon = {length}; give a longer series, or a smaller --context."
             )
-        found[split] = np.arange(first, max(first, stop - length + 1))
-    return found
+        starts[split] = np.arange(first, max(first, stop - length + 1))
+
+    return starts

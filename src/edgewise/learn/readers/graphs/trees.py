@@ -45,19 +45,21 @@ class Trees:
         graph_of_node = np.repeat(np.arange(num_graphs), np.diff(offsets))
         ends = np.flatnonzero(np.bincount(senders, minlength=num_nodes) == 0)
         begins = np.flatnonzero(np.bincount(receivers, minlength=num_nodes) == 0)
-        num_ends, num_begins = (np.bincount(graph_of_node[some], minlength=num_graphs) for some in (ends, begins))
+        num_ends, num_begins = (np.bincount(graph_of_node[nodes], minlength=num_graphs) for nodes in (ends, begins))
         levels = levels_of(senders, receivers, num_nodes)
         roots = np.full(num_graphs, -1)
         roots[graph_of_node[ends]] = ends
         reasons: dict[int, str] = {}
         for graph in np.flatnonzero(np.diff(offsets) == 0).tolist():
             reasons[graph] = "it has no node"
+
         # Every node of level −1 has one before it: on the circle, or between it and the node.
         stuck = np.flatnonzero((levels[senders] < 0) & (levels[receivers] < 0))
         graphs, starts = np.unique(graph_of_node[senders[stuck]], return_index=True)
-        for graph, own in zip(graphs.tolist(), np.split(stuck, starts[1:]), strict=False):
-            name = names[_on_circle(senders[own], receivers[own])]
+        for graph, members in zip(graphs.tolist(), np.split(stuck, starts[1:]), strict=False):
+            name = names[_on_circle(senders[members], receivers[members])]
             reasons[graph] = f"its edges run in a circle through the node {name!r}"
+
         for graph in np.flatnonzero(num_ends > 1).tolist():
             last = [names[node] for node in ends[graph_of_node[ends] == graph][: NAMED + 1]]
             listed = ", ".join(map(repr, last[:NAMED])) + (", ..." if len(last) > NAMED else "")
@@ -67,6 +69,7 @@ class Trees:
                 f"{plural(num_ends[graph], 'node has', 'nodes have')} no edge that leaves "
                 f"({listed}), expected one, the root{hint}",
             )
+
         roots[list(reasons)] = -1
         depths = np.where(roots < 0, -1, levels[roots]) if num_nodes else roots
         return cls(roots, depths, reasons)
@@ -83,22 +86,24 @@ def levels_of(
     starts = offsets_of(np.bincount(senders, minlength=num_nodes))
     reached_by, waiting = receivers[order], np.bincount(receivers, minlength=num_nodes)
     levels = np.full(num_nodes, -1)
+
     front, level = np.flatnonzero(waiting == 0), 0
     while len(front):
         levels[front] = level
         counts = starts[front + 1] - starts[front]
-        places = np.arange(counts.sum()) + np.repeat(starts[front] - offsets_of(counts)[:-1], counts)
-        reached, times = np.unique(reached_by[places], return_counts=True)
+        positions = np.arange(counts.sum()) + np.repeat(starts[front] - offsets_of(counts)[:-1], counts)
+        reached, times = np.unique(reached_by[positions], return_counts=True)
         waiting[reached] -= times
         front, level = reached[waiting[reached] == 0], level + 1
+
     return levels
 
 
 def _on_circle(senders: np.ndarray, receivers: np.ndarray) -> int:
     """A node on a circle, where every sender is a receiver too: back along edges until a node comes again."""
     before = dict(zip(receivers.tolist(), senders.tolist(), strict=True))
-    seen, node = set[int](), int(senders[0])
-    while node not in seen:
-        seen.add(node)
+    visited, node = set[int](), int(senders[0])
+    while node not in visited:
+        visited.add(node)
         node = before[node]
     return node

@@ -55,7 +55,7 @@ class TypeNames:
     @property
     def num_given(self) -> int:
         """Columns that are given, as far as a type has them as features."""
-        return max((column + 1 for own in self.features for column in own), default=0) - self.num_added
+        return max((column + 1 for columns in self.features for column in columns), default=0) - self.num_added
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,9 @@ class NodeTypes:
         if len(labels.names) != num_nodes:
             raise DataError(f"{source}: {len(labels.names)} node types were given, but there are {num_nodes} nodes.")
         if "" in labels.names:
-            place = labels.place(labels.names.index(""))
-            raise DataError(f"{place}: the node has no type; where nodes have types, each needs one.")
+            row_name = labels.place(labels.names.index(""))
+            raise DataError(f"{row_name}: the node has no type; where nodes have types, each needs one.")
+
         names = tuple(sorted(set(labels.names))) if known is None else known.nodes
         number_of = {name: number for number, name in enumerate(names)}
         for row, name in enumerate(labels.names):
@@ -115,6 +116,7 @@ class NodeTypes:
                 raise DataError(
                     f"{labels.place(row)}: the model does not know the node type {name!r}; it knows {', '.join(names)}."
                 )
+
         return cls(names, np.array([number_of[name] for name in labels.names], dtype=np.int64), known)
 
     def of_cells(self, cells: Cells, columns: Sequence[str]) -> "NodeTypes":
@@ -139,10 +141,11 @@ class NodeTypes:
         if self.known is None or categories is None:
             filled = [~missing(cells.frame[column]) for column in columns]
             values = np.array(filled, dtype=bool).reshape(len(columns), len(self.of_node)).T
-            return np.stack([values[self.of_node == own].any(axis=0) for own in range(len(self.names))])
+            return np.stack([values[self.of_node == number].any(axis=0) for number in range(len(self.names))])
+
         ends = np.cumsum([num_numbers, *map(len, categories.values())])
         spans, features = list(pairwise(ends)), self.known.features
-        owning = [[any(first <= each < last for each in own) for first, last in spans] for own in features]
+        owning = [[any(first <= column < last for column in columns) for first, last in spans] for columns in features]
         return np.array(owning, dtype=bool).reshape(len(self.names), len(columns))
 
     def with_words(self, owning: Bool[np.ndarray, " type column"], categories: Categories) -> "NodeTypes":
@@ -172,14 +175,15 @@ class NodeTypes:
         """
         if blank is None:
             blank = np.zeros((len(self.of_node), num_columns), dtype=bool)
-        found = self._owning(~blank) if self.known is None else self._knowing(num_columns)
-        if not imputes and (wrong := np.argwhere(blank & ~found.foreign)).size:
-            node, column = (int(place) for place in wrong[0])
+        checked = self._owning(~blank) if self.known is None else self._knowing(num_columns)
+        if not imputes and (wrong := np.argwhere(blank & ~checked.foreign)).size:
+            node, column = (int(index) for index in wrong[0])
             raise DataError(
                 f"{name}[{node}, {column}] is NaN, but other nodes of its type ({self.names[self.of_node[node]]}) have "
                 "a number there; fill it in."
             )
-        return found
+
+        return checked
 
     def with_missing(self, features: NodeFeatures, blank: Bool[np.ndarray, " node column"] | None) -> NodeFeatures:
         """The features with NaN where a number is missing that other nodes of the type have.
@@ -217,6 +221,7 @@ class NodeTypes:
         predicted = () if self.known is None else self.known.predicted
         degrees = tuple(self.names[number] for number in lacking.tolist())
         names = TypeNames(self.names, relations, columns, predicted, degrees)
+
         return features, edges, GraphTypes(names, self.of_node, of_edge)
 
     def checked_status(self, status: list[str]) -> list[str]:
@@ -224,7 +229,10 @@ class NodeTypes:
         if self.known is None or not self.known.predicted:
             return status
         reasons = [f"no {name} {UNLEARNED}" if name not in self.known.predicted else OK for name in self.names]
-        return [reasons[own] if each == OK else each for each, own in zip(status, self.of_node.tolist(), strict=True)]
+        return [
+            reasons[number] if row_status == OK else row_status
+            for row_status, number in zip(status, self.of_node.tolist(), strict=True)
+        ]
 
     def _without_features(self, features: NodeFeatures) -> Int64[np.ndarray, " lacking"]:
         """The types that need the numbers of their edges: those of a model, or those of which nothing varies."""
@@ -238,7 +246,7 @@ class NodeTypes:
 
     def _owning(self, has_value: Bool[np.ndarray, " node column"]) -> "NodeTypes":
         return replace(
-            self, owned=np.stack([has_value[self.of_node == own].any(axis=0) for own in range(len(self.names))])
+            self, owned=np.stack([has_value[self.of_node == number].any(axis=0) for number in range(len(self.names))])
         )
 
     def _knowing(self, num_columns: int) -> "NodeTypes":
@@ -264,8 +272,8 @@ class TypeScaler:
         """Fit on all nodes of a graph."""
         everywhere = np.arange(len(values))
         scalers = (
-            ConditionScaler.fit(values[:, list(own)], everywhere[of_node == number], keep_one=True)
-            for number, own in enumerate(columns)
+            ConditionScaler.fit(values[:, list(columns_of_type)], everywhere[of_node == number], keep_one=True)
+            for number, columns_of_type in enumerate(columns)
         )
         return cls(tuple(scalers))
 
@@ -278,29 +286,31 @@ class TypeScaler:
         self, values: Float[np.ndarray, " node feature"], of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
     ) -> Float[np.ndarray, " node type_feature"]:
         """The features of each node's type, scaled, from column 0 on; then 0."""
-        found = np.zeros((len(values), max(self.num_features, default=0)))
-        for number, (scaler, own) in enumerate(zip(self.scalers, columns, strict=True)):
+        scaled = np.zeros((len(values), max(self.num_features, default=0)))
+        for number, (scaler, columns_of_type) in enumerate(zip(self.scalers, columns, strict=True)):
             rows = of_node == number
-            found[rows, : scaler.num_features] = scaler.transform(values[rows][:, list(own)])
-        return found
+            scaled[rows, : scaler.num_features] = scaler.transform(values[rows][:, list(columns_of_type)])
+        return scaled
 
 
 def left_aligned(features: NodeFeatures, of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes) -> NodeFeatures:
     """The features of each node's type from column 0 on; features of other types, which are 0, are dropped."""
-    place = np.full((len(columns), features.shape[1]), -1)
-    for number, own in enumerate(columns):
-        place[number, np.array(own, dtype=np.int64)] = np.arange(len(own))
-    found = place[of_node[features.rows], features.columns]
-    used = found >= 0
-    width = max((len(own) for own in columns), default=0)
-    return NodeFeatures.of_entries(features.rows[used], found[used], features.values[used], (features.shape[0], width))
+    position = np.full((len(columns), features.shape[1]), -1)
+    for number, columns_of_type in enumerate(columns):
+        position[number, np.array(columns_of_type, dtype=np.int64)] = np.arange(len(columns_of_type))
+    positions = position[of_node[features.rows], features.columns]
+    used = positions >= 0
+    width = max((len(columns_of_type) for columns_of_type in columns), default=0)
+    return NodeFeatures.of_entries(
+        features.rows[used], positions[used], features.values[used], (features.shape[0], width)
+    )
 
 
 def in_own_columns(
     features: NodeFeatures, of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
 ) -> NodeFeatures:
     """Left-aligned features shifted type by type, so that no two types share a column."""
-    starts = np.cumsum([0, *(len(own) for own in columns)])
+    starts = np.cumsum([0, *(len(columns_of_type) for columns_of_type in columns)])
     shifted = features.columns + starts[of_node[features.rows]]
     return NodeFeatures.of_entries(features.rows, shifted, features.values, (features.shape[0], int(starts[-1])))
 
@@ -346,24 +356,27 @@ def related(
     Raises:
         DataError: the model does not know the relation of an edge.
     """
-    known = types.known
-    if edges.types is None and known is not None and any(name for _, name, _ in known.relations):
+    model_types = types.known
+    if edges.types is None and model_types is not None and any(name for _, name, _ in model_types.relations):
         raise DataError(
-            f"{source}: its edges have no types, but the model knows {_listed(known.relations)}; name the column: "
+            f"{source}: its edges have no types, but the model knows {_listed(model_types.relations)}; name the "
+            "column: "
             "--edge-type-column (in an .npz, the array edge_type; in Python, edge_types)."
         )
+
     if edges.types is None and not is_directed:
         edges = edges.both_ways(len(types.of_node))
     names = ("",) * len(edges) if edges.types is None else edges.types.names
     ends = [np.array(types.names)[types.of_node[side]].tolist() for side in (edges.senders, edges.receivers)]
     relation_of = list(zip(ends[0], names, ends[1], strict=True))
-    if known is not None:
-        _check_known(relation_of, edges, nodes, known, source)
+    if model_types is not None:
+        _check_known(relation_of, edges, nodes, model_types, source)
+
     if edges.types is not None and not is_directed:
-        edges, relation_of = _both_ways(edges, relation_of, len(types.of_node), known)
-    relations = tuple(sorted(set(relation_of))) if known is None else known.relations
+        edges, relation_of = _both_ways(edges, relation_of, len(types.of_node), model_types)
+    relations = tuple(sorted(set(relation_of))) if model_types is None else model_types.relations
     number_of = {relation: number for number, relation in enumerate(relations)}
-    return edges, relations, np.array([number_of[each] for each in relation_of], dtype=np.int64)
+    return edges, relations, np.array([number_of[edge_relation] for edge_relation in relation_of], dtype=np.int64)
 
 
 def _with_degrees(
@@ -381,22 +394,24 @@ def _with_degrees(
 
 
 def _both_ways(
-    edges: EdgeList, relation_of: list[Relation], num_nodes: int, known: TypeNames | None
+    edges: EdgeList, relation_of: list[Relation], num_nodes: int, model_types: TypeNames | None
 ) -> tuple[EdgeList, list[Relation]]:
     """The edges and, behind them, the reverse of those that lack it, or of all that are reversed."""
     names = {name for _, name, _ in relation_of}
-    _check_free(edges, names if known is None else names | {name for _, name, _ in known.relations})
+    _check_free(edges, names if model_types is None else names | {name for _, name, _ in model_types.relations})
     number_of = {name: number for number, name in enumerate(sorted(names))}
     number = np.array([number_of[name] for _, name, _ in relation_of], dtype=np.int64)
     senders, receivers = torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers)
     is_lonely = np.zeros(len(edges), dtype=bool)
     is_lonely[one_way(senders, receivers, num_nodes, torch.from_numpy(number)).numpy()] = True
+
     # Edges with one name between the same two types belong together, whichever their direction.
     group_of = [(name, *sorted((sender, receiver))) for sender, name, receiver in relation_of]
     turned = set()
     for edge, group in enumerate(group_of):
-        if is_lonely[edge] if known is None else backward(relation_of[edge]) in known.relations:
+        if is_lonely[edge] if model_types is None else backward(relation_of[edge]) in model_types.relations:
             turned.add(group)
+
     is_turned = np.array([group in turned for group in group_of], dtype=bool)
     # A loop is its own reverse.
     added = np.flatnonzero(np.where(is_turned, edges.senders != edges.receivers, is_lonely))
@@ -416,16 +431,17 @@ def _check_free(edges: EdgeList, names: set[str]) -> None:
 
 
 def _check_known(
-    relation_of: Sequence[Relation], edges: EdgeList, nodes: Sequence[str], known: TypeNames, source: str
+    relation_of: Sequence[Relation], edges: EdgeList, nodes: Sequence[str], model_types: TypeNames, source: str
 ) -> None:
-    relations = set(known.relations)
-    for edge, each in enumerate(relation_of):
-        if each not in relations:
+    relations = set(model_types.relations)
+    for edge, relation in enumerate(relation_of):
+        if relation not in relations:
             ends = nodes[edges.senders[edge]], nodes[edges.receivers[edge]]
-            place = source if edges.types is None else edges.types.place(edge)
+            row_name = source if edges.types is None else edges.types.place(edge)
             raise DataError(
-                f"{place}: the edge from {ends[0]!r} to {ends[1]!r} is of the type {spoken(each)!r}, but the model "
-                f"knows {_listed(known.relations)}."
+                f"{row_name}: the edge from {ends[0]!r} to {ends[1]!r} is of the type {spoken(relation)!r}, but the "
+                "model "
+                f"knows {_listed(model_types.relations)}."
             )
 
 

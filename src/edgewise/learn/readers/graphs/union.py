@@ -45,10 +45,10 @@ class Union:
         Cost: proportional to the nodes and edges of the union, without a loop over graphs.
         """
         nodes, offsets = runs(node_offsets.numpy(), graphs)
-        places, edge_offsets_here = runs(edge_offsets.numpy(), graphs)
+        edge_rows, edge_offsets_here = runs(edge_offsets.numpy(), graphs)
         shift = torch.from_numpy(np.repeat(offsets[:-1], np.diff(edge_offsets_here)))
-        edges = Edges(take(senders, places) + shift, take(receivers, places) + shift, len(nodes), len(nodes))
-        return cls(nodes, places, edges, torch.from_numpy(offsets))
+        edges = Edges(take(senders, edge_rows) + shift, take(receivers, edge_rows) + shift, len(nodes), len(nodes))
+        return cls(nodes, edge_rows, edges, torch.from_numpy(offsets))
 
 
 def offsets_of(counts: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -146,13 +146,14 @@ def led_to(
     """
     senders, receivers = edges.senders.numpy(), edges.receivers.numpy()
     open_ = remaining & nodes[:, senders] & nodes[:, receivers]
-    found = np.zeros_like(nodes)
-    found[:, roots] = nodes[:, roots]
+    is_reached = np.zeros_like(nodes)
+    is_reached[:, roots] = nodes[:, roots]
+
     while True:
-        copy, edge = (open_ & found[:, receivers] & ~found[:, senders]).nonzero()
+        copy, edge = (open_ & is_reached[:, receivers] & ~is_reached[:, senders]).nonzero()
         if not len(edge):
-            return found
-        found[copy, senders[edge]] = True
+            return is_reached
+        is_reached[copy, senders[edge]] = True
 
 
 def _union(
@@ -164,6 +165,7 @@ def _union(
     remaining = nodes[:, senders] & nodes[:, receivers]
     of_copy, edge = (remaining if marked is None else remaining & marked).nonzero()
     node = nodes.nonzero()[1]
+
     # The number of each remaining node in the union, and how many remain before each node of its copy.
     number = nodes.ravel().cumsum().reshape(nodes.shape) - 1
     before = np.pad(nodes.cumsum(axis=1), ((0, 0), (1, 0)))
@@ -171,4 +173,5 @@ def _union(
     counts = before[:, offsets[1:]] - before[:, offsets[:-1]]
     new_senders, new_receivers = (torch.from_numpy(number[of_copy, side[edge]]) for side in (senders, receivers))
     union = Edges(new_senders, new_receivers, len(node), len(node))
+
     return node, edge, union, torch.from_numpy(offsets_of(counts.ravel())), number

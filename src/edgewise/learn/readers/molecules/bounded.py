@@ -75,8 +75,8 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, .
         is_pooled = bool(names) and (len(smiles) >= POOLED_FROM or _POOL.runs) and _num_cores() > 1 and not is_at_once()
         together = FEATURIZED_TOGETHER * (_num_cores() if is_pooled else 1)
         for start in range(0, len(smiles), together):
-            some = smiles[start : start + together]
-            yield from _some(some, limits, names, cache, is_pooled=is_pooled)
+            batch = smiles[start : start + together]
+            yield from _some(batch, limits, names, cache, is_pooled=is_pooled)
 
 
 def _some(
@@ -92,18 +92,32 @@ def _some(
     if cache is not None:
         with contextlib.suppress(*UNUSABLE):
             stored = cache.read([text for text in smiles if _fits(text, limits)])
-    done: dict[str, Outcome] = {text: Featurized(*known) for text, known in stored.items()}
+
+    done: dict[str, Outcome] = {text: Featurized(*stored_features) for text, stored_features in stored.items()}
     missing = [text for text in dict.fromkeys(smiles) if text not in done]
     is_pooled = is_pooled and len(missing) > _BATCH_SIZE
-    found = in_blocks(_all_at_once, missing, limits, names) if is_pooled else _all_at_once(missing, limits, names)
-    outcomes = dict(zip(missing, found, strict=True))
+    new_outcomes = (
+        in_blocks(_all_at_once, missing, limits, names) if is_pooled else _all_at_once(missing, limits, names)
+    )
+    outcomes = dict(zip(missing, new_outcomes, strict=True))
     done |= {text: outcome for text, outcome in outcomes.items() if outcome is not None}
     slow = [text for text in missing if text not in done]
+
     done |= dict(zip(slow, _in_processes(_features, slow, limits, names), strict=True))
     if cache is not None:
-        new = {text: each for text, each in done.items() if text not in stored and isinstance(each, Featurized)}
+        new = {
+            text: featurized
+            for text, featurized in done.items()
+            if text not in stored and isinstance(featurized, Featurized)
+        }
         with contextlib.suppress(*UNUSABLE):
-            cache.write({text: (each.canonical, each.arrays, each.descriptors) for text, each in new.items()})
+            cache.write(
+                {
+                    text: (featurized.canonical, featurized.arrays, featurized.descriptors)
+                    for text, featurized in new.items()
+                }
+            )
+
     return [done[text] for text in smiles]
 
 
@@ -118,13 +132,13 @@ def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Confor
     """
     # Some at a time, so that progress is seen.
     for start in range(0, len(smiles), _BATCH_SIZE):
-        some = smiles[start : start + _BATCH_SIZE]
-        slow = [text for text in some if not _is_embedded_at_once(text)]
-        found = dict(zip(slow, _in_processes(conformer, slow, limits), strict=True))
-        late = [text for text, outcome in found.items() if isinstance(outcome, DataError)]
-        found.update(zip(late, _in_processes(drawn, late, limits), strict=True))
-        for text in some:
-            outcome = found[text] if text in found else _small_conformer(text)
+        batch = smiles[start : start + _BATCH_SIZE]
+        slow = [text for text in batch if not _is_embedded_at_once(text)]
+        outcomes = dict(zip(slow, _in_processes(conformer, slow, limits), strict=True))
+        late = [text for text, outcome in outcomes.items() if isinstance(outcome, DataError)]
+        outcomes.update(zip(late, _in_processes(drawn, late, limits), strict=True))
+        for text in batch:
+            outcome = outcomes[text] if text in outcomes else _small_conformer(text)
             yield layered(read_molecule(text)) if isinstance(outcome, DataError) else outcome
 
 
@@ -185,15 +199,15 @@ def in_blocks(function: Callable[..., Sequence[Any]], smiles: Sequence[str], *ar
 
     def compute(process: Process, block: Sequence[str]) -> Sequence[Any]:
         try:
-            found: Sequence[Any] = process.call(
+            results: Sequence[Any] = process.call(
                 *(function, block, *arguments), seconds=10 * _BLOCK_SECONDS, cpu_seconds=_BLOCK_SECONDS
             )
-            return found
+            return results
         except (TimeoutError, ProcessDiedError):
             return [None] * len(block)
 
     blocks = [smiles[start : start + _BATCH_SIZE] for start in range(0, len(smiles), _BATCH_SIZE)]
-    return [each for found in _POOL.map(compute, blocks) for each in found]
+    return [result for results in _POOL.map(compute, blocks) for result in results]
 
 
 def processes_run() -> bool:
@@ -281,17 +295,17 @@ class _Slow:
 
     def outcomes(self, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The result of each function for its molecule, within its limits, or why there is none."""
-        known = {key: self._results[key] for key in keys if key in self._results}
-        missing = [key for key in dict.fromkeys(keys) if key not in known]
+        results = {key: self._results[key] for key in keys if key in self._results}
+        missing = [key for key in dict.fromkeys(keys) if key not in results]
         if missing:
-            found = _POOL.map(lambda process, key: _in_process(process, *key), missing)
-            known.update(zip(missing, found, strict=True))
-        for key, outcome in known.items():
+            new_results = _POOL.map(lambda process, key: _in_process(process, *key), missing)
+            results.update(zip(missing, new_results, strict=True))
+        for key, outcome in results.items():
             self._results[key] = outcome
             self._results.move_to_end(key)
         while len(self._results) > _MAX_CACHED:
             self._results.popitem(last=False)
-        return [known[key] for key in keys]
+        return [results[key] for key in keys]
 
 
 _POOL = _Pool()

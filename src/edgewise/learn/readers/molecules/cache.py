@@ -50,6 +50,7 @@ class FeatureCache:
         )
         if pages and application != APPLICATION:
             raise sqlite3.DatabaseError(f"{path} is a database of something else")
+
         with self.connection:
             self.connection.execute(f"PRAGMA application_id = {APPLICATION}")
             if version != _version() or pages * page_size > MAX_BYTES:
@@ -64,8 +65,8 @@ class FeatureCache:
         query = f"SELECT name, content FROM molecules WHERE name IN ({marks})"
         # A damaged index gives names that were not looked for.
         rows = [(name, content) for name, content in self.connection.execute(query, list(names)) if name in names]
-        found = {names[name]: _unpacked(content) for name, content in rows}
-        return {text: stored for text, stored in found.items() if stored is not None}
+        features = {names[name]: _unpacked(content) for name, content in rows}
+        return {text: stored for text, stored in features.items() if stored is not None}
 
     def write(self, molecules: dict[str, Stored]) -> None:
         """Adds some molecules."""
@@ -81,12 +82,14 @@ def feature_cache() -> Iterator[FeatureCache | None]:
     if folder == "":
         yield None
         return
+
     home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "edgewise"
     try:
         cache = FeatureCache((Path(folder) if folder else home) / "edgewise-molecules.sqlite")
     except UNUSABLE:
         yield None
         return
+
     try:
         yield cache
     finally:
@@ -114,8 +117,8 @@ def _packed(canonical: str, arrays: MoleculeArrays, descriptors: Float64[np.ndar
 def _unpacked(content: bytes) -> Stored | None:
     """None where the content is damaged."""
     try:
-        found = safetensors.numpy.load(zlib.decompress(content))
-        canonical, descriptors = found.pop("canonical").tobytes().decode(), found.pop("descriptors")
-        return canonical, MoleculeArrays(**found), descriptors
+        arrays = safetensors.numpy.load(zlib.decompress(content))
+        canonical, descriptors = arrays.pop("canonical").tobytes().decode(), arrays.pop("descriptors")
+        return canonical, MoleculeArrays(**arrays), descriptors
     except (zlib.error, SafetensorError, KeyError, TypeError, ValueError):
         return None

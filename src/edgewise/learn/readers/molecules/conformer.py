@@ -81,30 +81,32 @@ def conformer(molecule: Chem.Mol, *, place: Place | None = None) -> Conformer:
     written, order = _canonical(molecule)
     coordinates = np.zeros((molecule.GetNumAtoms(), 3))
     hows: list[How] = []
+
     end = -APART
     with rdBase.BlockLogs():
         members: list[tuple[int, ...]] = []
         fragments = Chem.GetMolFrags(written, asMols=True, fragsMolAtomMapping=members)
         for fragment, atoms in zip(fragments, members, strict=True):
-            places, how = (place or _embedding)(fragment)
-            places = places - places.mean(axis=0)
-            places[:, 0] += end + APART - places[:, 0].min()
-            end = float(places[:, 0].max())
-            coordinates[list(atoms)] = places
+            positions, how = (place or _embedding)(fragment)
+            positions = positions - positions.mean(axis=0)
+            positions[:, 0] += end + APART - positions[:, 0].min()
+            end = float(positions[:, 0].max())
+            coordinates[list(atoms)] = positions
             hows.append(how)
+
     # In the canonical order up to here: sums round alike however the molecule is written.
-    found = np.empty_like(coordinates, dtype=np.float32)
-    found[order] = coordinates - coordinates.mean(axis=0)
-    return Conformer(found, max(hows, key=HOWS.index))
+    sorted_coordinates = np.empty_like(coordinates, dtype=np.float32)
+    sorted_coordinates[order] = coordinates - coordinates.mean(axis=0)
+    return Conformer(sorted_coordinates, max(hows, key=HOWS.index))
 
 
 def conformer_note(hows: Sequence[How], names: Sequence[str]) -> str:
     """A note about molecules whose conformers were not found at once; empty where all were."""
     parts = []
     for how, what in WORDS.items():
-        found = [name for each, name in zip(hows, names, strict=True) if each == how]
-        if found:
-            parts.append(f"{len(found):,} {what.format('they')} (first {found[0]})")
+        affected = [name for how_found, name in zip(hows, names, strict=True) if how_found == how]
+        if affected:
+            parts.append(f"{len(affected):,} {what.format('they')} (first {affected[0]})")
     return "; ".join(parts)
 
 
@@ -131,11 +133,11 @@ def _embedding(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], 
     """Where the atoms of one fragment are in space, by the first way that works."""
     if fragment.GetNumHeavyAtoms() <= MAX_ATOMS:
         try:
-            whole = Chem.AddHs(fragment)
+            with_hydrogens = Chem.AddHs(fragment)
             for random in (False, True):
-                if _embed(whole, random):
-                    how = _relax(whole, random)
-                    return whole.GetConformer().GetPositions()[: fragment.GetNumAtoms()], how
+                if _embed(with_hydrogens, random):
+                    how = _relax(with_hydrogens, random)
+                    return with_hydrogens.GetConformer().GetPositions()[: fragment.GetNumAtoms()], how
         except (RuntimeError, ValueError):
             # What RDKit raises for molecules that its rules do not cover: they are drawn, and counted.
             pass
@@ -151,13 +153,13 @@ def _drawing(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], Ho
 
 def _layers(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How]:
     """Each atom by how many bonds are between it and the first, and by its number among those of as many."""
-    places = np.full((fragment.GetNumAtoms(), 3), -1.0)
+    positions = np.full((fragment.GetNumAtoms(), 3), -1.0)
     layer, depth = [0], 0
     while layer:
-        places[layer] = [(depth, number, 0) for number in range(len(layer))]
-        neighbors = [each.GetIdx() for atom in layer for each in fragment.GetAtomWithIdx(atom).GetNeighbors()]
-        layer, depth = [atom for atom in dict.fromkeys(neighbors) if places[atom, 0] < 0], depth + 1
-    return BOND_LENGTH * places, "layered"
+        positions[layer] = [(depth, number, 0) for number in range(len(layer))]
+        neighbors = [neighbor.GetIdx() for atom in layer for neighbor in fragment.GetAtomWithIdx(atom).GetNeighbors()]
+        layer, depth = [atom for atom in dict.fromkeys(neighbors) if positions[atom, 0] < 0], depth + 1
+    return BOND_LENGTH * positions, "layered"
 
 
 def _embed(molecule: Chem.Mol, random: bool) -> bool:

@@ -52,18 +52,19 @@ def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAME
     if not names:
         return values
     with rdBase.BlockLogs():
-        atoms = [molecule.GetAtomWithIdx(place) for place in range(molecule.GetNumAtoms())]
+        atoms = [molecule.GetAtomWithIdx(number) for number in range(molecule.GetNumAtoms())]
         with suppress(*_FAILURES):
             # Where RDKit looks before slow loops of its own.
             molecule.__dict__["_eStateIndices"] = _electrotopological(molecule, atoms)
             molecule.__dict__["_chargeDescriptors"] = _charges(molecule, atoms)
         there = _symbols(molecule, atoms)
-        for places, function, needed in _plan(names):
+        for columns, function, needed in _plan(names):
             if needed <= there:
                 try:
-                    values[places] = function(molecule)
+                    values[columns] = function(molecule)
                 except _FAILURES:
-                    values[places] = np.nan
+                    values[columns] = np.nan
+
     values[~np.isfinite(values)] = np.nan
     return values
 
@@ -71,7 +72,7 @@ def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAME
 def _symbols(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> set[str]:
     """The symbols of the atoms, lower where they are aromatic, and those of each two that a bond joins."""
     symbols = [atom.GetSymbol().lower() if atom.GetIsAromatic() else atom.GetSymbol() for atom in atoms]
-    bonds = (molecule.GetBondWithIdx(place) for place in range(molecule.GetNumBonds()))
+    bonds = (molecule.GetBondWithIdx(number) for number in range(molecule.GetNumBonds()))
     ends = ((symbols[bond.GetBeginAtomIdx()], symbols[bond.GetEndAtomIdx()]) for bond in bonds)
     return {*symbols, *map(_joined, set(ends))}
 
@@ -88,11 +89,13 @@ def _electrotopological(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> Float
 
     Source: Hall, Mohney and Kier, J. Chem. Inf. Comput. Sci. 31 (1991) 76.
     """
-    found = np.array([(*_shells(atom.GetAtomicNum()), atom.GetTotalNumHs(), atom.GetDegree()) for atom in atoms], float)
-    electrons, quantum, hydrogens, degrees = found.reshape(-1, 4).T
-    own = np.where(degrees > 0, (4 / quantum**2 * (electrons - hydrogens) + 1) / np.maximum(degrees, 1), 0.0)
+    properties = np.array(
+        [(*_shells(atom.GetAtomicNum()), atom.GetTotalNumHs(), atom.GetDegree()) for atom in atoms], float
+    )
+    electrons, quantum, hydrogens, degrees = properties.reshape(-1, 4).T
+    intrinsic = np.where(degrees > 0, (4 / quantum**2 * (electrons - hydrogens) + 1) / np.maximum(degrees, 1), 0.0)
     apart = Chem.GetDistanceMatrix(molecule) + 1
-    return own + ((own[:, None] - own) / apart**2 * (apart < 1e6)).sum(1)
+    return intrinsic + ((intrinsic[:, None] - intrinsic) / apart**2 * (apart < 1e6)).sum(1)
 
 
 def _charges(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> tuple[float, float]:
@@ -132,7 +135,7 @@ def _binned(values: np.ndarray, added: np.ndarray, bounds: Sequence[float]) -> F
 
 
 def _valence_electrons(molecule: Chem.Mol) -> int:
-    atoms = (molecule.GetAtomWithIdx(place) for place in range(molecule.GetNumAtoms()))
+    atoms = (molecule.GetAtomWithIdx(number) for number in range(molecule.GetNumAtoms()))
     return sum(_shells(atom.GetAtomicNum())[0] - atom.GetFormalCharge() + atom.GetTotalNumHs() for atom in atoms)
 
 
@@ -168,15 +171,15 @@ def _shells(number: int) -> tuple[int, int]:
 @cache
 def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]:
     """Each function, where its values go, and the `_symbols` without which it is 0."""
-    place_of = {name: place for place, name in enumerate(names)}
-    found = list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]()
-    for some, function in _TOGETHER:
-        if place_of.keys() >= set(some):
-            found.append(([place_of.pop(name) for name in some], function, frozenset()))
+    place_of = {name: column for column, name in enumerate(names)}
+    plan = list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]()
+    for group, function in _TOGETHER:
+        if place_of.keys() >= set(group):
+            plan.append(([place_of.pop(name) for name in group], function, frozenset()))
     patterns = {name: inspect.signature(function).parameters["pattern"].default for name, function in Fragments.fns}
-    for name, place in place_of.items():
-        found.append((place, _FUNCTIONS[name], _needed(patterns[name]) if name in patterns else frozenset()))
-    return found
+    for name, column in place_of.items():
+        plan.append((column, _FUNCTIONS[name], _needed(patterns[name]) if name in patterns else frozenset()))
+    return plan
 
 
 def _needed(pattern: Chem.Mol) -> frozenset[str]:

@@ -102,40 +102,42 @@ class DistinctMolecules:
         graphs, reasons = self._known_texts.find(marks), dict[str, str]()
         new = np.flatnonzero(graphs < 0)
         current.done += len(texts) - len(new)
-        read = featurize([texts[place] for place in new.tolist()], self.limits, self.descriptors)
+
+        read = featurize([texts[index] for index in new.tolist()], self.limits, self.descriptors)
         for start in range(0, len(new), TOGETHER):
-            some = new[start : start + TOGETHER]
-            good, found = list[int](), list[Featurized]()
-            for place in some.tolist():
+            batch = new[start : start + TOGETHER]
+            good, outcomes = list[int](), list[Featurized]()
+            for index in batch.tolist():
                 outcome = next(read)
                 current.done += 1
                 if isinstance(outcome, DataError):
-                    reasons[texts[place]] = str(outcome)
+                    reasons[texts[index]] = str(outcome)
                 else:
-                    good.append(place)
-                    found.append(outcome)
-            graphs[good] = self._numbered([texts[place] for place in good], found)
+                    good.append(index)
+                    outcomes.append(outcome)
+            graphs[good] = self._numbered([texts[index] for index in good], outcomes)
+
         new = new[graphs[new] >= 0]
         self._known_texts.add(marks[new], graphs[new])
         return graphs, reasons
 
-    def _numbered(self, written: Sequence[str], found: Sequence[Featurized]) -> Int64[np.ndarray, " molecule"]:
+    def _numbered(self, written: Sequence[str], outcomes: Sequence[Featurized]) -> Int64[np.ndarray, " molecule"]:
         """The number of each molecule; those that are new are stored."""
-        marks = digests(each.canonical for each in found)
+        marks = digests(outcome.canonical for outcome in outcomes)
         graphs, fresh, new = self._known_molecules.find(marks), dict[str, int](), list[int]()
-        for place in np.flatnonzero(graphs < 0).tolist():
-            name = found[place].canonical
+        for index in np.flatnonzero(graphs < 0).tolist():
+            name = outcomes[index].canonical
             if name not in fresh:
                 fresh[name] = len(self) + len(fresh)
-                new.append(place)
-            graphs[place] = fresh[name]
+                new.append(index)
+            graphs[index] = fresh[name]
         if new:
             self._known_molecules.add(marks[new], graphs[new])
-            self._store([written[place] for place in new], [found[place] for place in new])
+            self._store([written[index] for index in new], [outcomes[index] for index in new])
         return graphs
 
-    def _store(self, written: Sequence[str], found: Sequence[Featurized]) -> None:
-        parts, arrays = [each.arrays for each in found], self._arrays
+    def _store(self, written: Sequence[str], outcomes: Sequence[Featurized]) -> None:
+        parts, arrays = [outcome.arrays for outcome in outcomes], self._arrays
         num_nodes, num_edges = (arrays[name].num_rows for name in ("type_of_node", "type_of_edge"))
         arrays["node_offsets"].append(num_nodes + np.cumsum([len(part.node_features) for part in parts]))
         arrays["edge_offsets"].append(num_edges + np.cumsum([len(part.senders) for part in parts]))
@@ -143,20 +145,20 @@ class DistinctMolecules:
         arrays["type_of_edge"].append(self._edge_types.of(np.concatenate([part.edge_features for part in parts])))
         for name in ("senders", "receivers"):
             arrays[name].append(np.concatenate([getattr(part, name) for part in parts]))
-        arrays["global_features"].append(np.stack([each.descriptors for each in found]))
+        arrays["global_features"].append(np.stack([outcome.descriptors for outcome in outcomes]))
         self._texts["smiles"].append(written)
-        self._texts["canonical"].append([each.canonical for each in found])
+        self._texts["canonical"].append([outcome.canonical for outcome in outcomes])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays by name, with the row of each type of atoms and bonds; nothing can be added any more."""
-        found = {name: array.mapped() for name, array in self._arrays.items()}
-        found["node_types"] = self._node_types.rows
-        found["edge_types"], ranks = self._edge_types.sorted()
-        codes = found["type_of_edge"]
+        arrays = {name: array.mapped() for name, array in self._arrays.items()}
+        arrays["node_types"] = self._node_types.rows
+        arrays["edge_types"], ranks = self._edge_types.sorted()
+        codes = arrays["type_of_edge"]
         for start in range(0, len(codes), CODES):
             codes[start : start + CODES] = ranks[codes[start : start + CODES]]
             release([codes])
-        return found
+        return arrays
 
     def texts(self) -> dict[str, Sequence[str]]:
         """Each molecule as it was first written, and as RDKit writes it."""

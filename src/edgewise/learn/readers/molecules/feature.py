@@ -82,9 +82,9 @@ def molecule_arrays(molecule: Chem.Mol) -> MoleculeArrays:
     """Atom and bond features of a molecule that RDKit has read; they do not depend on how it was written."""
     atom_stereo, bond_stereo = _stereo(molecule)
     rings, atoms, bonds, ends = molecule.GetRingInfo(), list[bytes](), list[bytes](), list[tuple[int, int]]()
-    for place, chirality in enumerate(atom_stereo):
-        atom = molecule.GetAtomWithIdx(place)
-        ring_size = rings.MinAtomRingSize(place)
+    for number, chirality in enumerate(atom_stereo):
+        atom = molecule.GetAtomWithIdx(number)
+        ring_size = rings.MinAtomRingSize(number)
         atoms.append(
             _atom_row(
                 atom.GetAtomicNum(),
@@ -98,10 +98,12 @@ def molecule_arrays(molecule: Chem.Mol) -> MoleculeArrays:
                 atom.GetMass(),
             )
         )
-    for place, stereo in enumerate(bond_stereo):
-        bond = molecule.GetBondWithIdx(place)
-        bonds.append(_bond_row(bond.GetBondType(), stereo, bond.GetIsConjugated(), rings.NumBondRings(place) > 0))
+
+    for number, stereo in enumerate(bond_stereo):
+        bond = molecule.GetBondWithIdx(number)
+        bonds.append(_bond_row(bond.GetBondType(), stereo, bond.GetIsConjugated(), rings.NumBondRings(number) > 0))
         ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+
     begin_end = np.array(ends, dtype=np.int64).reshape(-1, 2)
     return MoleculeArrays(
         node_features=_rows(atoms, len(NODE_FEATURE_NAMES)),
@@ -137,6 +139,7 @@ def _atom_row(
         min(ring_size, 8) - 2 if ring_size else 0,
         chirality,
     )
+
     return _one_hot(codes, (is_aromatic, ring_size > 0, mass / 100), ATOM_BLOCKS)
 
 
@@ -158,12 +161,14 @@ def _stereo(molecule: Chem.Mol) -> tuple[list[int], list[int]]:
         # Labels of a cage may take forever; what has none by then counts as unspecified.
         with suppress(RuntimeError):
             rdCIPLabeler.AssignCIPLabels(molecule, maxRecursiveIterations=_MAX_CIP_STEPS)
+
     for center in centers:
         if center.type == Chem.StereoType.Atom_Tetrahedral:
             atom = molecule.GetAtomWithIdx(center.centeredOn)
             atoms[center.centeredOn] = _label(atom, _CIP_INDEX)
         elif center.type == Chem.StereoType.Bond_Double:
             bonds[center.centeredOn] = _label(molecule.GetBondWithIdx(center.centeredOn), _STEREO_INDEX)
+
     return atoms, bonds
 
 
@@ -172,8 +177,10 @@ def _label(center: Chem.Atom | Chem.Bond, index_of: dict[str, int]) -> int:
 
 
 def _one_hot(
-    codes: Sequence[int], rest: Sequence[float | bool], blocks: tuple[tuple[str, tuple[str, ...]], ...]
+    codes: Sequence[int], numbers: Sequence[float | bool], blocks: tuple[tuple[str, tuple[str, ...]], ...]
 ) -> bytes:
     """One column a category of each block, then the columns that are numbers already."""
-    columns = [code == place for code, (_, names) in zip(codes, blocks, strict=True) for place in range(len(names))]
-    return np.array([*columns, *rest], dtype=np.float32).tobytes()
+    columns = [
+        code == category for code, (_, names) in zip(codes, blocks, strict=True) for category in range(len(names))
+    ]
+    return np.array([*columns, *numbers], dtype=np.float32).tobytes()

@@ -102,9 +102,9 @@ def fragments(molecule: Chem.Mol) -> list[Fragment]:
     """
     with rdBase.BlockLogs():
         components = _distinct(Chem.GetMolFrags(molecule))
-        found = [(COMPONENT, atoms) for atoms in components]
-        found += [(RING, atoms) for atoms in _ring_systems(molecule)]
-        parts = [Fragment(_smiles(molecule, atoms), kind, atoms) for kind, atoms in found]
+        parts_by_kind = [(COMPONENT, atoms) for atoms in components]
+        parts_by_kind += [(RING, atoms) for atoms in _ring_systems(molecule)]
+        parts = [Fragment(_smiles(molecule, atoms), kind, atoms) for kind, atoms in parts_by_kind]
         parts += [Fragment(name, GROUP, atoms) for name, atoms in _groups(molecule)]
         pieces = [atoms for atoms in _pieces(molecule) if atoms not in components]
         return parts + [Fragment(_smiles(molecule, atoms), PIECE, atoms) for atoms in pieces]
@@ -128,12 +128,12 @@ def _ring_systems(molecule: Chem.Mol) -> list[tuple[int, ...]]:
 
 
 def _groups(molecule: Chem.Mol) -> list[tuple[str, tuple[int, ...]]]:
-    found: list[tuple[str, tuple[int, ...]]] = []
+    groups: list[tuple[str, tuple[int, ...]]] = []
     for name, pattern in _patterns():
         for atoms in _distinct(molecule.GetSubstructMatches(pattern)):
-            if not any(set(atoms) <= set(before) for _, before in found):
-                found.append((name, atoms))
-    return found
+            if not any(set(atoms) <= set(before) for _, before in groups):
+                groups.append((name, atoms))
+    return groups
 
 
 @cache

@@ -44,21 +44,23 @@ def read_molecule(smiles: str) -> Chem.Mol:
     foreign = _NOT_SMILES.search(text)
     if foreign is not None:
         name = unicodedata.name(foreign[0], "a control character" if ord(foreign[0]) < 256 else "no character")
-        place = smiles.index(foreign[0]) + 1
+        position = smiles.index(foreign[0]) + 1
         raise DataError(
-            f"{smiles!r} is not a SMILES: character {place} is U+{ord(foreign[0]):04X} ({name}), but SMILES are "
+            f"{smiles!r} is not a SMILES: character {position} is U+{ord(foreign[0]):04X} ({name}), but SMILES are "
             "written in ASCII; replace it or delete it."
         )
     if not text:
         raise DataError("The SMILES is empty, expected one molecule.")
-    written, rest = [*text.split(maxsplit=1), ""][:2]
-    if rest and not rest.startswith("|"):
-        raise DataError(f"{smiles!r} has text behind the SMILES {written!r}: move {rest!r} to a column of its own.")
+
+    written, trailing = [*text.split(maxsplit=1), ""][:2]
+    if trailing and not trailing.startswith("|"):
+        raise DataError(f"{smiles!r} has text behind the SMILES {written!r}: move {trailing!r} to a column of its own.")
     molecule, reason = _parse(text)
     if molecule is None:
         raise DataError(f"{smiles!r} is not a SMILES that RDKit can read: {reason}")
     if molecule.GetNumAtoms() == 0:
         raise DataError(f"{smiles!r} holds no atom, expected a molecule.")
+
     return molecule
 
 
@@ -84,6 +86,7 @@ def as_smiles(text: str, max_atoms: int = MAX_ATOMS) -> str:
         raise DataError(f"{shown} is an InChI, which this build of RDKit cannot read: write the molecule as SMILES.")
     if len(text) > CHARACTERS_PER_ATOM * max_atoms:
         raise DataError(f"{shown} has {len(text):,} characters, too many for {max_atoms:,} atoms; raise --max-atoms.")
+
     with rdBase.BlockLogs():
         molecule = Chem.MolFromInchi(text) if text.isascii() else None
     if molecule is None or molecule.GetNumAtoms() == 0:
@@ -136,6 +139,7 @@ def _parse(text: str) -> tuple[Chem.Mol | None, str]:
         if molecule is None and not lines:
             unchecked = Chem.MolFromSmiles(text, sanitize=False)
             lines = [] if unchecked is None else [p.Message() for p in Chem.DetectChemistryProblems(unchecked)]
+
     reasons = [line.removeprefix("SMILES Parse Error: ") for line in lines]
     return molecule, reasons[0].split(" for input:")[0] + "." if reasons else "the syntax is wrong."
 
@@ -147,6 +151,7 @@ def atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
     written = [match.span() for match in _ATOM_PATTERN.finditer(smiles, start, stop)]
     if len(written) == molecule.GetNumAtoms():
         return written
+
     # RDKit merged explicit hydrogens away: read again with them, number the atoms, and merge by the same rule.
     parameters = Chem.SmilesParserParams()
     parameters.removeHs = False  # type: ignore[assignment]
@@ -155,6 +160,7 @@ def atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
         for atom in every_atom.GetAtoms():
             atom.SetIntProp("_edgewise_order", atom.GetIdx())
         left = [atom.GetIntProp("_edgewise_order") for atom in Chem.RemoveHs(every_atom).GetAtoms()]
+
     if every_atom.GetNumAtoms() != len(written) or len(left) != molecule.GetNumAtoms():
         raise DataError(f"The atoms of {smiles!r} cannot be matched with its characters: write it without extensions.")
     return [written[index] for index in left]

@@ -32,21 +32,23 @@ def fingerprints(rows: Sequence[Row]) -> UInt64[np.ndarray, " row word"]:
     refuse_single_text("rows", rows)
     parts = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
     smiles = list({smiles for row in parts for smiles in row})
-    found: Sequence[Any] = [None]
+    bits_of_smiles: Sequence[Any] = [None]
     if processes_run() and len(smiles) >= POOLED_FROM:
-        found = in_blocks(_bits, smiles)
-    if any(bits is None for bits in found):  # there are none, or one of them died
-        found = _bits(smiles)
-    bits_of = dict(zip(smiles, found, strict=True))
+        bits_of_smiles = in_blocks(_bits, smiles)
+
+    if any(bits is None for bits in bits_of_smiles):  # there are none, or one of them died
+        bits_of_smiles = _bits(smiles)
+    bits_of = dict(zip(smiles, bits_of_smiles, strict=True))
     if not parts:
         return np.zeros((0, NUM_BITS // 64), dtype=np.uint64)
+
     return np.stack([np.concatenate([bits_of[smiles] for smiles in row]) for row in parts])
 
 
 def _bits(smiles: Sequence[str]) -> list[UInt64[np.ndarray, " word"]]:
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=NUM_BITS)
-    found = (generator.GetFingerprintAsNumPy(read_molecule(text)) for text in smiles)
-    return [np.packbits(bits).view(np.uint64) for bits in found]
+    fingerprints_of_smiles = (generator.GetFingerprintAsNumPy(read_molecule(text)) for text in smiles)
+    return [np.packbits(bits).view(np.uint64) for bits in fingerprints_of_smiles]
 
 
 def similarity(rows: Sequence[Row], known_rows: Sequence[Row]) -> Float64[np.ndarray, " row"]:
@@ -91,12 +93,12 @@ class KnownMolecules:
 
     def __init__(self, known_rows: Sequence[Row]):
         refuse_single_text("known_rows", known_rows)
-        places: dict[str | tuple[str, ...], int] = {}
-        for place, row in enumerate(known_rows):
-            places.setdefault(_key(row), place)
-        if not places:
+        first_rows: dict[str | tuple[str, ...], int] = {}
+        for number, row in enumerate(known_rows):
+            first_rows.setdefault(_key(row), number)
+        if not first_rows:
             raise DataError("similarity: known_rows is empty; hand over the training rows.")
-        self.bits, self.place_of = fingerprints(list(places)), np.array(list(places.values()))
+        self.bits, self.place_of = fingerprints(list(first_rows)), np.array(list(first_rows.values()))
 
     def nearest(self, rows: Sequence[Row]) -> tuple[Float64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
         """How close each row is to the nearest of these, and which that is; the first of several.
@@ -105,12 +107,12 @@ class KnownMolecules:
         """
         numbers: dict[str | tuple[str, ...], int] = {}
         which = np.array([numbers.setdefault(_key(row), len(numbers)) for row in rows], dtype=np.int64)
-        wanted = list(numbers)
-        values, places = np.zeros(len(wanted)), np.zeros(len(wanted), dtype=np.int64)
-        for start in range(0, len(wanted), TOGETHER):
-            some = slice(start, start + TOGETHER)
-            _comparison()(fingerprints(wanted[some]), self.bits, values[some], places[some])
-        return values[which], self.place_of[places][which]
+        distinct_rows = list(numbers)
+        values, positions = np.zeros(len(distinct_rows)), np.zeros(len(distinct_rows), dtype=np.int64)
+        for start in range(0, len(distinct_rows), TOGETHER):
+            batch = slice(start, start + TOGETHER)
+            _comparison()(fingerprints(distinct_rows[batch]), self.bits, values[batch], positions[batch])
+        return values[which], self.place_of[positions][which]
 
 
 def _key(row: Row) -> str | tuple[str, ...]:
@@ -130,7 +132,7 @@ PAIRS, NIBBLES, BYTES, SUM = (np.uint64(int(two * 8, 16)) for two in ("55", "33"
 
 
 @no_type_check  # numba must compile it as it is written here
-def compare(rows, known, values, places):
+def compare(rows, known_bits, values, nearest):
     """The largest Tanimoto similarity of each row to a known row, and the first known row that has it.
 
     Args:
@@ -138,13 +140,13 @@ def compare(rows, known, values, places):
         values: float64 `(row)`; becomes the similarity, rounded to float32.
         places: int64 `(row)`; becomes the number of the known row.
     """
-    num_words = known.shape[1]
+    num_words = known_bits.shape[1]
     for row in range(rows.shape[0]):
         best = np.float32(-1.0)
-        for other in range(known.shape[0]):
+        for other in range(known_bits.shape[0]):
             shared, either = np.uint64(0), np.uint64(0)
             for word in range(num_words):
-                one, two = rows[row, word], known[other, word]
+                one, two = rows[row, word], known_bits[other, word]
                 both = one & two
                 both = both - ((both >> ONE) & PAIRS)
                 both = (both & NIBBLES) + ((both >> TWO) & NIBBLES)
@@ -153,10 +155,12 @@ def compare(rows, known, values, places):
                 any_ = any_ - ((any_ >> ONE) & PAIRS)
                 any_ = (any_ & NIBBLES) + ((any_ >> TWO) & NIBBLES)
                 either += (((any_ + (any_ >> FOUR)) & BYTES) * SUM) >> LAST
+
             ratio = np.float32(1.0)
             if either > 0:
                 ratio = np.float32(shared) / np.float32(either)
             if ratio > best:
                 best = ratio
-                places[row] = other
+                nearest[row] = other
+
         values[row] = best

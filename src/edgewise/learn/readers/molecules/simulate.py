@@ -112,6 +112,7 @@ def demo_table(num_rows: int = 3000, seed: int = 0) -> pd.DataFrame:
     if num_rows < 1:
         raise SettingError(f"num_rows is {num_rows}, expected 1 or more.")
     rng = np.random.default_rng(seed)
+
     labels: dict[str, float] = {}
     with rdBase.BlockLogs():
         for _ in range(20 * num_rows + 100):
@@ -124,6 +125,7 @@ def demo_table(num_rows: int = 3000, seed: int = 0) -> pd.DataFrame:
                     Chem.MolToSmiles(molecule),
                     float(rdMolDescriptors.CalcCrippenDescriptors(molecule, includeHs=True)[0]),
                 )
+
     raise DataError(
         f"demo_table: the grammar gives about {plural(len(labels), 'molecule')}, but {num_rows} were requested."
     )
@@ -145,11 +147,12 @@ def atom_contributions(smiles: str) -> Float64[np.ndarray, " atom"]:
 
     molecule = read_molecule(smiles)
     num_atoms = molecule.GetNumAtoms()
-    whole = Chem.AddHs(molecule)
+    with_hydrogens = Chem.AddHs(molecule)
+
     # RDKit offers the contributions by no other name.
-    each = np.array([logp for logp, _ in rdMolDescriptors._CalcCrippenContribs(whole)])
-    carrier = [atom.GetNeighbors()[0].GetIdx() for atom in list(whole.GetAtoms())[num_atoms:]]
-    return each[:num_atoms] + np.bincount(carrier, each[num_atoms:], minlength=num_atoms)
+    contributions = np.array([logp for logp, _ in rdMolDescriptors._CalcCrippenContribs(with_hydrogens)])
+    carrier = [atom.GetNeighbors()[0].GetIdx() for atom in list(with_hydrogens.GetAtoms())[num_atoms:]]
+    return contributions[:num_atoms] + np.bincount(carrier, contributions[num_atoms:], minlength=num_atoms)
 
 
 def _drug_like(rng: np.random.Generator) -> str:
@@ -161,13 +164,13 @@ def _drug_like(rng: np.random.Generator) -> str:
 
 def _ring(rng: np.random.Generator, depth: int, rings_left: int) -> str:
     """A ring system with the next ring at one of its free places and substituents at some of the others."""
-    kind = AROMATIC_RINGS if rng.random() < AROMATIC_SHARE else SATURATED_RINGS
-    ring = _renumbered(_pick(rng, kind), depth)
+    ring_choices = AROMATIC_RINGS if rng.random() < AROMATIC_SHARE else SATURATED_RINGS
+    ring = _renumbered(_pick(rng, ring_choices), depth)
     num_places = ring.count("{}")
     next_ring = int(rng.integers(num_places)) if num_places and rings_left else -1
     branches = []
-    for place in range(num_places):
-        if place == next_ring:
+    for position in range(num_places):
+        if position == next_ring:
             branches.append(f"({_pick(rng, LINKERS)}{_ring(rng, depth + 1, rings_left - 1)})")
         else:
             branches.append(f"({_pick(rng, SUBSTITUENTS)})" if rng.random() < 0.7 else "")

@@ -85,9 +85,10 @@ class MoleculeStore:
         """
         texts = list(smiles)
         store, _, reasons = cls.collect(texts, with_descriptors=with_descriptors, limits=limits)
-        for place, text in enumerate(texts, start=1):
+        for number, text in enumerate(texts, start=1):
             if text in reasons:
-                raise DataError(f"smiles, entry {place}: {reasons[text]}")
+                raise DataError(f"smiles, entry {number}: {reasons[text]}")
+
         return store
 
     @classmethod
@@ -112,13 +113,17 @@ class MoleculeStore:
         with stage("reading molecules", len(distinct)) as current:
             graphs, reasons = molecules.add(distinct, current)
         graph_of_text = dict(zip(distinct, graphs.tolist(), strict=True))
+
         return cls.of(molecules), np.array([graph_of_text[text] for text in texts], dtype=np.int64), reasons
 
     @classmethod
     def of(cls, molecules: DistinctMolecules) -> "MoleculeStore":
         """The molecules that were read."""
         arrays, texts = molecules.arrays(), molecules.texts()
-        mapped = [*arrays.values(), *(array for each in texts.values() for array in getattr(each, "arrays", ()))]
+        mapped = [
+            *arrays.values(),
+            *(array for texts_of_column in texts.values() for array in getattr(texts_of_column, "arrays", ())),
+        ]
         fields: dict[str, Any] = {**texts, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
         return cls(**fields, limits=molecules.limits, mapped=tuple(mapped) if molecules.is_mapped else ())
 
@@ -147,28 +152,30 @@ class MoleculeStore:
 
     def scaffolds(self, graphs: Int64[np.ndarray, " graph"]) -> list[str]:
         """The Murcko scaffolds of some molecules; each is computed once."""
-        numbers, known = self._scaffolds
+        numbers, number_of_scaffold = self._scaffolds
         for graph in np.unique(graphs[numbers[graphs] < 0]).tolist():
-            numbers[graph] = known.setdefault(murcko_scaffold(self.canonical[graph]), len(known))
-        names = list(known)
+            numbers[graph] = number_of_scaffold.setdefault(
+                murcko_scaffold(self.canonical[graph]), len(number_of_scaffold)
+            )
+        names = list(number_of_scaffold)
         return [names[number] for number in numbers[graphs].tolist()]
 
     @cached_property
     def conformers(self) -> tuple[Conformer, ...]:
         """Where the atoms of each molecule are, and how that was found; computed at first use."""
-        found = conformers(self.smiles, self.limits)
-        return tuple(next(found) for _ in counted(self.smiles, "placing atoms"))
+        computed = conformers(self.smiles, self.limits)
+        return tuple(next(computed) for _ in counted(self.smiles, "placing atoms"))
 
     @property
     def conformer_note(self) -> str:
         """How many conformers were not found at once, and how instead; empty where all were."""
-        return conformer_note([each.how for each in self.conformers], self.smiles)
+        return conformer_note([found_conformer.how for found_conformer in self.conformers], self.smiles)
 
     def with_coordinates(self) -> "MoleculeStore":
         """The same molecules, and where their atoms are."""
         no_node = np.zeros((0, 3), dtype=np.float32)
-        places = np.concatenate([no_node, *(each.coordinates for each in self.conformers)])
-        return replace(self, coordinates=torch.from_numpy(places))
+        coordinates = np.concatenate([no_node, *(each_conformer.coordinates for each_conformer in self.conformers)])
+        return replace(self, coordinates=torch.from_numpy(coordinates))
 
     def with_global_features(self, values: Numbers) -> "MoleculeStore":
         """The same molecules with other global features, such as scaled ones, in float32.
@@ -185,6 +192,7 @@ class MoleculeStore:
                 f"with_global_features: values has shape {tuple(tensor.shape)}, expected ({len(self)}, feature): "
                 "one row a molecule of the store."
             )
+
         return replace(self, global_features=tensor)
 
     def with_scale(self, scale: Callable[[np.ndarray], np.ndarray]) -> "MoleculeStore":
@@ -216,13 +224,14 @@ class MoleculeStore:
 
         Cost: proportional to the atoms and bonds in the batch, without a loop over molecules.
         """
-        wanted = np.asarray(graph_of_row, dtype=np.int64)
-        graphs, places = np.unique(wanted, return_inverse=True)
+        graphs_of_rows = np.asarray(graph_of_row, dtype=np.int64)
+        graphs, positions = np.unique(graphs_of_rows, return_inverse=True)
         if graphs.size and (graphs[0] < 0 or graphs[-1] >= len(self)):
             wrong = graphs[0] if graphs[0] < 0 else graphs[-1]
             raise DataError(
                 f"batch: graph_of_row holds {wrong}, expected 0 to {len(self) - 1}: batch usable rows only."
             )
+
         union = Union.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
         release(self.mapped)  # the system maps 64 kB around each molecule, of each file
         types = self.type_of_edge.numpy()[union.edge_places].astype(np.int64)
@@ -235,13 +244,14 @@ class MoleculeStore:
             edge_features=take(self.edge_types, types),
             global_features=features if self.scale is None else _float32(self.scale(features.numpy())),
             offsets=union.offsets,
-            graph_of_row=torch.from_numpy(places.reshape(wanted.shape)),
+            graph_of_row=torch.from_numpy(positions.reshape(graphs_of_rows.shape)),
             conditions=_float32(conditions),
             targets=None if targets is None else _float32(targets),
             weights=None if weights is None else _float32(weights),
             coordinates=None if self.coordinates is None else take(self.coordinates, union.nodes),
         )
         release(self.mapped)
+
         return batch.with_edge_types(EdgeTypes(self.edge_types, EdgeRows(rows, len(self.edge_types) + 1)))
 
 

@@ -61,9 +61,9 @@ class MoleculeTable(Table):
     def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
         """A number for each row of some sets of rows, equal where the molecules of two rows are."""
         if self.graph_of_row.shape[1] == 1:
-            return [self.graph_of_row[own, 0] for own in rows]
-        _, found = np.unique(self.graph_of_row[np.concatenate(rows)], axis=0, return_inverse=True)
-        return np.split(found.reshape(-1), np.cumsum([len(own) for own in rows[:-1]]))
+            return [self.graph_of_row[part, 0] for part in rows]
+        _, key_of_row = np.unique(self.graph_of_row[np.concatenate(rows)], axis=0, return_inverse=True)
+        return np.split(key_of_row.reshape(-1), np.cumsum([len(part) for part in rows[:-1]]))
 
     def scaffolds(self, rows: np.ndarray) -> list[str]:
         """The Murcko scaffolds of the molecules of each row; where none of them has a ring, the molecules themselves.
@@ -74,12 +74,15 @@ class MoleculeTable(Table):
         columns = [self.store.scaffolds(graphs) for graphs in graph_of_row.T]
         # Rows of one scaffold share the text.
         joined: dict[tuple[str, ...], str] = {}
-        found = [joined.setdefault(each, " ".join(each)) for each in zip(*columns, strict=True)]
-        whole: dict[tuple[int, ...], str] = {}
-        for place in [place for place, scaffold in enumerate(found) if not scaffold.strip()]:
-            graphs = tuple(graph_of_row[place].tolist())
-            found[place] = whole.setdefault(graphs, " ".join(canonical[graph] for graph in graphs))
-        return found
+        scaffold_of_row = [
+            joined.setdefault(scaffolds, " ".join(scaffolds)) for scaffolds in zip(*columns, strict=True)
+        ]
+
+        smiles_of_graphs: dict[tuple[int, ...], str] = {}
+        for row in [row for row, scaffold in enumerate(scaffold_of_row) if not scaffold.strip()]:
+            graphs = tuple(graph_of_row[row].tolist())
+            scaffold_of_row[row] = smiles_of_graphs.setdefault(graphs, " ".join(canonical[graph] for graph in graphs))
+        return scaffold_of_row
 
 
 def read_table(
@@ -178,6 +181,7 @@ def table_from_arrays(
         missing=missing,
         **others,
     )
+
     return _interpret(cells, columns, strict, targets is not None, classes, with_descriptors, limits)
 
 
@@ -185,9 +189,9 @@ def _written(smiles: Values) -> Values:
     """Molecules of RDKit as SMILES, where there are any."""
     refuse_single_text("smiles", smiles)
     rows = smiles if isinstance(smiles, np.ndarray) else np.asarray(smiles, dtype=object)
-    if not any(isinstance(each, Chem.Mol) for each in rows.flat):
+    if not any(isinstance(entry, Chem.Mol) for entry in rows.flat):
         return smiles
-    written = [Chem.MolToSmiles(each) if isinstance(each, Chem.Mol) else each for each in rows.flat]
+    written = [Chem.MolToSmiles(entry) if isinstance(entry, Chem.Mol) else entry for entry in rows.flat]
     return np.array(written, dtype=object).reshape(rows.shape)
 
 
@@ -210,6 +214,7 @@ def _interpret(
         for column in columns.descriptors_columns
     ]
     fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
+
     return MoleculeTable(
         **{**fields, "mapped": (*fields["mapped"], *store.mapped)},
         store=store,
@@ -225,19 +230,21 @@ def _inchi_as_smiles(
     for column in smiles_columns:
         if not any(pa.compute.any(pa.compute.match_substring(part, INCHI)).as_py() for _, part in parts(cells, column)):
             continue
-        found = growing_texts(is_mapped=bool(cells.mapped))
+        converted = growing_texts(is_mapped=bool(cells.mapped))
         for start, part in parts(cells, column):
             texts, codes = distinct(part)
             reasons: dict[int, str] = {}
-            for place in [place for place, text in enumerate(texts) if is_inchi(text)]:
+            for index in [index for index, text in enumerate(texts) if is_inchi(text)]:
                 try:
-                    texts[place] = as_smiles(texts[place], limits.max_atoms)
+                    texts[index] = as_smiles(texts[index], limits.max_atoms)
                 except DataError as error:
-                    reasons[place] = str(error).rstrip(".")
+                    reasons[index] = str(error).rstrip(".")
             for row in np.flatnonzero(np.isin(codes, list(reasons))).tolist():
                 problems.add(start + row, column, texts[codes[row]], reasons[codes[row]])
-            found.append(pa.array(texts, pa.large_string()).take(pa.array(codes)))
-        cells = with_column(cells, column, found)
+            converted.append(pa.array(texts, pa.large_string()).take(pa.array(codes)))
+
+        cells = with_column(cells, column, converted)
+
     return cells
 
 
@@ -256,10 +263,11 @@ def _read_molecules(
                 done = current.done
                 texts, codes = distinct(part)
                 graphs, reasons = molecules.add(texts, current)
-                own = graph_of_row[start : start + len(part), component]
-                own[:] = graphs[codes]
-                for row in np.flatnonzero(own < 0).tolist():
+                graphs_of_chunk = graph_of_row[start : start + len(part), component]
+                graphs_of_chunk[:] = graphs[codes]
+                for row in np.flatnonzero(graphs_of_chunk < 0).tolist():
                     text = texts[codes[row]]
                     problems.add(start + row, column, text, reasons[text].rstrip("."))
                 current.done = done + len(part)
+
     return MoleculeStore.of(molecules), graph_of_row

@@ -107,15 +107,17 @@ def integrate(system: System, *, time_step: float, num_steps: int, keep_every: i
             f"--time-step {time_step:g}, --num-steps {num_steps} and --keep-every {keep_every} do not fit: expected a "
             "step above 0, at least one of them, and one recorded."
         )
+
     recorded = list(
         leapfrog(
-            lambda places, _: system.law(places), system.positions, system.velocities, time_step=time_step,
+            lambda points, _: system.law(points), system.positions, system.velocities, time_step=time_step,
             num_steps=num_steps, keep_every=keep_every,
         )
     )  # fmt: skip
     positions, velocities, accelerations, potential = (np.stack(parts, axis=1) for parts in zip(*recorded, strict=True))
     if not np.isfinite(positions).all():
         raise SettingError(f"--time-step {time_step:g}: a body flew to infinity; take a smaller step.")
+
     times = time_step * keep_every * np.arange(len(recorded))
     energies = potential + kinetic(velocities, system.masses[:, None]).sum(-1)
     return Trajectories(system, times, positions, velocities, accelerations, time_step, energies)
@@ -129,15 +131,15 @@ def leapfrog(
     Where the accelerations depend on velocities, those in the middle of the step are handed over, and the scheme is
     symplectic no more.
     """
-    places, speeds = positions.copy(), velocities.copy()
-    pulls, known = pull(places, speeds)
+    coordinates, speeds = positions.copy(), velocities.copy()
+    pulls, extras = pull(coordinates, speeds)
     for step in range(num_steps + 1):
         if step % keep_every == 0:
-            yield places.copy(), speeds.copy(), pulls, known
+            yield coordinates.copy(), speeds.copy(), pulls, extras
         if step < num_steps:
             speeds += 0.5 * time_step * pulls
-            places += time_step * speeds
-            pulls, known = pull(places, speeds)
+            coordinates += time_step * speeds
+            pulls, extras = pull(coordinates, speeds)
             speeds += 0.5 * time_step * pulls
 
 
@@ -202,6 +204,7 @@ def law_of(
         return gravity(masses, float(described["constant"]), float(described["softening"]))
     if name == "electric":
         return electric(couplings, float(described["largest"]))
+
     return elastic(couplings) if name == "elastic" else None
 
 
@@ -219,14 +222,15 @@ def differences(
     Returns:
         NaN at the first and the last moment, and everywhere where the moments are not evenly spaced.
     """
-    found = np.full(positions.shape, np.nan)
+    accelerations = np.full(positions.shape, np.nan)
     steps = np.diff(times)
     if len(steps) < 2 or not steps[0] > 0 or not np.allclose(steps, steps[0], rtol=1e-5, atol=0):
-        return found
+        return accelerations
     h = (times[-1] - times[0]) / len(steps)
     x, v = positions.astype(np.float64), velocities.astype(np.float64)
-    found[:, 1:-1] = 2 * (x[:, 2:] - 2 * x[:, 1:-1] + x[:, :-2]) / h**2 - (v[:, 2:] - v[:, :-2]) / (2 * h)
-    return found
+    accelerations[:, 1:-1] = 2 * (x[:, 2:] - 2 * x[:, 1:-1] + x[:, :-2]) / h**2 - (v[:, 2:] - v[:, :-2]) / (2 * h)
+
+    return accelerations
 
 
 SYSTEMS = ("nbody", "solar", "springs", "charges")
@@ -272,6 +276,7 @@ def system_of(kind: str, num_trajectories: int, num_bodies: int, space_dim: int,
         )
     if kind == "solar":
         return solar_system(num_trajectories, num_bodies, space_dim)
+
     random = np.random.default_rng(seed)
     shape = (num_trajectories, num_bodies, space_dim)
     return {"nbody": attracting, "springs": hanging, "charges": charged}[kind](shape, random)
@@ -317,6 +322,7 @@ def solar_system(num_trajectories: int, num_bodies: int, space_dim: int) -> Syst
             "the solar system is one, of nine bodies in three dimensions; leave out --num-trajectories, --num-bodies "
             "and --space-dim."
         )
+
     states = [np.zeros((2, 3)), *(state_of(*elements[:6]) for elements in PLANETS.values())]
     masses = np.array([[1.0, *(1 / elements[6] for elements in PLANETS.values())]])
     positions, velocities = (np.stack([state[part] for state in states])[None] for part in range(2))
@@ -325,6 +331,7 @@ def solar_system(num_trajectories: int, num_bodies: int, space_dim: int) -> Syst
     units = {"time": "day", "position": "au", "velocity": "au_per_day", "acceleration": "au_per_day2"}
     units |= {"mass": "solar", "charge": "solar", "energy": "solar_mass_au2_per_day2"}
     described = {"name": "gravity", "constant": GAUSS**2, "softening": 0.0}
+
     return _system(positions, velocities, masses, masses, _products(masses), ("sun", *PLANETS), units, described)
 
 
@@ -342,6 +349,7 @@ def state_of(
     for _ in range(20):
         error = anomaly - eccentricity * math.sin(anomaly) - mean
         anomaly -= error / (1 - eccentricity * math.cos(anomaly))
+
     short = math.sqrt(1 - eccentricity**2)
     rate = GAUSS / math.sqrt(half_axis) / (1 - eccentricity * math.cos(anomaly))
     flat = np.array(
@@ -350,6 +358,7 @@ def state_of(
             [-rate * math.sin(anomaly), rate * short * math.cos(anomaly), 0],
         ]
     )
+
     return flat @ (_about_z(rise) @ _about_x(tilt) @ _about_z(turn)).T
 
 

@@ -115,8 +115,9 @@ class Moments:
             return None
         sizes = np.zeros(self.motion.positions.shape[::2])
         for number in np.unique(self.trajectory):
-            own = self.targets[self.trajectory == number].astype(np.float64)
-            sizes[number] = np.sqrt((own**2).mean((0, 2)))
+            targets = self.targets[self.trajectory == number].astype(np.float64)
+            sizes[number] = np.sqrt((targets**2).mean((0, 2)))
+
         counts = sizes > 1e-6 * sizes.max()
         sizes[~counts] = sizes[counts].min() if counts.any() else 1.0
         return sizes[self.trajectory].astype(np.float32)
@@ -126,7 +127,7 @@ class Moments:
         motion, trajectory, moment = self.motion, self.trajectory[rows], self.moment[rows]
         num_bodies = motion.positions.shape[2]
         senders, receivers = motion.pairs
-        known = motion.couplings if self.quantity == "positions" else motion.strengths
+        couplings = motion.couplings if self.quantity == "positions" else motion.strengths
         steps = num_bodies * np.arange(len(rows))[:, None]
         edges = Edges(
             torch.from_numpy((steps + senders).ravel()),
@@ -134,12 +135,13 @@ class Moments:
             num_bodies * len(rows),
             num_bodies * len(rows),
         )
+
         return BodyBatch(
             positions=torch.from_numpy(motion.positions[trajectory, moment]).flatten(0, 1),
             velocities=torch.from_numpy(motion.velocities[trajectory, moment]).flatten(0, 1),
             charges=torch.from_numpy(motion.charges[trajectory]).flatten(0, 1),
             edges=edges,
-            couplings=torch.from_numpy(known[trajectory][:, receivers, senders]).reshape(-1, 1),
+            couplings=torch.from_numpy(couplings[trajectory][:, receivers, senders]).reshape(-1, 1),
             targets=torch.from_numpy(self.targets[rows]).flatten(0, 1) if with_targets else None,
             sizes=torch.from_numpy(self.sizes[rows]).flatten() if with_targets and self.sizes is not None else None,
         )
@@ -158,24 +160,24 @@ def read_motion(path: str) -> Motion:
     return _motion(path, read_arrays(path))
 
 
-def motion_of(found: Trajectories) -> Motion:
+def motion_of(trajectories: Trajectories) -> Motion:
     """What `read_motion` reads of simulated trajectories, without a file."""
-    return _motion("simulated", arrays_of(found))
+    return _motion("simulated", arrays_of(trajectories))
 
 
-def arrays_of(found: Trajectories) -> dict[str, np.ndarray]:
+def arrays_of(trajectories: Trajectories) -> dict[str, np.ndarray]:
     """The arrays of the file that `edgewise simulate` writes."""
-    system = found.system
+    system = trajectories.system
     return {
-        "times": found.times,
-        "positions": found.positions,
-        "velocities": found.velocities,
-        "accelerations": found.accelerations,
+        "times": trajectories.times,
+        "positions": trajectories.positions,
+        "velocities": trajectories.velocities,
+        "accelerations": trajectories.accelerations,
         "masses": system.masses,
         "charges": system.charges,
         "couplings": system.couplings,
-        "energies": found.energies,
-        "time_step": np.array(found.time_step),
+        "energies": trajectories.energies,
+        "time_step": np.array(trajectories.time_step),
         "names": np.array(system.names),
         "units": np.array(json.dumps(system.units)),
         "law": np.array(json.dumps(dict(system.described))),
@@ -189,11 +191,13 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
     for name, array in arrays.items():
         if name in KINDS_OF:
             require_kind(path, name, array, KINDS_OF[name])
+
     positions = arrays["positions"]
     if positions.ndim != 4 or 0 in positions.shape or positions.shape[2] < 2:
         raise DataError(
             f"{path}: positions is {positions.shape}, expected (trajectory, time, body, space) with two bodies or more."
         )
+
     num_trajectories, num_times, num_bodies, _ = positions.shape
     expected = {
         "velocities": positions.shape,
@@ -212,6 +216,7 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
             raise DataError(f"{path}: {name} holds NaN or an infinite number.")
         if name in arrays and name in NUMBERS:
             _require_scalable(path, name, arrays[name])
+
     if not np.isfinite(positions).all():
         raise DataError(f"{path}: positions holds NaN or an infinite number.")
     _require_scalable(path, "positions", positions)
@@ -219,16 +224,17 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
         raise DataError(f"{path}: time_step is {arrays['time_step']}, expected a number above 0.")
     masses = arrays.get("masses", np.ones(expected["masses"]))
     charges = arrays.get("charges", masses)
-    known = [masses] if np.array_equal(charges, masses) else [masses, charges]
+    body_features = [masses] if np.array_equal(charges, masses) else [masses, charges]
     times = arrays.get("times", np.arange(num_times)).astype(np.float64)
     velocities, lacks = arrays["velocities"], {"accelerations", "masses", "couplings"} - set(arrays)
     pulls = differences(positions, velocities, times) if "accelerations" in lacks else arrays["accelerations"]
+
     return Motion(
         source=path,
         positions=positions.astype(np.float32),
         velocities=velocities.astype(np.float32),
         times=times,
-        charges=np.stack(known, -1).astype(np.float32),
+        charges=np.stack(body_features, -1).astype(np.float32),
         couplings=arrays.get("couplings", np.zeros(expected["couplings"])).astype(np.float32),
         units={name: str(unit) for name, unit in _object(path, arrays, "units").items()},
         accelerations=pulls.astype(np.float32),
@@ -241,8 +247,8 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
 
 def _require_scalable(path: str, name: str, array: np.ndarray) -> None:
     """Raise a DataError where numbers are so large or small that single precision loses them."""
-    for place in too_large(array, LARGEST_SINGLE)[:1].tolist():
-        first = tuple(int(number) for number in np.unravel_index(place, array.shape))
+    for index in too_large(array, LARGEST_SINGLE)[:1].tolist():
+        first = tuple(int(number) for number in np.unravel_index(index, array.shape))
         raise DataError(
             f"{path}: {name}{list(first)} is {array[first]:g}, beyond ±{LARGEST_SINGLE:g} and too large to be scaled; "
             f"give {name} in another unit."
@@ -259,10 +265,10 @@ def _object(path: str, arrays: Mapping[str, np.ndarray], name: str) -> dict[str,
     if name not in arrays:
         return {}
     try:
-        found: Any = json.loads(str(arrays[name]))
+        content: Any = json.loads(str(arrays[name]))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: {name} is not JSON: {error}") from error
-    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+    return {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}
 
 
 def split_moments(
@@ -294,35 +300,38 @@ def split_moments(
     if every_start and (start is None or num_trajectories == 1):
         reason = "there is no --start: all moments are read" if start is None else "there is one trajectory"
         raise SettingError(f"--every-start does nothing where {reason}; leave it out.")
+
     if quantity == "accelerations":
-        known = _pulled(motion, start)
+        moments = _pulled(motion, start)
     elif not 1 <= horizon < num_times or (start is not None and not 0 <= start < num_times - horizon):
         raise SettingError(
             f"--horizon {horizon}{'' if start is None else f' and --start {start}'}: {motion.source} has {num_times} "
             f"moments, 0 to {num_times - 1}."
         )
     else:
-        known = np.arange(num_times - horizon) if start is None else np.array([start])
+        moments = np.arange(num_times - horizon) if start is None else np.array([start])
+
     shares = np.cumsum(sizes)[:2]
     if num_trajectories == 1:
-        bounds = np.rint(np.concatenate([[0], shares, [1]]) * len(known)).astype(int)
+        bounds = np.rint(np.concatenate([[0], shares, [1]]) * len(moments)).astype(int)
         # The targets of one stretch are not inputs of the next.
         ends = [max(bounds[0], bounds[1] - horizon), max(bounds[1], bounds[2] - horizon), bounds[3]]
-        stretches = [known[first:end] for first, end in zip(bounds[:-1], ends, strict=True)]
-        found = [(np.zeros(len(stretch), dtype=np.int64), stretch) for stretch in stretches]
+        stretches = [moments[first:end] for first, end in zip(bounds[:-1], ends, strict=True)]
+        rows_of_splits = [(np.zeros(len(stretch), dtype=np.int64), stretch) for stretch in stretches]
     else:
         order = np.random.default_rng(seed).permutation(num_trajectories)
         groups = np.split(order, np.rint(shares * num_trajectories).astype(int))
-        every = known
+        every = moments
         if every_start:
             every = _pulled(motion, None) if quantity == "accelerations" else np.arange(num_times - horizon)
-        found = [
+        rows_of_splits = [
             (np.repeat(np.sort(group), len(read)), np.tile(read, len(group)))
-            for group, read in zip(groups, (every, known, known), strict=True)
+            for group, read in zip(groups, (every, moments, moments), strict=True)
         ]
+
     return {
         part: Moments(motion, trajectory.astype(np.int64), moment.astype(np.int64), horizon, quantity)
-        for part, (trajectory, moment) in zip(("train", "val", "test"), found, strict=True)
+        for part, (trajectory, moment) in zip(("train", "val", "test"), rows_of_splits, strict=True)
     }
 
 
@@ -336,18 +345,19 @@ def _pulled(motion: Motion, start: int | None) -> np.ndarray:
     """The moments at which accelerations are known."""
     require_masses(motion)
     num_times = motion.positions.shape[1]
-    found = motion.accelerations
-    known = np.flatnonzero([] if found is None else np.isfinite(found).all((0, 2, 3)))
-    if not len(known):
+    accelerations = motion.accelerations
+    moments = np.flatnonzero([] if accelerations is None else np.isfinite(accelerations).all((0, 2, 3)))
+    if not len(moments):
         raise DataError(
             f"{motion.source}: there is no array 'accelerations', and they can be made of positions and velocities "
             "only at three or more moments that are evenly spaced."
         )
     if start is None:
-        return known
-    if start not in known:
+        return moments
+    if start not in moments:
         raise SettingError(
             f"--start {start}: {motion.source} has {plural(num_times, 'moment')}, and accelerations "
-            f"at {known[0]} to {known[-1]}."
+            f"at {moments[0]} to {moments[-1]}."
         )
+
     return np.array([start])

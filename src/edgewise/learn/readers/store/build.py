@@ -90,6 +90,7 @@ class Build:
         self.state = self._checked(started, overwrite)
         if not self.state["stages"]:
             self._begin()
+
         self.resumed = bool(self.state["stages"])
 
     def _begun(self, words: Sequence[str]) -> dict[str, Any]:
@@ -100,6 +101,7 @@ class Build:
             "dtype": self.settings.dtype,
         }
         config |= {"edge_time_column": self.settings.edge_time_column, "table": asdict(current_format())}
+
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -112,20 +114,22 @@ class Build:
 
     def _tables(self) -> list[list[Any]]:
         """The files of the tables: path, size, time of the last change."""
-        found = [(path, Path(path).stat()) for path in (*self.nodes.paths, *self.edges.paths)]
-        return [[path, info.st_size, info.st_mtime_ns] for path, info in found]
+        infos = [(path, Path(path).stat()) for path in (*self.nodes.paths, *self.edges.paths)]
+        return [[path, info.st_size, info.st_mtime_ns] for path, info in infos]
 
     def _checked(self, started: dict[str, Any], overwrite: bool) -> dict[str, Any]:
         """The state to go on from."""
         if not self.folder.exists():
             return started
         if not is_store(self.folder):
-            if found := sorted(path.name for path in self.folder.iterdir() if not path.name.startswith(".edgewise-")):
+            if others := sorted(path.name for path in self.folder.iterdir() if not path.name.startswith(".edgewise-")):
                 raise DataError(
-                    f"{self.folder} is no store and holds {', '.join(found[:3])}; choose an empty or a new folder with "
+                    f"{self.folder} is no store and holds {', '.join(others[:3])}; choose an empty or a new folder "
+                    "with "
                     "-o."
                 )
             return started
+
         written = [path for name in (MANIFEST, STATE) if (path := self.folder / name).is_file()]
         if foreign := [path.name for path in written if not is_ours(path)]:
             raise DataError(
@@ -138,27 +142,30 @@ class Build:
             raise DataError(
                 f"{self.folder} holds a finished store; choose another folder with -o, or replace it with --overwrite."
             )
-        known = read_state(self.folder)
-        if known.get("version") != VERSION:
+
+        state = read_state(self.folder)
+        if state.get("version") != VERSION:
             raise DataError(
                 f"{self.folder} was started by another version of Edgewise, or its {STATE} is damaged; start again "
                 "with --overwrite."
             )
+
         for name, what in (("config", "other settings"), ("tables", "other tables, or they have changed since")):
-            if known.get(name) != started[name]:
+            if state.get(name) != started[name]:
                 raise DataError(
                     f"{self.folder} was started with {what}; start again with --overwrite, or go on with: "
-                    f"{again(self.folder, known)}"
+                    f"{again(self.folder, state)}"
                 )
-        return {**started, "stages": known.get("stages", {}), "seconds": known.get("seconds", {})}
+
+        return {**started, "stages": state.get("stages", {}), "seconds": state.get("seconds", {})}
 
     def _begin(self) -> None:
         """Makes the folder, and removes the store that was there."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._save()  # first, so that what a kill leaves is known for an unfinished store
-            own = [path for path in self.folder.iterdir() if OWN.fullmatch(path.name)]
-            for path in (self.folder / MANIFEST, *own):
+            store_files = [path for path in self.folder.iterdir() if OWN.fullmatch(path.name)]
+            for path in (self.folder / MANIFEST, *store_files):
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise error if isinstance(error, WriteError) else WriteError(self.folder, error) from error
@@ -174,23 +181,31 @@ class Build:
         self._stage("edges", lambda scratch: self._records(scratch))
         if with_mirrored:
             self._stage("mirrored", self._mirrored)
+
         self._stage("incoming", self._incoming)
         self._stage("outgoing", self._outgoing)
         if self._tables() != self.state["tables"]:
             raise DataError(
                 f"{self.nodes.name} or {self.edges.name} was changed while it was read; start again with --overwrite."
             )
+
         stages = self.state["stages"]
         manifest = {name: self.state[name] for name in ("format", "version", "words", "tables", "config", "seconds")}
-        for found in stages.values():
-            manifest |= {name: value for name, value in found.items() if name != "files"}
-        files = {name: each for found in stages.values() for name, each in found.get("files", {}).items()}
+        for stage_record in stages.values():
+            manifest |= {name: value for name, value in stage_record.items() if name != "files"}
+        files = {
+            name: file_record
+            for stage_record in stages.values()
+            for name, file_record in stage_record.get("files", {}).items()
+        }
         manifest["files"] = {
-            name: {**each, "written": (self.folder / each["name"]).stat().st_mtime_ns} for name, each in files.items()
+            name: {**file_record, "written": (self.folder / file_record["name"]).stat().st_mtime_ns}
+            for name, file_record in files.items()
         }
         write_manifest(self.folder, manifest)
         for path in (*(self._path(name) for name in RECORDS), self.folder / STATE):
             path.unlink(missing_ok=True)
+
         return GraphStore(self.folder)
 
     def _stage(self, name: str, work: Callable[[Scratch], dict[str, Any]]) -> None:
@@ -218,13 +233,13 @@ class Build:
     def _store(self) -> GraphStore:
         """What there is so far."""
         stages = self.state["stages"]
-        found = {name: value for stage in stages.values() for name, value in stage.items()}
+        record = {name: value for stage in stages.values() for name, value in stage.items()}
         files = {name: file for stage in stages.values() for name, file in stage.get("files", {}).items()}
-        return GraphStore(self.folder, {**found, "files": files})
+        return GraphStore(self.folder, {**record, "files": files})
 
     def _nodes(self, _: Scratch) -> dict[str, Any]:
-        found = write_nodes(self.nodes, self.columns, self.folder, self.settings.dtype)
-        return {**found, "source": self.nodes.name}
+        record = write_nodes(self.nodes, self.columns, self.folder, self.settings.dtype)
+        return {**record, "source": self.nodes.name}
 
     def _records(self, scratch: Scratch) -> dict[str, Any]:
         columns = EdgeColumns(self.edges, self.source, self.settings.edge_time_column)
@@ -249,27 +264,30 @@ class Build:
     def summary(self, store: GraphStore) -> list[str]:
         """What the store holds, in a few lines."""
         way = "one way each" if self.source.directed else f"both ways, {store['num_mirrored']:,} of them added for it"
-        size = sum(each.size for each in store.files.values())
+        size = sum(stored_file.size for stored_file in store.files.values())
         lines = [
             f"{store.folder}: {plural(store.num_nodes, 'node')}, {plural(store.num_edges, 'edge')}, {way}; "
             f"{plural(len(store.features), 'feature')} of a node in {store.feature_dtype}; {size / 1e6:,.1f} MB"
         ]
         kept = [name for name, words in store.words.items() if words] + list(store["numbers"])
         lines += [f"  columns that are kept beside the features: {', '.join(kept)}"] if kept else []
+
         dropped = [name for name, words in store.words.items() if not words and name not in store.features]
         if dropped:
             lines.append(
                 f"  {', '.join(dropped)}: words with too many different values, not kept; name a column to keep it, "
                 "such as with --target-columns"
             )
+
         unused = [name for name in self.edges.columns if name not in self.edge_columns.all]
         lines += [f"  {line}" for line in note_of_unused(unused, f"{AS_FEATURES}, times with --edge-time-column")]
-        for known, one, many in (
+        for problems, one, many in (
             (store["rejected_nodes"], "node has", "nodes have"),
             (store["rejected_edges"], "row of the edges has", "rows of the edges have"),
         ):
-            if known["count"]:
-                _, file, line, column, _, reason = known["first"][0]
-                what = f"{plural(known['count'], one, many)} a cell that cannot be read"
+            if problems["count"]:
+                _, file, line, column, _, reason = problems["first"][0]
+                what = f"{plural(problems['count'], one, many)} a cell that cannot be read"
                 lines.append(f"  {what}, the first in {file}, line {line}, column {column!r}: {reason}")
+
         return lines

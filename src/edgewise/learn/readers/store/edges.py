@@ -39,14 +39,16 @@ class EdgeColumns:
                 f"{table.name}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
                 "receiver."
             )
+
         self.ends = ends
         self.features = list(source.edge_feature_columns)
         self.words = [Words(name, MAX_NAMED_WORDS, True) for name in source.edge_category_columns]
         self.type = source.edge_type_column
         if self.type is not None:
             self.words.append(Words(self.type, MAX_NAMED_WORDS, True))
+
         self.time = time
-        named = [*ends, *self.features, *(each.name for each in self.words), *([time] if time else [])]
+        named = [*ends, *self.features, *(words.name for words in self.words), *([time] if time else [])]
         self.all = list(dict.fromkeys(named))  # one column may be a word and the time
         check_columns(table.name, table.columns, self.all)
 
@@ -64,7 +66,7 @@ class EdgeColumns:
         return {
             "edge_columns": list(self.ends),
             "edge_features": self.features,
-            "edge_words": {each.name: list(each.codes) for each in self.words},
+            "edge_words": {words.name: list(words.codes) for words in self.words},
             "edge_type_column": self.type,
             "edge_time_column": self.time,
         }
@@ -81,6 +83,7 @@ def write_records(
     rejected, dtype = Rejections(), columns.record(nodes.num_nodes)
     lookup = index_of(nodes, scratch)
     starts: list[tuple[int, str, int]] = []
+
     total = written = 0
     with ExitStack() as exits, stage("edges") as current:
         asks = isinstance(lookup, TextJoin)
@@ -97,24 +100,28 @@ def write_records(
                 keeps = (good_ends >= 0).all(axis=0)
                 records["sender"], records["receiver"] = np.where(keeps, good_ends, 0)
                 records = records[keeps]
+
             raw.write(records)
             written += len(records)
             total = chunk.first + chunk.num_rows
             current.done = total
+
     if isinstance(lookup, TextJoin):
         answers, unknown = lookup.answers(2 * total, limit, nodes["source"])
-        for place, name in unknown:
-            first, file, line = max((each for each in starts if each[0] <= place // 2), key=lambda each: each[0])
+        for number, name in unknown:
+            first, file, line = max((start for start in starts if start[0] <= number // 2), key=lambda start: start[0])
             reason = f"{name!r} is not a node of {nodes['source']}" if name else "the cell names no node"
-            row = place // 2
-            rejected.add(row, file, line + row - first, (columns.ends[place % 2], name, reason))
+            row = number // 2
+            rejected.add(row, file, line + row - first, (columns.ends[number % 2], name, reason))
         written = _joined(str(raw.path), dtype, answers, path)
+
     rejected.count = total - written
     if not total:
         raise DataError(f"{table.name}: the table has no rows.")
     if not written:
         _, _, line, column, _, reason = sorted(rejected.first)[0]
         raise DataError(f"{table.name}, line {line}, column {column!r}: {reason}; none of the rows is an edge.")
+
     return {**columns.to_json(), "num_rows": total, "num_records": written, "rejected_edges": rejected.to_json()}
 
 
@@ -123,39 +130,42 @@ def _records(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The records of some rows without their ends, and which rows they are."""
     good = np.ones(chunk.num_rows, dtype=bool)
-    found = np.zeros(chunk.num_rows, dtype)
-    found["place"] = np.arange(chunk.first, chunk.first + chunk.num_rows)
-    numbers = [(("features", place), name) for place, name in enumerate(columns.features)]
+    records = np.zeros(chunk.num_rows, dtype)
+    records["place"] = np.arange(chunk.first, chunk.first + chunk.num_rows)
+
+    numbers = [(("features", index), name) for index, name in enumerate(columns.features)]
     for target, name in [*numbers, *([("time", columns.time)] if columns.time else [])]:
         values, bad = chunk.numbers(str(name))
         if isinstance(target, tuple):
-            found["features"][:, target[1]] = narrowed(values[:, None], "float32", chunk.file, [str(name)])[:, 0]
+            records["features"][:, target[1]] = narrowed(values[:, None], "float32", chunk.file, [str(name)])[:, 0]
         else:
-            found["time"] = values
+            records["time"] = values
         for row, (cell, reason) in bad.items():
             if good[row]:
                 rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (str(name), cell, reason))
             good[row] = False
-    for place, each in enumerate(columns.words):
-        texts = chunk.texts(each.name)
-        codes = each.of(texts, chunk.file)
+
+    for index, words in enumerate(columns.words):
+        texts = chunk.texts(words.name)
+        codes = words.of(texts, chunk.file)
         assert codes is not None
-        found["words"][:, place] = codes
-        if "" in each.codes:
-            what = "the edge has no type" if each.name == columns.type else "the cell is empty"
-            for row in np.flatnonzero(codes == each.codes[""]).tolist():
+        records["words"][:, index] = codes
+        if "" in words.codes:
+            what = "the edge has no type" if words.name == columns.type else "the cell is empty"
+            for row in np.flatnonzero(codes == words.codes[""]).tolist():
                 if good[row]:
-                    rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (each.name, "", what))
+                    rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (words.name, "", what))
                 good[row] = False
-    return found[good], good
+
+    return records[good], good
 
 
 def _known(
     lookup: Any, chunk: Chunk, ends: Sequence[str], good: np.ndarray, nodes: Any, rejected: Rejections
 ) -> np.ndarray:
     """The nodes at both ends of some edges, `(two, edge)`, −1 where a name is unknown."""
-    found = np.empty((2, int(good.sum())), np.int64)
-    is_told = np.zeros(found.shape[1], dtype=bool)
+    ends_of_edges = np.empty((2, int(good.sum())), np.int64)
+    is_told = np.zeros(ends_of_edges.shape[1], dtype=bool)
     for side, column in enumerate(ends):
         numbers = chunk.whole_numbers(column)
         if numbers is None:  # some are none, and no nodes
@@ -164,16 +174,19 @@ def _known(
                 for text in chunk.texts(column).to_pylist()
             ]
             numbers = np.array(values, np.int64)
+
         rows = lookup.rows(numbers[good])
-        found[side] = rows
+        ends_of_edges[side] = rows
         wrong = np.flatnonzero((rows < 0) & ~is_told)
         is_told[wrong] = True
-        places = np.flatnonzero(good)[wrong]
-        texts = chunk.texts(column).take(pa.array(places[:1000])).to_pylist()
-        for row, name in zip(places.tolist(), [*texts, *[""] * max(0, len(places) - 1000)], strict=True):
+        edge_rows = np.flatnonzero(good)[wrong]
+
+        texts = chunk.texts(column).take(pa.array(edge_rows[:1000])).to_pylist()
+        for row, name in zip(edge_rows.tolist(), [*texts, *[""] * max(0, len(edge_rows) - 1000)], strict=True):
             reason = f"{name!r} is not a node of {nodes['source']}" if name else "the cell names no node"
             rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (column, name, reason))
-    return found
+
+    return ends_of_edges
 
 
 def _joined(raw: str, dtype: np.dtype, answers: Iterator[np.ndarray], path: Path) -> int:
@@ -205,11 +218,11 @@ class RowIndex:
 
 def index_of(nodes: Any, scratch: Scratch) -> RowIndex | NumberIndex | TextJoin:
     """What finds nodes by their names; raises DataError where two have one name."""
-    count, kind = nodes.num_nodes, nodes["names"]
-    if kind == "rows":
+    count, naming = nodes.num_nodes, nodes["names"]
+    if naming == "rows":
         return RowIndex(count)
     smallest, largest = nodes["name_bounds"]
-    if kind == "numbers" and NumberIndex.fits(count, smallest, largest):
+    if naming == "numbers" and NumberIndex.fits(count, smallest, largest):
         index, names = NumberIndex(count, largest, scratch.folder), nodes.array("names")
         for start in range(0, count, PIECE):
             if (twice := index.add(names[start : start + PIECE])) is not None:
@@ -219,14 +232,16 @@ def index_of(nodes: Any, scratch: Scratch) -> RowIndex | NumberIndex | TextJoin:
                     "differ."
                 )
         return index
+
     join = TextJoin(count, scratch)
     for start in range(0, count, PIECE // 4):
         stop = min(start + PIECE // 4, count)
-        if kind == "numbers":
+        if naming == "numbers":
             texts = pa.array(nodes.array("names")[start:stop]).cast(pa.large_string())
         else:
             texts = texts_of(nodes.array("name_offsets"), nodes.array("name_letters"), start, stop)
         join.add(texts, np.arange(start, stop))
+
     return join
 
 
@@ -255,6 +270,7 @@ def write_mirrored(
             file.write(added)
             count += len(added)
             current.done += len(records)
+
     return count
 
 
@@ -285,11 +301,13 @@ def write_incoming(
                 joined = np.stack([links["sender"], np.arange(num_links, num_links + len(links))], axis=1)
                 arrays.write("incoming_links", joined.astype(index))
                 arrays.write("loops", loops["receiver"].astype(np.int64))
-                for name, some in (("edge", links), ("loop", loops)):
-                    _write_known(arrays, name, some)
+                for name, pairs in (("edge", links), ("loop", loops)):
+                    _write_known(arrays, name, pairs)
                 num_links, num_loops = num_links + len(links), num_loops + len(loops)
                 current.done += len(records)
+
             arrays.write("incoming_offsets", (first + np.cumsum(counts)).astype(index))
+
         files = {
             "incoming_offsets": arrays.file("incoming_offsets", index, (num_nodes + 1,)),
             "incoming_links": arrays.file("incoming_links", index, (num_links, 2)),
@@ -303,6 +321,7 @@ def write_incoming(
                 files[f"{name}_words"] = arrays.file(f"{name}_words", np.int32, (size, len(columns.words)))
             if columns.time:
                 files[f"{name}_times"] = arrays.file(f"{name}_times", np.float64, (size,))
+
     return {"num_edges": num_links + num_loops, "num_loops": num_loops, "files": files}
 
 
@@ -318,19 +337,22 @@ def write_outgoing(store: Any, folder: Path, scratch: Scratch, limit: int) -> di
     offsets, links, num_nodes = store.array("incoming_offsets"), store.array("incoming_links"), store.num_nodes
     index = links.dtype
     dtype = np.dtype([("sender", index), ("receiver", index), ("place", index)])
+
     num_links = len(links)
     with ExitStack() as exits, stage("edges by sender", num_links) as current:
         with scratch.files(1) as (raw,):
             for start in range(0, num_links, PIECE):
                 stop = min(start + PIECE, num_links)
                 records = np.empty(stop - start, dtype)
-                places = np.arange(start, stop, dtype=index)  # of another type, numpy would copy all offsets
-                records["sender"], records["place"] = links[start:stop, 0], places
-                records["receiver"] = np.searchsorted(offsets, places, side="right") - 1
+                positions = np.arange(start, stop, dtype=index)  # of another type, numpy would copy all offsets
+                records["sender"], records["place"] = links[start:stop, 0], positions
+                records["receiver"] = np.searchsorted(offsets, positions, side="right") - 1
                 raw.write(records)
+
         arrays = NodeArrays(folder, "", exits)
         arrays.write("outgoing_offsets", np.zeros(1, index))
         first = 0
+
         key = Key(lambda records: records["sender"].astype(np.int64), num_nodes)
         for block in sorted_blocks([str(raw.path)], dtype, [key], scratch, limit):
             counts = np.zeros(block.high - block.low, np.int64)
@@ -341,6 +363,7 @@ def write_outgoing(store: Any, folder: Path, scratch: Scratch, limit: int) -> di
             ends = first + np.cumsum(counts)
             first = int(ends[-1]) if len(ends) else first
             arrays.write("outgoing_offsets", ends.astype(index))
+
         return {
             "outgoing_offsets": arrays.file("outgoing_offsets", index, (num_nodes + 1,)),
             "outgoing_links": arrays.file("outgoing_links", index, (num_links, 2)),

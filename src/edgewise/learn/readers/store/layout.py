@@ -66,14 +66,14 @@ class GraphStore:
         self.folder = Path(folder)
         self.manifest = read_manifest(self.folder) if manifest is None else manifest
         listed = self.manifest["files"].items()
-        self.files = {name: StoreFile(**{**each, "shape": tuple(each["shape"])}) for name, each in listed}
+        self.files = {name: StoreFile(**{**file, "shape": tuple(file["shape"])}) for name, file in listed}
         self.num_nodes: int = self.manifest["num_nodes"]
         self.num_edges: int = self.manifest.get("num_edges", 0)
         self.features: tuple[str, ...] = tuple(self.manifest["features"])
         self.feature_dtype: str = self.manifest["feature_dtype"]
         self.words = {name: tuple(words) for name, words in self.manifest["columns"].items()}
-        for each in self.files.values():
-            check_size(self.folder, each)
+        for file in self.files.values():
+            check_size(self.folder, file)
         self._arrays: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -97,24 +97,24 @@ class GraphStore:
         """Whether there is such an array."""
         return name in self.files
 
-    def feature_rows(self, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+    def feature_rows(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Some features of some nodes, float32, `(row, feature)`; 0 where a cell could not be read."""
-        found = self._feature_rows(rows, places)
+        features = self._feature_rows(rows, columns)
         if self.manifest["rejected_nodes"]["count"]:
-            found[np.isnan(found)] = 0
-        return found
+            features[np.isnan(features)] = 0
+        return features
 
-    def unread_features(self, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+    def unread_features(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Which features of some nodes could not be read, bool, `(row, feature)`."""
-        return np.isnan(self._feature_rows(rows, places))
+        return np.isnan(self._feature_rows(rows, columns))
 
-    def _feature_rows(self, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
-        found = self.array("features")[rows]
-        if len(places) != found.shape[1] or bool((places != np.arange(found.shape[1])).any()):
-            found = found[:, places]
+    def _feature_rows(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        features = self.array("features")[rows]
+        if len(columns) != features.shape[1] or bool((columns != np.arange(features.shape[1])).any()):
+            features = features[:, columns]
         if self.feature_dtype == "bfloat16":
-            return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16).float().numpy()
-        return found.astype(np.float32, copy=False)
+            return torch.from_numpy(features.view(np.int16)).view(torch.bfloat16).float().numpy()
+        return features.astype(np.float32, copy=False)
 
 
 class _Address:
@@ -167,6 +167,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"{folder} is no store: it has no {MANIFEST}; make one with edgewise prepare.") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); make the store again: edgewise prepare --overwrite.") from error
+
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataError(f"{path} is no list of the files of a store.")
     if type(content.get("version")) is not int or content["version"] > VERSION:
@@ -184,6 +185,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} was made on a machine that writes numbers {content['byteorder']} end first, and this one does "
             "not; make the store again on this machine: edgewise prepare."
         )
+
     return content
 
 

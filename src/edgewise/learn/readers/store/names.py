@@ -41,10 +41,10 @@ class NumberIndex:
     def add(self, names: np.ndarray) -> tuple[int, int, int] | None:
         """Takes the names of the next nodes; where one is known, the name and the two nodes."""
         distinct, first = np.unique(names, return_index=True)
-        known = self.table[names]
-        if known.any():
-            row = int(np.flatnonzero(known)[0])
-            return int(names[row]), int(known[row]) - 1, self.count + row
+        earlier = self.table[names]
+        if earlier.any():
+            row = int(np.flatnonzero(earlier)[0])
+            return int(names[row]), int(earlier[row]) - 1, self.count + row
         if len(distinct) < len(names):
             is_first = np.zeros(len(names), dtype=bool)
             is_first[first] = True
@@ -114,32 +114,45 @@ class TextJoin:
         for _, writer in (*self.names, *self.wanted):
             writer.close()
         self.exits.close()
+
         unknown: list[tuple[int, str]] = []
-        with self.scratch.files(1) as (found,):
-            for names, wanted in zip(self.names, self.wanted, strict=True):
-                known = self._read(names[0])
-                self._check_distinct(known, source)
-                among = known.column("name").combine_chunks()
-                for batch in self._batches(wanted[0]):
-                    place = pa.compute.index_in(batch.column("name"), among).fill_null(-1).to_numpy()
-                    rows = known.column("place").to_numpy()[place] if len(known) else place.astype(np.int64)
-                    answers = np.empty(len(place), FOUND)
-                    answers["place"], answers["row"] = batch.column("place").to_numpy(), np.where(place < 0, -1, rows)
-                    found.write(answers)
+        with self.scratch.files(1) as (answer_file,):
+            for names, requests in zip(self.names, self.wanted, strict=True):
+                names_of_part = self._read(names[0])
+                self._check_distinct(names_of_part, source)
+                among = names_of_part.column("name").combine_chunks()
+                for batch in self._batches(requests[0]):
+                    position = pa.compute.index_in(batch.column("name"), among).fill_null(-1).to_numpy()
+                    rows = (
+                        names_of_part.column("place").to_numpy()[position]
+                        if len(names_of_part)
+                        else position.astype(np.int64)
+                    )
+                    answers = np.empty(len(position), FOUND)
+                    answers["place"], answers["row"] = (
+                        batch.column("place").to_numpy(),
+                        np.where(position < 0, -1, rows),
+                    )
+                    answer_file.write(answers)
+
                     if len(unknown) < SPARE:
-                        for row in np.flatnonzero(place < 0)[:SPARE].tolist():
+                        for row in np.flatnonzero(position < 0)[:SPARE].tolist():
                             unknown.append((int(answers["place"][row]), batch.column("name")[row].as_py()))
-                names[0].remove(), wanted[0].remove()
+
+                names[0].remove(), requests[0].remove()
+
         key = Key(lambda records: records["place"], bound)
-        blocks = sorted_blocks([str(found.path)], FOUND, [key], self.scratch, limit)
+        blocks = sorted_blocks([str(answer_file.path)], FOUND, [key], self.scratch, limit)
         return (piece for block in blocks for piece in block.pieces), sorted(unknown)
 
-    def _check_distinct(self, known: Any, source: str) -> None:
-        counts = pa.compute.value_counts(known.column("name").combine_chunks())
+    def _check_distinct(self, names_of_part: Any, source: str) -> None:
+        counts = pa.compute.value_counts(names_of_part.column("name").combine_chunks())
         twice = counts.filter(pa.compute.greater(counts.field("counts"), 1)) if len(counts) else counts
         if len(twice):
             name = twice[0]["values"].as_py()
-            rows = known.filter(pa.compute.equal(known.column("name"), name)).column("place").to_pylist()
+            rows = (
+                names_of_part.filter(pa.compute.equal(names_of_part.column("name"), name)).column("place").to_pylist()
+            )
             raise DataError(
                 f"{source}: the node {name!r} stands in rows {rows[0] + 1} and {rows[1] + 1}; names must differ."
             )

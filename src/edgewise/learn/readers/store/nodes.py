@@ -41,7 +41,7 @@ class Rejections:
 
     def to_json(self) -> dict[str, Any]:
         """As the manifest has them."""
-        return {"count": self.count, "first": [list(each) for each in sorted(self.first)]}
+        return {"count": self.count, "first": [list(problem) for problem in sorted(self.first)]}
 
 
 class Words:
@@ -62,8 +62,8 @@ class Words:
                     "--ignore-columns, or bring the values together."
                 )
             return None
-        places = np.array([self.codes.setdefault(word, len(self.codes)) for word in words], dtype=np.int32)
-        return places[encoded.indices.to_numpy()] if len(words) else np.zeros(0, np.int32)
+        codes = np.array([self.codes.setdefault(word, len(self.codes)) for word in words], dtype=np.int32)
+        return codes[encoded.indices.to_numpy()] if len(words) else np.zeros(0, np.int32)
 
 
 @dataclass
@@ -87,43 +87,52 @@ class Roles:
             names = next((name for name in NAMES if name in table.columns), None)
         elif names == NUMBERS and names not in table.columns:
             names = None
-        roles = {role: own for role, own in columns.roles().items() if role not in ("node_column", "ignore_columns")}
-        kept = [name for role, own in roles.items() if role != "descriptors_columns" for name in own]
+
+        roles = {
+            role: columns_of_role
+            for role, columns_of_role in columns.roles().items()
+            if role not in ("node_column", "ignore_columns")
+        }
+        kept = [
+            name for role, columns_of_role in roles.items() if role != "descriptors_columns" for name in columns_of_role
+        ]
         wanted = (*([names] if names else []), *kept, *columns.descriptors_columns)
         check_columns(table.name, table.columns, wanted)
-        found = cls(names, list(columns.descriptors_columns))
+        assigned = cls(names, list(columns.descriptors_columns))
         left = [name for name in table.columns if name not in (*wanted, *columns.ignore_columns)]
+
         head = next(table.chunks([*kept, *left]), None) if kept or left else None
         for name in (*kept, *left) if head is not None else ():
             assert head is not None
-            kind = kind_of(head, name)
+            content = kind_of(head, name)
             if name in kept:
-                if kind == "fractions" and name not in columns.category_columns:
-                    found.numbers.append(name)
+                if content == "fractions" and name not in columns.category_columns:
+                    assigned.numbers.append(name)
                 else:
-                    found.words.append(Words(name, MAX_NAMED_WORDS, True))
+                    assigned.words.append(Words(name, MAX_NAMED_WORDS, True))
                 continue
-            if kind != "words" and not columns.descriptors_columns:
-                found.features.append(name)
-            if kind != "fractions":
-                found.words.append(Words(name, MAX_WORDS, False))
-        return found
+            if content != "words" and not columns.descriptors_columns:
+                assigned.features.append(name)
+            if content != "fractions":
+                assigned.words.append(Words(name, MAX_WORDS, False))
+
+        return assigned
 
     @property
     def all(self) -> list[str]:
         """The columns that are read."""
-        words = [each.name for each in self.words]
+        words = [word_column.name for word_column in self.words]
         return list(dict.fromkeys([*([self.names] if self.names else []), *self.features, *words, *self.numbers]))
 
 
 def kind_of(chunk: Chunk, column: str) -> str:
     """What the cells of a column mostly are: whole numbers, numbers with fractions, or words."""
     values, bad = chunk.numbers(column)
-    known = values[~np.isnan(values)]
+    present = values[~np.isnan(values)]
     num_words = 0 if is_numeric(chunk.columns[column].type) else sum(not is_missing(cell) for cell, _ in bad.values())
-    if num_words > len(known) or not len(known):
+    if num_words > len(present) or not len(present):
         return "words"
-    return "whole" if bool((known == np.floor(known)).all()) else "fractions"
+    return "whole" if bool((present == np.floor(present)).all()) else "fractions"
 
 
 @dataclass(eq=False)
@@ -173,6 +182,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
     count = num_usable = 0
     num_features = len(roles.features)
     nonzero, least = np.zeros(num_features, np.int64), np.full(num_features, np.inf)
+
     bounds = [2**62, -(2**62)]
     with ExitStack() as exits:
         arrays = NodeArrays(folder, dtype, exits)
@@ -187,6 +197,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                         bounds = [min(bounds[0], int(numbers.min())), max(bounds[1], int(numbers.max()))]
                     else:
                         counted_bytes += _write_texts(arrays, chunk, roles.names, counted_bytes, is_first=count == 0)
+
                 values, problems = _features(chunk, roles.features)
                 is_known = (values != 0) & ~np.isnan(values)
                 nonzero += np.count_nonzero(is_known, axis=0)
@@ -198,8 +209,10 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                 _write_columns(arrays, chunk, roles, problems)
                 for row, cells in sorted(problems.items()):
                     rejected.add(count + row, chunk.file, int(chunk.lines[row]), *cells)
+
                 count += chunk.num_rows
                 current.done = count
+
         if not count:
             raise DataError(f"{table.name}: the table has no rows.")
         if not num_usable:
@@ -208,14 +221,16 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                 f"{table.name}: no node has features that can be read; line {line}, column {column!r}: {reason}. Name "
                 "the columns with numbers: --feature-columns."
             )
+
         files = _files(arrays, roles, count, counted_bytes, dtype, are_numbers)
+
     return {
         "num_nodes": count,
         "features": roles.features,
         "feature_dtype": dtype,
         "nonzero": nonzero.tolist(),
-        "least": [None if np.isinf(each) else float(each) for each in least],
-        "columns": {each.name: list(each.codes) for each in roles.words},
+        "least": [None if np.isinf(number) else float(number) for number in least],
+        "columns": {words.name: list(words.codes) for words in roles.words},
         "numbers": roles.numbers,
         "names": "rows" if roles.names is None else "numbers" if are_numbers else "texts",
         "name_bounds": bounds,
@@ -238,10 +253,11 @@ def _files(
     elif roles.names is not None:
         files["name_offsets"] = arrays.file("name_offsets", np.int64, (count + 1,))
         files["name_letters"] = arrays.file("name_letters", np.uint8, (counted_bytes,))
-    for place, each in enumerate(roles.words):
-        files[f"words_{each.name}"] = arrays.file(f"words_{place}", np.int32, (count,))
-    for place, name in enumerate(roles.numbers):
-        files[f"numbers_{name}"] = arrays.file(f"numbers_{place}", np.float64, (count,))
+
+    for index, words in enumerate(roles.words):
+        files[f"words_{words.name}"] = arrays.file(f"words_{index}", np.int32, (count,))
+    for index, name in enumerate(roles.numbers):
+        files[f"numbers_{name}"] = arrays.file(f"numbers_{index}", np.float64, (count,))
     return files
 
 
@@ -262,10 +278,10 @@ def _features(chunk: Chunk, names: Sequence[str]) -> tuple[np.ndarray, dict[int,
     """The features of some nodes, NaN where a cell cannot be read, and such cells of each row."""
     values = np.zeros((chunk.num_rows, len(names)), np.float32)
     problems: dict[int, list[Cell]] = {}
-    for place, name in enumerate(names):
-        found, bad = chunk.numbers(name)
+    for index, name in enumerate(names):
+        numbers, bad = chunk.numbers(name)
         with np.errstate(over="ignore"):  # what is too large for float32 is refused when it is narrowed
-            values[:, place] = found
+            values[:, index] = numbers
         for row, (cell, reason) in bad.items():
             problems.setdefault(row, []).append((name, cell, reason))
     return values, problems
@@ -273,51 +289,55 @@ def _features(chunk: Chunk, names: Sequence[str]) -> tuple[np.ndarray, dict[int,
 
 def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, problems: dict[int, list[Cell]]) -> None:
     """Writes the columns that are kept; one with too many different cells is dropped. Adds what is no number."""
-    for place, each in enumerate(roles.words):
-        if each.limit:
-            codes = each.of(chunk.texts(each.name), chunk.file)
+    for index, words in enumerate(roles.words):
+        if words.limit:
+            codes = words.of(chunk.texts(words.name), chunk.file)
             if codes is None:
-                each.limit = 0
-                each.codes.clear()
-        if not each.limit:
+                words.limit = 0
+                words.codes.clear()
+        if not words.limit:
             codes = np.zeros(chunk.num_rows, np.int32)
         assert codes is not None
-        arrays.write(f"words_{place}", codes)
-    for place, name in enumerate(roles.numbers):
+        arrays.write(f"words_{index}", codes)
+
+    for index, name in enumerate(roles.numbers):
         values, bad = chunk.numbers(name)
         for row, (cell, reason) in bad.items():
             if cell and not is_missing(cell):  # where nothing stands, nothing is wrong
                 problems.setdefault(row, []).append((name, cell, reason))
-        arrays.write(f"numbers_{place}", values)
+        arrays.write(f"numbers_{index}", values)
 
 
 def narrowed(values: np.ndarray, dtype: str, source: str, names: Sequence[str]) -> np.ndarray:
     """Features in the type in which they are stored, NaN as it is; raises DataError where one is too large for it."""
     if dtype == "float32":
         with np.errstate(over="ignore"):
-            narrow = found = values.astype(np.float32, copy=False)
+            narrow = stored = values.astype(np.float32, copy=False)
     elif dtype == "float16":
         with np.errstate(over="ignore"):
-            narrow = found = values.astype(np.float16)
+            narrow = stored = values.astype(np.float16)
     else:
         tensor = torch.from_numpy(np.ascontiguousarray(values)).bfloat16()
-        narrow, found = tensor.float().numpy(), tensor.view(torch.int16).numpy().view(np.uint16)
+        narrow, stored = tensor.float().numpy(), tensor.view(torch.int16).numpy().view(np.uint16)
+
     if (is_too_large := np.isinf(narrow)).any():
-        row, place = np.argwhere(is_too_large)[0].tolist()
+        row, column = np.argwhere(is_too_large)[0].tolist()
         wider = "bfloat16 or float32" if dtype == "float16" else "another unit"
         raise DataError(
-            f"{source}, column {names[place]!r}: {values[row, place]:g} is too large for {dtype}; take --dtype {wider}."
+            f"{source}, column {names[column]!r}: {values[row, column]:g} is too large for {dtype}; take --dtype "
+            f"{wider}."
             if dtype != "float32"
-            else f"{source}, column {names[place]!r}: a number is too large for float32; take another unit."
+            else f"{source}, column {names[column]!r}: a number is too large for float32; take another unit."
         )
-    return found
+
+    return stored
 
 
 def node_names(store: GraphStore, start: int, stop: int) -> list[int] | list[str]:
     """The names of the nodes `start:stop` of a store."""
-    kind = store["names"]
-    if kind == "rows":
+    naming = store["names"]
+    if naming == "rows":
         return list(range(start, stop))
-    if kind == "numbers":
+    if naming == "numbers":
         return list(store.array("names")[start:stop].tolist())
     return list(texts_of(store.array("name_offsets"), store.array("name_letters"), start, stop).to_pylist())

@@ -36,8 +36,8 @@ class Block(NamedTuple):
 def read_pieces(path: str, dtype: np.dtype, size: int) -> Iterator[Records]:
     """The records of a file, so many at a time."""
     with open(path, "rb") as file:
-        while len(found := np.fromfile(file, dtype, size)):
-            yield found
+        while len(records := np.fromfile(file, dtype, size)):
+            yield records
 
 
 def sorted_blocks(
@@ -71,11 +71,11 @@ def _blocks(
     low, high = within
     total = sum(_count(path, dtype) for path in paths)
     if total <= size:
-        found = np.concatenate([np.fromfile(path, dtype) for path in paths])
-        order = keys[0].of(found).argsort(kind="stable")
+        records = np.concatenate([np.fromfile(path, dtype) for path in paths])
+        order = keys[0].of(records).argsort(kind="stable")
         if then is not None:
-            order = np.lexsort((found[then], keys[0].of(found)))
-        yield Block(low, high, [found[order]])
+            order = np.lexsort((records[then], keys[0].of(records)))
+        yield Block(low, high, [records[order]])
         return
     if high - low == 1 and len(keys) == 1:
         yield Block(low, high, (piece for path in paths for piece in read_pieces(path, dtype, size)))
@@ -84,11 +84,12 @@ def _blocks(
         for block in _blocks(paths, dtype, keys[1:], (0, keys[1].bound), scratch, size, then):
             yield Block(low, high, block.pieces)
         return
+
     bounds = _bounds(paths, dtype, keys[0], low, high, size)
     with scratch.files(len(bounds) - 1) as files:
         _deal(paths, dtype, keys[0], bounds, files, size)
-    for place, file in enumerate(files):
-        yield from _blocks([str(file.path)], dtype, keys, (bounds[place], bounds[place + 1]), scratch, size, then)
+    for index, file in enumerate(files):
+        yield from _blocks([str(file.path)], dtype, keys, (bounds[index], bounds[index + 1]), scratch, size, then)
         file.remove()
 
 
@@ -99,13 +100,15 @@ def _bounds(paths: list[str], dtype: np.dtype, key: Key, low: int, high: int, si
     for path in paths:
         for piece in read_pieces(path, dtype, size):
             counts += np.bincount((key.of(piece) - low) // width, minlength=len(counts))
+
     room = max(size, int(counts.sum()) // (MAX_FILES - 1))
-    bounds, held = [low], 0
-    for place, count in enumerate(counts.tolist()):
-        if held and held + count > room:
-            bounds.append(low + place * width)
-            held = 0
-        held += count
+    bounds, num_records = [low], 0
+    for index, count in enumerate(counts.tolist()):
+        if num_records and num_records + count > room:
+            bounds.append(low + index * width)
+            num_records = 0
+        num_records += count
+
     bounds.append(high)
     return bounds
 
@@ -114,9 +117,9 @@ def _deal(paths: list[str], dtype: np.dtype, key: Key, bounds: list[int], files:
     """Writes each record to the file of its range, in its order."""
     for path in paths:
         for piece in read_pieces(path, dtype, size):
-            place = np.searchsorted(bounds, key.of(piece), side="right") - 1
-            order = place.argsort(kind="stable")
-            ends = np.searchsorted(place[order], np.arange(len(files) + 1))
+            file_of_record = np.searchsorted(bounds, key.of(piece), side="right") - 1
+            order = file_of_record.argsort(kind="stable")
+            ends = np.searchsorted(file_of_record[order], np.arange(len(files) + 1))
             dealt = piece[order]
             for number, file in enumerate(files):
                 file.write(dealt[ends[number] : ends[number + 1]])

@@ -50,8 +50,8 @@ class StoredFeatures:
 
     @cached_property
     def _places(self) -> np.ndarray:
-        places = {name: place for place, name in enumerate(self.store.features)}
-        return np.array([places[name] for name in self.names], dtype=np.int64)
+        column_of_name = {name: column for column, name in enumerate(self.store.features)}
+        return np.array([column_of_name[name] for name in self.names], dtype=np.int64)
 
     def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
         """Those of some nodes."""
@@ -80,31 +80,31 @@ class StoredFeatures:
         """Whether they say how much a node has of a few out of many features; as `NodeFeatures` has it."""
         if self.shape[1] < 64 or self.has_degrees:
             return False
-        count = sum(self.store["nonzero"][place] for place in self._places.tolist())
+        count = sum(self.store["nonzero"][column] for column in self._places.tolist())
         count += len(self.categories) * self.shape[0]
-        least = [self.store["least"][place] for place in self._places.tolist()]
-        return 0 < count < 0.2 * self.shape[0] * self.shape[1] and all(each is None or each > 0 for each in least)
+        least = [self.store["least"][column] for column in self._places.tolist()]
+        return 0 < count < 0.2 * self.shape[0] * self.shape[1] and all(value is None or value > 0 for value in least)
 
 
-def one_hot_of(words: Sequence[str], known: Sequence[str]) -> Float32[np.ndarray, " code word"]:
+def one_hot_of(words: Sequence[str], vocabulary: Sequence[str]) -> Float32[np.ndarray, " code word"]:
     """A row for each code of a column of words: 1 for the word, and nothing where it is not known."""
-    table = np.zeros((len(words), len(known)), np.float32)
-    places = {word: place for place, word in enumerate(known)}
+    table = np.zeros((len(words), len(vocabulary)), np.float32)
+    column_of_word = {word: column for column, word in enumerate(vocabulary)}
     for code, word in enumerate(words):
-        if word in places:
-            table[code, places[word]] = 1
+        if word in column_of_word:
+            table[code, column_of_word[word]] = 1
     return table
 
 
 def degrees_of(store: GraphStore, rows: np.ndarray) -> np.ndarray:
     """Incoming and outgoing edges of some nodes, int64, loops counted."""
-    found = np.zeros((len(rows), 2), np.int64)
+    degrees = np.zeros((len(rows), 2), np.int64)
     loops = store.array("loops")
-    own = np.searchsorted(loops, rows, side="right") - np.searchsorted(loops, rows)
+    num_loops = np.searchsorted(loops, rows, side="right") - np.searchsorted(loops, rows)
     for side, name in enumerate(("incoming", "outgoing")):
         offsets = store.array(f"{name}_offsets")
-        found[:, side] = offsets[rows + 1].astype(np.int64) - offsets[rows] + own
-    return found
+        degrees[:, side] = offsets[rows + 1].astype(np.int64) - offsets[rows] + num_loops
+    return degrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +144,9 @@ class StoredTable(Table):
     @cached_property
     def usable(self) -> Bool[np.ndarray, " row"]:
         """True for nodes that can be predicted."""
-        found = np.ones(self.num_rows, dtype=bool)
-        found[[row for row, status in enumerate(self.status) if status is not OK]] = False
-        return found
+        is_usable = np.ones(self.num_rows, dtype=bool)
+        is_usable[[row for row, status in enumerate(self.status) if status is not OK]] = False
+        return is_usable
 
     @property
     def trainable(self) -> Bool[np.ndarray, " row"]:
@@ -182,23 +182,27 @@ def read_store(
         DataError: it is no finished store, a column is missing, or no node can be used.
     """
     store = GraphStore(folder)
-    own = store["name_column"] or NUMBERS
-    if columns.node_column not in (AUTO, own):
+    name_column = store["name_column"] or NUMBERS
+    if columns.node_column not in (AUTO, name_column):
         raise DataError(
-            f"{folder}: the names of its nodes are those of column {own!r}, not of {columns.node_column!r}; leave out "
+            f"{folder}: the names of its nodes are those of column {name_column!r}, not of {columns.node_column!r}; "
+            "leave out "
             "--node-column, or prepare the store again with it."
         )
-    columns = replace(columns, node_column=own)
+
+    columns = replace(columns, node_column=name_column)
     present = [*dict.fromkeys([*store.features, *(name for name, words in store.words.items() if words)])]
     present += [name for name in store["numbers"] if name not in present]
     others = (columns.weight_column, columns.splits_column, columns.group_column)
     needed = (*columns.target_columns, *(name for name in others if name)) if need_targets else ()
     check_columns(str(folder), present, (*needed, *columns.descriptors_columns, *columns.category_columns))
+
     features = columns.descriptors_columns
     if not features and need_targets:
-        taken = {name for names in columns.roles().values() for name in names}
-        features = tuple(name for name in store.features if name not in taken)
+        used = {name for names in columns.roles().values() for name in names}
+        features = tuple(name for name in store.features if name not in used)
         columns = replace(columns, descriptors_columns=features)
+
     if missing := [name for name in features if name not in store.features]:
         raise DataError(f"{folder}: {missing[0]!r} is no column of numbers there; it was put into the store as words.")
     if missing := [name for name in columns.category_columns if not store.words.get(name)]:
@@ -206,12 +210,14 @@ def read_store(
             f"{folder}: {missing[0]!r} is no column of words there; prepare the store again with --category-columns "
             f"{missing[0]}."
         )
+
     if columns.task_type == AUTO and any(is_fractional(store, name) for name in columns.target_columns):
         columns = replace(columns, task_type="regression")
-    found, words = Problems(), {}
+    problems, words = Problems(), {}
     for number, name in enumerate(columns.category_columns):
-        known = sorted({*store.words[name]} - {""})
-        words[name] = known if categories is None else list(categories.values())[number]
+        vocabulary = sorted({*store.words[name]} - {""})
+        words[name] = vocabulary if categories is None else list(categories.values())[number]
+
     frame = pd.DataFrame(
         {name: column_of(store, name, is_name=name == columns.group_column) for name in needed},
         index=range(store.num_nodes),
@@ -219,13 +225,15 @@ def read_store(
     listed = store["rejected_nodes"]["first"]
     cells_of = {(row, column): (cell, reason) for row, _, _, column, cell, reason in listed}
     for row, column in unread_features(store, features):
-        found.add(row, column, *cells_of.get((row, column), ("", "the cell cannot be read as a number")))
-    _check_words(store, words, found)
+        problems.add(row, column, *cells_of.get((row, column), ("", "the cell cannot be read as a number")))
+
+    _check_words(store, words, problems)
     lines = np.arange(2, store.num_nodes + 2)
     cells = Cells((str(folder),), np.zeros(store.num_nodes, np.int64), frame, lines)
-    fields = judged(cells, columns, found, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
+    fields = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
     lines_of = {row: (file, line) for row, file, line, *_ in listed}
-    fields["rejected"] = [_placed(each, lines_of) for each in fields["rejected"]]
+    fields["rejected"] = [_placed(rejection, lines_of) for rejection in fields["rejected"]]
+
     return StoredTable(
         **fields,
         store=store,
@@ -237,46 +245,47 @@ def read_store(
 
 def unread_features(store: GraphStore, features: Sequence[str]) -> Iterator[tuple[int, str]]:
     """The first of some features that could not be read, of each node that has one."""
-    places = np.array([store.features.index(name) for name in features], dtype=np.int64)
+    columns = np.array([store.features.index(name) for name in features], dtype=np.int64)
     rows = np.flatnonzero(store.array("usable") == 0)
     size = max(1, PART // max(len(store.features), 1))
     for start in range(0, len(rows) if features else 0, size):
-        some = rows[start : start + size]
-        is_unread = store.unread_features(some, places)
-        for place in np.flatnonzero(is_unread.any(axis=1)).tolist():
-            yield int(some[place]), features[int(is_unread[place].argmax())]
+        batch = rows[start : start + size]
+        is_unread = store.unread_features(batch, columns)
+        for index in np.flatnonzero(is_unread.any(axis=1)).tolist():
+            yield int(batch[index]), features[int(is_unread[index].argmax())]
 
 
-def _placed(rejection: Rejection, known: Mapping[int, tuple[Any, ...]]) -> Rejection:
+def _placed(rejection: Rejection, line_of_row: Mapping[int, tuple[Any, ...]]) -> Rejection:
     """A rejected row with the file and the line that it came from."""
-    file, line = known.get(rejection.line - 2, (rejection.file, rejection.line))
+    file, line = line_of_row.get(rejection.line - 2, (rejection.file, rejection.line))
     return replace(rejection, file=file, line=line)
 
 
 def _check_words(store: GraphStore, categories: Categories, problems: Problems) -> None:
     """Adds the nodes whose words are none of those that are known."""
-    for name, known in categories.items():
-        expected = {*known}
+    for name, vocabulary in categories.items():
+        expected = {*vocabulary}
         unknown = [code for code, word in enumerate(store.words[name]) if word not in expected]
         if not unknown:
             continue
         codes = store.array(f"words_{name}")
         for row in np.flatnonzero(np.isin(codes, unknown)).tolist():
             word = store.words[name][codes[row]]
-            reason = f"{word!r} is not one of the {plural(len(known), 'known word')}"
+            reason = f"{word!r} is not one of the {plural(len(vocabulary), 'known word')}"
             problems.add(row, name, word, reason if word else "the cell is empty")
 
 
-def _edge_words(store: GraphStore, known: Categories | None) -> Categories:
+def _edge_words(store: GraphStore, model_words: Categories | None) -> Categories:
     """The words of the columns of words of edges, but for their types."""
     names = [name for name in store["edge_words"] if name != store["edge_type_column"]]
-    if known is not None:
-        if len(names) != len(known):
+    if model_words is not None:
+        if len(names) != len(model_words):
             raise DataError(
                 f"{store.folder}: its edges have {plural(len(names), 'column')} of words, the model reads "
-                f"{', '.join(map(repr, known)) or 'none'}; prepare the store with the same --edge-category-columns."
+                f"{', '.join(map(repr, model_words)) or 'none'}; prepare the store with the same "
+                "--edge-category-columns."
             )
-        return dict(zip(names, known.values(), strict=True))
+        return dict(zip(names, model_words.values(), strict=True))
     return {name: sorted({*store["edge_words"][name]} - {""}) for name in names}
 
 
@@ -306,11 +315,12 @@ def column_of(store: GraphStore, name: str, *, is_name: bool = False) -> Any:
             f"target; prepare the store again with --target-columns {name}."
         )
     else:
-        place = np.array([store.features.index(name)])
-        values = store.array("features")[:, place[0]].astype(np.float32)
+        column = np.array([store.features.index(name)])
+        values = store.array("features")[:, column[0]].astype(np.float32)
         if is_name and bool((np.abs(values) >= EXACT).any()):
             raise DataError(
                 f"{store.folder}: {name!r} is stored as a feature in float32, where numbers from {EXACT:,} on may be "
                 f"taken for each other; prepare the store again with --group-column {name}."
             )
+
     return pd.arrays.ArrowStringArray(pa.chunked_array([pa.array(values).cast(pa.large_string())]))

@@ -33,17 +33,18 @@ class PackedTokens:
         waiting = list[Any]()
 
         def store() -> None:
-            offsets.append(numbers.num_rows + np.cumsum([len(each) for each in waiting]))
-            numbers.append(np.concatenate([each.numbers for each in waiting]))
-            columns.append(np.concatenate([each.columns for each in waiting]))
+            offsets.append(numbers.num_rows + np.cumsum([len(row) for row in waiting]))
+            numbers.append(np.concatenate([row.numbers for row in waiting]))
+            columns.append(np.concatenate([row.columns for row in waiting]))
             waiting.clear()
 
         for texts in rows:
-            found = tokenizer.row_of(texts, context)
-            self.num_cut += found.num_cut > 0
-            waiting.append(found)
+            row = tokenizer.row_of(texts, context)
+            self.num_cut += row.num_cut > 0
+            waiting.append(row)
             if len(waiting) == TOGETHER:
                 store()
+
         if waiting:
             store()
         self.offsets, self.numbers, self.columns = offsets.mapped(), numbers.mapped(), columns.mapped()
@@ -56,10 +57,10 @@ class PackedTokens:
 
     def packed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Tokens, offsets and text columns of some rows, one behind the other."""
-        places, offsets = runs(self.offsets, rows)
-        found = self.numbers[places].astype(np.int64), offsets, self.columns[places].astype(np.int64)
+        positions, offsets = runs(self.offsets, rows)
+        tokens = self.numbers[positions].astype(np.int64), offsets, self.columns[positions].astype(np.int64)
         release(self._mapped)
-        return found
+        return tokens
 
     def of(self, rows: np.ndarray) -> "RowsOfTokens":
         """Some of the rows."""
@@ -77,12 +78,12 @@ class RowsOfTokens(Sequence[np.ndarray]):
         return len(self.rows)
 
     @overload
-    def __getitem__(self, place: int) -> np.ndarray: ...
+    def __getitem__(self, index: int) -> np.ndarray: ...
     @overload
-    def __getitem__(self, place: slice) -> list[np.ndarray]: ...
-    def __getitem__(self, place: int | slice) -> np.ndarray | list[np.ndarray]:
+    def __getitem__(self, index: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
         """The tokens of one row, or of some."""
-        if not isinstance(place, slice):
-            return self[place : place + 1][0]
-        numbers, offsets, _ = self.tokens.packed(self.rows[place])
+        if not isinstance(index, slice):
+            return self[index : index + 1][0]
+        numbers, offsets, _ = self.tokens.packed(self.rows[index])
         return np.split(numbers, offsets[1:-1])

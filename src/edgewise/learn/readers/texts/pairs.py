@@ -44,7 +44,7 @@ class FileRows:
             sizes: fractions of training, validation and test rows of one file.
             seed: of the draw.
         """
-        rows = np.flatnonzero([each == OK for each in self.status])
+        rows = np.flatnonzero([row_status == OK for row_status in self.status])
         if len(self.files) == 1:
             order, shares = np.random.default_rng(seed).permutation(rows), np.cumsum(sizes)
             cuts = np.rint(shares[:2] * len(rows)).astype(int)
@@ -125,6 +125,7 @@ def _from_lines(paths: Sequence[str]) -> TextPairs:
             "two (texts, translations), four with those of the test "
             "behind, or six with those of the validation between."
         )
+
     parts = {}
     for source, target in zip(paths[::2], paths[1::2], strict=True):
         texts, translations = (lines_of(read_text(path)) for path in (source, target))
@@ -134,6 +135,7 @@ def _from_lines(paths: Sequence[str]) -> TextPairs:
                 "files have as many lines."
             )
         parts[f"{source}+{target}"] = texts, translations
+
     return _aligned(parts, 1)
 
 
@@ -161,6 +163,7 @@ def _checked(
             if status[row] == OK and not text.strip():
                 status[row] = f"{name}: the text is empty"
                 rejected.append(Rejection(files[file_of_row[row]], int(lines[row]), name, text, "the text is empty"))
+
     if len(rejected) == len(sources):
         raise DataError(f"{', '.join(files)}: none of the {len(sources)} pairs can be used; a text is empty in each.")
     return TextPairs(
@@ -197,7 +200,7 @@ class Corpus:
 
     def of_rows(self, rows: Int64[np.ndarray, " part_row"]) -> list[str]:
         """The texts that stand in some rows."""
-        return [self.texts[place] for place in np.flatnonzero(np.isin(self.row_of_text, rows))]
+        return [self.texts[number] for number in np.flatnonzero(np.isin(self.row_of_text, rows))]
 
 
 def read_corpus(paths: Sequence[str], columns: Sequence[str]) -> Corpus:
@@ -223,6 +226,7 @@ def read_corpus(paths: Sequence[str], columns: Sequence[str]) -> Corpus:
         raise SettingError(f"{paths[0]} is a table; name the columns that hold texts: --text-columns text.")
     if twice := [column for column in columns if list(columns).count(column) > 1]:
         raise SettingError(f"--text-columns names {twice[0]!r} twice.")
+
     return _corpus_from_tables(paths, tuple(columns))
 
 
@@ -241,8 +245,8 @@ def _corpus_from_lines(paths: Sequence[str]) -> Corpus:
 def _corpus_from_tables(paths: Sequence[str], columns: tuple[str, ...]) -> Corpus:
     cells = read_tables(paths, columns)
     texts, rows, rejected = [], [], []
-    for row, found in enumerate(zip(*(cells.texts(column) for column in columns), strict=True)):
-        for column, text in zip(columns, found, strict=True):
+    for row, row_texts in enumerate(zip(*(cells.texts(column) for column in columns), strict=True)):
+        for column, text in zip(columns, row_texts, strict=True):
             if text.strip():
                 texts.append(text)
                 rows.append(row)

@@ -52,18 +52,18 @@ class TextTable(Table):
 
     def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
         """A number for each row of some sets of rows, equal where the texts of two rows are: 64 bits of their hash."""
-        return [keys_of(map("\0".join, self.in_turn(own))) for own in rows]
+        return [keys_of(map("\0".join, self.in_turn(part))) for part in rows]
 
     def tokens(self, tokenizer: Tokenizer, context: int) -> PackedTokens:
         """The tokens of each row, at most `context`; a row that cannot be used is read as empty.
 
         Those of the last vocabulary stay with the table.
         """
-        known: PackedTokens | None = self.__dict__.get("_tokens")
-        if known is None or known.tokenizer is not tokenizer or known.context != context:
-            known = PackedTokens(self._usable_texts(), tokenizer, context, is_mapped=bool(self.mapped))
-            self.__dict__["_tokens"] = known
-        return known
+        cached: PackedTokens | None = self.__dict__.get("_tokens")
+        if cached is None or cached.tokenizer is not tokenizer or cached.context != context:
+            cached = PackedTokens(self._usable_texts(), tokenizer, context, is_mapped=bool(self.mapped))
+            self.__dict__["_tokens"] = cached
+        return cached
 
     def _usable_texts(self) -> Iterator[Sequence[str]]:
         for texts, is_usable in zip(self.in_turn(), self.usable, strict=True):
@@ -95,6 +95,7 @@ def read_texts(
     if lines:
         return _interpret(from_lines(lines, columns), columns, strict, need_targets)
     cells, columns = read_files(paths, columns, need_targets, may_map=True)
+
     return _interpret(cells, columns, strict, need_targets)
 
 
@@ -134,6 +135,7 @@ def texts_from_arrays(
         task_type=task_type,
         **others,
     )
+
     return _interpret(cells, columns, strict, targets is not None, classes)
 
 

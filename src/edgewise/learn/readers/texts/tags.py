@@ -86,22 +86,25 @@ def read_tagged(
     if len(text_columns) > 1 or len(target_columns) > 1:
         raise SettingError("sentences have one key for words and one for tags: --text-columns and --target-columns.")
     names = names_of(text_columns, target_columns, usual)
+
     parts = []
     for path in paths:
         lower = path.lower()
         if lower.endswith(OBJECTS):
-            found = list(_from_objects(path, names, need_tags))
+            sentences = list(_from_objects(path, names, need_tags))
         elif text_columns or target_columns:
             raise SettingError(f"{path}: its columns have no names; leave out --text-columns and --target-columns.")
         elif lower.endswith(LINES) and not need_tags:
-            found = list(_from_lines(path, names))
+            sentences = list(_from_lines(path, names))
         elif lower.endswith(COLUMNS):
-            found = list(_from_columns(path, names, need_tags))
+            sentences = list(_from_columns(path, names, need_tags))
         else:
             raise DataError(f"{path}: expected a name that ends in {', '.join((*COLUMNS, *OBJECTS))}.")
-        if not found:
+
+        if not sentences:
             raise DataError(f"{path}: the file holds no sentence.")
-        parts.append(found)
+        parts.append(sentences)
+
     return _together(paths, parts, strict=strict, need_tags=need_tags)
 
 
@@ -126,18 +129,19 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
     refuse_single_text("tags", tags)
     if tags is not None and len(sentences) != len(tags):
         raise DataError(f"{plural(len(sentences), 'sentence was', 'sentences were')} given, but tags of {len(tags)}.")
-    for name, unit, held in (
+    for name, unit, entries in (
         ("sentence", "words", sentences),
         ("the tags of sentence", "tags", () if tags is None else tags),
     ):
-        for number, each in enumerate([] if held is None else held, start=1):
-            if isinstance(each, str | bytes):
-                raise DataError(f"{name} {number} is one text, {_shown(each)}; expected a list of its {unit}.")
+        for number, entry in enumerate([] if entries is None else entries, start=1):
+            if isinstance(entry, str | bytes):
+                raise DataError(f"{name} {number} is one text, {_shown(entry)}; expected a list of its {unit}.")
+
     rows = [{KEYS[0]: _as_list(words)} for words in sentences]
     if tags is not None:
-        rows = [{**row, KEYS[1]: _as_list(each)} for row, each in zip(rows, tags, strict=True)]
-    found = [_from_row(number, row, KEYS, tags is not None) for number, row in enumerate(rows, start=1)]
-    return _together(["the sentences"], [found], strict=True, need_tags=tags is not None)
+        rows = [{**row, KEYS[1]: _as_list(entry)} for row, entry in zip(rows, tags, strict=True)]
+    read_sentences = [_from_row(number, row, KEYS, tags is not None) for number, row in enumerate(rows, start=1)]
+    return _together(["the sentences"], [read_sentences], strict=True, need_tags=tags is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,24 +164,28 @@ class WrittenSentence:
         """
         text = sentence if isinstance(sentence, str) else " ".join(sentence)
         if isinstance(sentence, str):
-            found = list(_CELLS.finditer(text))
-            words, starts = [each[0] for each in found], np.array([each.start() for each in found], dtype=np.int64)
+            matches = list(_CELLS.finditer(text))
+            words, starts = (
+                [match[0] for match in matches],
+                np.array([match.start() for match in matches], dtype=np.int64),
+            )
         else:
             words = list(sentence)
             starts = np.cumsum([0, *(len(word) + 1 for word in words[:-1])])
+
         if not "".join(words):
             raise DataError("the sentence has no word.")
         return cls(text, words, starts)
 
     def names(self) -> list[str]:
         """What the words are called: their place and themselves."""
-        return [f"{place} {word}" for place, word in enumerate(self.words, 1)]
+        return [f"{number} {word}" for number, word in enumerate(self.words, 1)]
 
-    def in_text(self, places: Int64[np.ndarray, " place"]) -> Int64[np.ndarray, " place"]:
+    def in_text(self, positions: Int64[np.ndarray, " place"]) -> Int64[np.ndarray, " place"]:
         """Places in the words joined by spaces as places in the text."""
         joined = np.cumsum([0, *(len(word) + 1 for word in self.words[:-1])])
-        word = np.searchsorted(joined, places, side="right") - 1
-        return self.starts[word] + places - joined[word]
+        word = np.searchsorted(joined, positions, side="right") - 1
+        return self.starts[word] + positions - joined[word]
 
 
 def _as_list(words: Any) -> Any:
@@ -244,12 +252,14 @@ def _from_row(line: int, row: Any, names: tuple[str, str], need_tags: bool) -> S
     if not isinstance(row, dict):
         reason = f"expected an object with {' and '.join(map(repr, needed))}"
         return Sentence(line, [], [], {}, (line, needed[0], _shown(row), reason))
+
     for name in needed:
         if name not in row:
             reason = f"no key {name!r}; the object has {', '.join(map(repr, row)) or 'none'}"
             return Sentence(line, [], [], row, (line, name, "", reason))
-        if not isinstance(row[name], list) or not all(isinstance(each, str) for each in row[name]):
+        if not isinstance(row[name], list) or not all(isinstance(entry, str) for entry in row[name]):
             return Sentence(line, [], [], row, (line, name, _shown(row[name]), "expected a list of strings"))
+
     words, tags = row[names[0]], row[names[1]] if need_tags else []
     problem = None
     if need_tags and len(words) != len(tags):
@@ -260,6 +270,7 @@ def _from_row(line: int, row: Any, names: tuple[str, str], need_tags: bool) -> S
         problem = (line, names[0], "", "the sentence has no word")
     elif any("\ud800" <= sign <= "\udfff" for word in (*words, *tags) for sign in word):
         problem = (line, names[0], _shown(words), "half of a surrogate pair, which is no character")
+
     return _judged(line, words, tags, row, problem)
 
 
@@ -282,12 +293,13 @@ def _together(
     """The sentences of all files, those that cannot be used listed."""
     rejected = []
     for path, part in zip(paths, parts, strict=True):
-        listed = [Rejection(path, *each.problem) for each in part if each.problem is not None]
+        listed = [Rejection(path, *tagged.problem) for tagged in part if tagged.problem is not None]
         if listed and (strict or (need_tags and len(listed) == len(part))):
             first = listed[0]
             few = "" if strict else f" none of the {len(part)} sentences can be used;"
             raise DataError(f"{path}, line {first.line}:{few} {first.column}: {first.reason}.")
         rejected += listed
+
     every = [sentence for part in parts for sentence in part]
     return TaggedSentences(
         files=tuple(paths),
@@ -296,7 +308,7 @@ def _together(
         words=[sentence.words for sentence in every],
         tags=[sentence.tags for sentence in every],
         rows=[sentence.row for sentence in every],
-        status=[OK if each.problem is None else f"{each.problem[1]}: {each.problem[3]}" for each in every],
+        status=[OK if tagged.problem is None else f"{tagged.problem[1]}: {tagged.problem[3]}" for tagged in every],
         rejected=rejected,
     )
 
@@ -328,13 +340,15 @@ def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
     lengths = np.array([len(word) for word in words], dtype=np.int64)
     stops = np.cumsum(lengths + 1) - 1
     starts = stops - lengths
+
     # The first token that ends behind the beginning of a word overlaps it, unless it begins behind its end.
     firsts = np.searchsorted(tokens.stops, starts, side="right")
     has_token = firsts < len(tokens.numbers)
     has_token[has_token] = tokens.starts[firsts[has_token]] < stops[has_token]
-    places = np.flatnonzero(has_token)
-    firsts = firsts[places]
-    found = []
+    word_numbers = np.flatnonzero(has_token)
+    firsts = firsts[word_numbers]
+    chunks = []
+
     before, after = int(tokenizer.begin is not None), tokenizer.num_around - int(tokenizer.begin is not None)
     for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), max(1, context - tokenizer.num_around)):
         inside = (firsts >= begin) & (firsts < stop)
@@ -342,8 +356,9 @@ def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
         ends = tokens.starts[[begin] * before], tokens.stops[[stop - 1] * after]
         sides = [np.concatenate([ends[0], side[begin:stop], ends[1]]) for side in (tokens.starts, tokens.stops)]
         numbers = tokenizer.around(tokens.numbers[begin:stop])
-        found.append(Chunk(numbers, firsts[inside] - begin + before, places[inside], *sides))
-    return found
+        chunks.append(Chunk(numbers, firsts[inside] - begin + before, word_numbers[inside], *sides))
+
+    return chunks
 
 
 def _cuts(heads: Int64[np.ndarray, " head"], num_tokens: int, context: int) -> Iterator[tuple[int, int]]:
@@ -356,15 +371,16 @@ def _cuts(heads: Int64[np.ndarray, " head"], num_tokens: int, context: int) -> I
     """
     begin = 0
     while begin < num_tokens:
-        rest = num_tokens - begin
-        if rest <= context:
+        num_left = num_tokens - begin
+        if num_left <= context:
             yield begin, num_tokens
             return
-        wanted = begin + math.ceil(rest / math.ceil(rest / context))
+
+        target = begin + math.ceil(num_left / math.ceil(num_left / context))
         later = heads[heads > begin]
         able = later[later <= begin + context]
         if len(able):
-            enough = able[able >= wanted]
+            enough = able[able >= target]
             stop = int(enough[0] if len(enough) else able[-1])
             yield begin, stop
             begin = stop

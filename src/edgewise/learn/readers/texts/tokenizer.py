@@ -107,8 +107,8 @@ class Tokenizer:
 
     def _first(self, *names: str) -> int | None:
         """The first of some tokens that the vocabulary has."""
-        found = (self.inner.token_to_id(name) for name in names)
-        return next((number for number in found if number is not None), None)
+        numbers = (self.inner.token_to_id(name) for name in names)
+        return next((number for number in numbers if number is not None), None)
 
     @property
     def ordinary(self) -> Int64[np.ndarray, " ordinary"]:
@@ -143,14 +143,15 @@ class Tokenizer:
             raise SettingError(f"--tokens is {kind!r}; expected one of {', '.join(TOKEN_KINDS)}.")
         if kind == "characters":
             characters = set().union(*(text.lower() if lowercase else text for text in texts))
-            known = [UNKNOWN, END, *special, *sorted(characters)]
-            vocabulary = {token: number for number, token in enumerate(known)}
+            tokens = [UNKNOWN, END, *special, *sorted(characters)]
+            vocabulary = {token: number for number, token in enumerate(tokens)}
             inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
             inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
             inner.decoder = decoders.Fuse()
             if lowercase:
                 inner.normalizer = normalizers.Lowercase()
             return cls(inner, kind)
+
         if kind == "words":
             inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
             inner.pre_tokenizer = pre_tokenizers.Sequence(
@@ -175,6 +176,7 @@ class Tokenizer:
                 initial_alphabet=alphabet,
                 show_progress=False,
             )
+
         if lowercase:
             inner.normalizer = normalizers.Lowercase()
         inner.train_from_iterator(texts, trainer)
@@ -192,9 +194,9 @@ class Tokenizer:
         """The tokens of a text; what is unknown has the number `unknown`."""
         numbers, starts, stops = [], [], []
         for begin, chunk in chunks(text, whole=self.kind != "characters"):
-            found = self.inner.encode(chunk, add_special_tokens=False)
-            numbers.append(np.array(found.ids, dtype=np.int64))
-            offsets = np.array(found.offsets, dtype=np.int64).reshape(-1, 2) + begin
+            encoding = self.inner.encode(chunk, add_special_tokens=False)
+            numbers.append(np.array(encoding.ids, dtype=np.int64))
+            offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) + begin
             starts.append(offsets[:, 0])
             stops.append(offsets[:, 1])
         none = [np.zeros(0, np.int64)]
@@ -218,13 +220,13 @@ class Tokenizer:
 
     def row_of(self, texts: Sequence[str], context: int) -> "RowTokens":
         """The first `context` tokens of some texts, each with its end, where the vocabulary has one."""
-        found = [self.encode(text) for text in texts]
+        tokens_of_texts = [self.encode(text) for text in texts]
         parts = []
-        for place, (text, tokens) in enumerate(zip(texts, found, strict=True)):
-            begin = [] if self.begin is None or place else [(self.begin, 0, 0)]
+        for index, (text, tokens) in enumerate(zip(texts, tokens_of_texts, strict=True)):
+            begin = [] if self.begin is None or index else [(self.begin, 0, 0)]
             end = [] if self.end is None else [(self.end, len(text), len(text))]
             body = np.stack([tokens.numbers, tokens.starts, tokens.stops], axis=1)
-            parts.append(np.concatenate([np.array(each, np.int64).reshape(-1, 3) for each in (begin, body, end)]))
+            parts.append(np.concatenate([np.array(entries, np.int64).reshape(-1, 3) for entries in (begin, body, end)]))
         columns = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         numbers, starts, stops = np.concatenate(parts)[:context].T.copy()
         return RowTokens(numbers, columns[:context], starts, stops, max(0, len(columns) - context))
@@ -234,8 +236,8 @@ class Tokenizer:
         if self.unknown is None:
             return []
         tokens = self.encode(text)
-        places = np.flatnonzero(tokens.numbers == self.unknown)
-        return list(dict.fromkeys(text[tokens.starts[place] : tokens.stops[place]] for place in places))
+        positions = np.flatnonzero(tokens.numbers == self.unknown)
+        return list(dict.fromkeys(text[tokens.starts[position] : tokens.stops[position]] for position in positions))
 
     def decode(self, numbers: Sequence[int] | np.ndarray) -> str:
         """The text of some tokens."""
@@ -286,11 +288,13 @@ class Tokenizer:
         if len(numbers) < len(tokens) or UNKNOWN_OF_BERT not in numbers:
             problem = "a token stands there twice" if len(numbers) < len(tokens) else f"it has no {UNKNOWN_OF_BERT}"
             raise DataError(f"{vocabulary}: the tokenizer cannot be read: {problem}.")
+
         inner = tokenizers.Tokenizer(models.WordPiece(numbers, unk_token=UNKNOWN_OF_BERT))
         inner.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
         inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         inner.decoder = decoders.WordPiece()
         names = (UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT, MASK_OF_BERT, PADDING_OF_BERT)
+
         inner.add_special_tokens([name for name in names if name in numbers])
         if BEGIN_OF_BERT in numbers and END_OF_BERT in numbers:  # for other readers; nothing here uses it
             ends = ((name, numbers[name]) for name in (END_OF_BERT, BEGIN_OF_BERT))
@@ -309,15 +313,17 @@ class Tokenizer:
             DataError: it is something else.
         """
         try:
-            found = json.loads(content)
+            content_of_file = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise DataError(f"the tokenizer cannot be read: {error}") from error
-        if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
+
+        if not isinstance(content_of_file, dict) or not isinstance(content_of_file.get("model"), dict):
             raise DataError("the tokenizer cannot be read: it has no model.")
-        kind = _kind_of(found) if kind is None else kind
+        kind = _kind_of(content_of_file) if kind is None else kind
         with _Readable():
             read = cls(tokenizers.Tokenizer.from_str(content), kind)
             read.decode(read.encode(TRIAL).numbers)  # parts that do not fit each other fail only here
+
         return read
 
 
@@ -331,9 +337,9 @@ class _Readable:
             raise DataError(f"the tokenizer cannot be read: {error}") from error
 
 
-def _kind_of(found: dict[str, Any]) -> TokenKind:
+def _kind_of(content: dict[str, Any]) -> TokenKind:
     """The kind of a tokenizer by its content; old ones do not name it."""
-    model, cut = found["model"], found.get("pre_tokenizer")
+    model, cut = content["model"], content.get("pre_tokenizer")
     cut = cut if isinstance(cut, dict) else {}
     if "merges" in model:
         return "bpe"
@@ -346,9 +352,9 @@ def _kind_of(found: dict[str, Any]) -> TokenKind:
 
 def _byte_letters() -> dict[str, int]:
     """The letter that stands for each byte in a vocabulary of byte pairs, as in GPT-2."""
-    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in own]
-    return {chr(byte): byte for byte in own} | {chr(256 + place): byte for place, byte in enumerate(others)}
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + number): byte for number, byte in enumerate(others)}
 
 
 def visible(text: str) -> str:
