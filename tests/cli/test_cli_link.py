@@ -63,7 +63,7 @@ def test_every_model_predicts_links(learn, graph, edgewise, paste, tmp_path, mod
     assert list(rows[0]) == ["a", "b", "why", "link_prob", "is_known", "status"]
     assert all(0 < float(row["link_prob"]) < 1 for row in rows[:3])
     assert [row["status"] for row in rows] == ["ok"] * 3 + [
-        "b: 'n1' and itself are no link",
+        "b: 'n1' and itself are not a link",
         "a: 'zoe' is not a node of the graph",
     ]
     assert (rows[3]["link_prob"], rows[4]["is_known"]) == ("", "")
@@ -277,7 +277,7 @@ def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
         (["--model", "hop_attention", "--edge-feature-columns", "trust"], "only attention, gat, gatv2 or gin reads"),
         (["--decoder", "cosine"], "is 'cosine'; expected one of"),
         (["--negatives", 0], "--negatives is 0; expected at least 1"),
-        (["--negatives", 100], "pairs of nodes are no link, but"),
+        (["--negatives", 100], "pairs of nodes are not links, but"),
         (["--split-sizes", 0.9, 0.1], "three fractions that sum to 1"),
         (["--batch-size", 250], "training links; no message goes along those that are predicted in a step"),
         (["--splits-column", "part"], "no column 'part'"),
@@ -313,7 +313,7 @@ def test_a_graph_in_which_all_are_linked(edgewise, tmp_path):
     edges = write_csv(tmp_path / "all.csv", {"s": [i for i, _ in joined], "r": [j for _, j in joined]})
     code, out, err = edgewise("train", nodes, "--edges", edges, *SMALL, "-o", tmp_path / "bad")
     assert (code, out) == (2, "")
-    assert "0 of 15 pairs of nodes are no link" in err
+    assert "0 of 15 pairs of nodes are not links" in err
     # As edges that are one way, half of the pairs are none.
     words = ["--directed", "--epochs", 1, "--no-baselines"]
     assert edgewise("train", nodes, "--edges", edges, *SMALL, *words, "-o", tmp_path / "run")[0] == 0

@@ -219,7 +219,7 @@ def test_bad_words(lines, edgewise, trained_run, tmp_path):
         ([tmp_path / "latin.txt", *masked], "latin.txt, line 2: byte 0xf6 at offset 6 is not UTF-8"),
         ([table, *masked], "name the columns that hold texts"),
         ([table, *masked, "--text-columns", "txt"], "no column 'txt' (did you mean 'text'?)"),
-        ([lines, *masked, "--text-columns", "text"], "has no columns"),
+        ([lines, *masked, "--text-columns", "text"], "is a text file"),
         ([lines, *masked, "--context", 1], "--context is 1; expected at least 2"),
         ([lines, *masked, "--mask-fraction", 0], "--mask-fraction is 0.0; expected above 0 and below 1"),
         ([lines, *masked, "--split-sizes", 0.8, 0.1, 0.1], "two fractions"),

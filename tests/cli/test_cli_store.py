@@ -119,7 +119,7 @@ def test_a_store_that_was_begun_otherwise_is_not_gone_on_with(tables, capsys, mo
     (tables / "mine").mkdir()
     (tables / "mine" / "notes.txt").write_text("")
     assert prepare(tables, store="mine") == 2
-    assert "mine is no store and holds notes.txt; choose an empty or a new folder with -o." in error_of(capsys)
+    assert "mine is not a store and holds notes.txt; choose an empty or a new folder with -o." in error_of(capsys)
 
 
 def test_damage_is_found_and_named(tables, capsys):
@@ -151,7 +151,7 @@ def test_damage_is_found_and_named(tables, capsys):
     assert main(["verify", str(tables / "store")]) == 2
     assert f"{manifest} is damaged" in error_of(capsys)
     assert main(["verify", str(tables / "nothing")]) == 2
-    assert "nothing is no store: it has no store.json; make one with edgewise prepare." in error_of(capsys)
+    assert "nothing is not a store: store.json is missing; make one with edgewise prepare." in error_of(capsys)
 
 
 def damages(content, random):
@@ -236,9 +236,9 @@ def test_cells_that_cannot_be_read_are_counted_and_named(tables, capsys):
     [
         (lambda n, e: (n, e), ["--target-columns", "lable"], "nodes.csv: no column 'lable' (did you mean 'label'?)"),
         (lambda n, e: (n, e), ["--edge-feature-columns", "w"], "edges.csv: no column 'w'; the file has 'from', 'to'."),
-        (lambda n, e: (n[:0], e), [], "nodes.csv: the table has no rows."),
-        (lambda n, e: (n, e[:0]), [], "edges.csv: the table has no rows."),
-        (lambda n, e: (pd.concat([n, n[4:5]]), e), [], "the node 'n4' stands in rows 5 and 151; names must differ."),
+        (lambda n, e: (n[:0], e), [], "nodes.csv: the table is empty"),
+        (lambda n, e: (n, e[:0]), [], "edges.csv: the table is empty"),
+        (lambda n, e: (pd.concat([n, n[4:5]]), e), [], "the node 'n4' is in rows 5 and 151; names must differ."),
         (lambda n, e: (n.assign(a=1e6), e), ["--dtype", "float16"], "column 'a': 1e+06 is too large for float16"),
         (lambda n, e: (n, e.assign(to="q")), [], "'q' is not a node of"),
         (lambda n, e: (n.assign(id=""), e), [], "line 2, column 'id': the node has no name; names must differ."),

@@ -163,7 +163,7 @@ def test_damage_of_the_list_of_files_is_found(tables):
         build.write_manifest(tables / "store", content)
     with pytest.raises(DataError, match="was made on a machine that writes numbers big end first"):
         GraphStore(tables / "store")
-    with pytest.raises(DataError, match=r"nodes.csv is no store: it has no store.json"):
+    with pytest.raises(DataError, match=r"nodes.csv is not a store: store.json is missing"):
         GraphStore(tables / "nodes.csv")
 
 
@@ -184,7 +184,7 @@ def test_flags_that_cannot_change_a_store_are_refused(tables):
         run(columns, edge_feature_columns=("w",))
     with pytest.raises(DataError, match="the names of its nodes are those of column 'id', not of 'b'; leave out"):
         run(columns_of(target_columns=("label",), node_column="b"))
-    with pytest.raises(DataError, match="'a' is no column of words there; prepare the store again with --category-col"):
+    with pytest.raises(DataError, match="'a' is not a column of words there; prepare the store again with --category-col"):
         run(columns_of(target_columns=("label",), category_columns=("a",)))
 
 

@@ -256,7 +256,7 @@ def test_bad_words(files, run, edgewise, tmp_path):
         ([tmp_path / "some.conll", "--strict"], "some.conll, line 4: tags: one column"),
         ([*files, "--split-sizes", 1, 0], "three fractions"),
         ([*files, "--readout", "mean"], "--readout applies to"),
-        ([*files, "--text-columns", "a"], "its columns have no names"),
+        ([*files, "--text-columns", "a"], "its columns are unnamed"),
         ([*files, "--model", "gat"], "to read texts expected one of transformer, lstm"),
         ([*files, "--model", "lstm", "--position", "alibi"], "--position belongs to transformers"),
         ([*files, "--tokens", "bpe", "--vocabulary-size", 5], "at least 258"),

@@ -133,9 +133,9 @@ def test_the_first_word_with_a_tag_of_its_own_is_explained(tags, usual, outside)
 
 
 REFUSED = [
-    ("", {}, DataError, "the sentence has no word"),
-    (" \n", {}, DataError, "the sentence has no word"),
-    ([], {}, DataError, "the sentence has no word"),
+    ("", {}, DataError, "the sentence is empty"),
+    (" \n", {}, DataError, "the sentence is empty"),
+    ([], {}, DataError, "the sentence is empty"),
     ("the film", {"target": 3}, SettingError, "target is '3'; expected one of 1 the, 2 film."),
     ("the film", {"target": "0"}, SettingError, "target is '0'; expected one of 1 the, 2 film."),
     ("the film", {"target": "plot"}, SettingError, "target is 'plot'; expected one of"),

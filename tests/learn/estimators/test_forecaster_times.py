@@ -57,7 +57,7 @@ def test_gaps_and_repeats_are_refused_or_filled_and_said():
     with pytest.raises(DataError, match=r"rows 5 and 60 both have the time '2024-03-30 17:00:00'"):
         Forecaster(**SMALL).fit(repeated)
     with (
-        pytest.warns(UserWarning, match="1 time stands in several rows, whose mean is taken"),
+        pytest.warns(UserWarning, match="1 time occurs in several rows, which are averaged"),
         pytest.warns(UserWarning, match="rows were out of order"),
     ):
         Forecaster(**SMALL, gaps="mask").fit(repeated)

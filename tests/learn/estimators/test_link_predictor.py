@@ -75,7 +75,7 @@ def test_parts_that_are_given(graph):
                     for place, part in enumerate(("train", "val", "test"))}  # fmt: skip
     with pytest.raises(DataError, match="splits has 2 rows, but there are 300 edges"):
         LinkPredictor(**SMALL).fit(features, index, splits=["train", "val"])
-    with pytest.raises(DataError, match="splits, edge 0: 'tests' is no split"):
+    with pytest.raises(DataError, match="splits, edge 0: 'tests' is not a split"):
         LinkPredictor(**SMALL).fit(features, index, splits=["tests"] * 300)
 
 

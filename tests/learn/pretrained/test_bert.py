@@ -283,7 +283,7 @@ def test_the_kind_of_a_tokenizer_is_seen(kind):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("a\nb\n", r"it has no \[UNK\]"), ("[UNK]\na\na\n", "a token stands there twice")],
+    [("a\nb\n", r"\[UNK\] is missing"), ("[UNK]\na\na\n", "a token occurs twice")],
 )
 def test_vocabularies_that_cannot_be_read(tmp_path, content, message):
     (tmp_path / "vocab.txt").write_text(content)

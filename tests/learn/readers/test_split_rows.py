@@ -140,7 +140,7 @@ def test_another_word_in_the_column_names_its_line(tmp_path):
     with pytest.raises(DataError) as caught:
         split_rows(from_column(tmp_path, ["train", "tset"]), kind="column")
     assert str(caught.value).replace(f"{tmp_path}/", "") == (
-        "data.csv, line 3, column 'part': 'tset' is no split, expected train, val (also valid, validation) or test, "
+        "data.csv, line 3, column 'part': 'tset' is not a split, expected train, val (also valid, validation) or test, "
         "or an empty cell for none."
     )
 

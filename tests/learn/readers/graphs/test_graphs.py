@@ -236,7 +236,7 @@ def test_roots_by_hand():
             r"4 nodes have no edge that leaves \('1', '2', '3', ...\), expected one, the root; one node has none that "
             "comes: do the edges run from the root",
         ),
-        (graph_of(0), "it has no node"),
+        (graph_of(0), "it is empty: expected at least one node"),
     ],
 )
 def test_graphs_that_are_no_trees(graph, reason):

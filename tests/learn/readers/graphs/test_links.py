@@ -151,7 +151,7 @@ def test_too_few_links_or_pairs_that_are_none():
     with pytest.raises(DataError, match="2 links cannot fill train, val, test: add rows or set a split's size to 0"):
         random_splits(links, (0.8, 0.1, 0.1), 0)
     complete = Links.of(edges_of([(i, j) for i in range(5) for j in range(i)]), 5, False)
-    with pytest.raises(DataError, match="0 of 10 pairs of nodes are no link, but 3 are needed beside 1 validation"):
+    with pytest.raises(DataError, match="0 of 10 pairs of nodes are not links, but 3 are needed beside 1 validation"):
         LinkSplits.of(complete, np.array([0] * 7 + [1, 2, 2]))
     with pytest.raises(DataError, match=r"0 of 10 pairs .* but 1 are needed"):
         LinkSplits.of(complete, np.zeros(10, dtype=np.int64))  # training has nothing to tell links from
@@ -206,7 +206,7 @@ def test_a_tenth_of_the_training_validates_where_the_column_names_none(tmp_path)
         (TABLE.replace("b,a,train", "b,a,test"),
          r"line 3, column 'part': 'test', but 'train' at .*line 2, column 'part', which joins the same nodes"),
         (TABLE.replace("a,b,train\nd", "a,b,\nd"), "line 7, column 'part': '', but 'train' at"),
-        (TABLE.replace("b,c,val", "b,c,maybe"), "line 4, column 'part': 'maybe' is no split, expected train, val"),
+        (TABLE.replace("b,c,val", "b,c,maybe"), "line 4, column 'part': 'maybe' is not a split, expected train, val"),
         (TABLE.replace("train", "test"), "line 2, column 'part': neither this edge nor any other .* is in train"),
         ("from,to\na,b\n", "no column 'part'"),
         ("from,to,part\n", "a header but no rows"),
@@ -232,7 +232,7 @@ def test_pairs_to_predict(tmp_path):
     assert table.status[1:] == [
         "one: 'q' is not a node of the graph",
         "other: the cell names no node",
-        "other: 'b' and itself are no link",
+        "other: 'b' and itself are not a link",
     ]
     with pytest.raises(DataError, match=r"pairs.csv, line 3, one: 'q' is not a node of the graph; fix the row"):
         read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, strict=True)

@@ -43,8 +43,8 @@ DAYS = ["2024-02-27,1,1,1", "2024-02-28,2,2,2", "2024-03-01,4,,8"]
             r"column 'hour': 1 step is missing, the first behind '2024-02-28'; add them, or .* --gaps mask",
         ),
         (["1,1,1,1", "2,1,1,1", "2,3,3,3"], "error", r"lines 3 and 4 both have the time '2'; .*--gaps mask"),
-        (["1,1,1,1", "x,1,1,1", "3,3,3,3"], "mask", r"line 3: 'x' is no time; expected numbers or dates"),
-        (["1,1,1,1", ",1,1,1", "3,3,3,3"], "mask", r"line 3: '' is no time"),
+        (["1,1,1,1", "x,1,1,1", "3,3,3,3"], "mask", r"line 3: 'x' is not a time; expected numbers or dates"),
+        (["1,1,1,1", ",1,1,1", "3,3,3,3"], "mask", r"line 3: '' is not a time"),
         (["1,1,1,1", "2,1,1,1", "3,1,1,1", "3.5,3,3,3"], "mask", r"from '3' to '3.5' it is 0.5 of the usual step"),
         (["1,1,1,1", "2,1,1,1", "1000000000000,3,3,3"], "mask", r"more than can be filled"),
     ],
@@ -69,7 +69,7 @@ def test_times_are_sorted_filled_and_go_on(tmp_path):
     twice = series_of(tmp_path, ["0.5,1,,1", "0,3,3,3", "0.5,5,,2", "1,0,0,0"], gaps="mask")
     np.testing.assert_array_equal(twice.values, [[3, 3, 3], [3, np.nan, 1.5], [0, 0, 0]])
     assert twice.clock.at(3) == "1.5"
-    assert "1 time stands in several rows, whose mean is taken" in twice.notes
+    assert "1 time occurs in several rows, which are averaged" in twice.notes
     monthly = series_of(tmp_path, [f"2023-{month:02},1,1,1" for month in (10, 11, 12)])
     assert [monthly.clock.at(step) for step in (3, 5)] == ["2024-01", "2024-03"]
     assert series_of(tmp_path, ["08:00,1,1,1", "08:05,1,1,1"]).clock.at(2) == "08:10"

@@ -136,8 +136,8 @@ def test_what_is_missing_in_some_of_a_kind_is_listed(tmp_path):
     table = table_of(tmp_path, NODES.replace("2001,12", ",12"), EDGES + "p1,p2,\np1,p2,nan\n")
     assert [(each.line, each.column, each.reason) for each in table.rejected] == [
         (5, "year", "empty cell, expected a number"),
-        (8, "how", "the edge has no type"),
-        (9, "how", "the edge has no type"),
+        (8, "how", "the edge lacks a type"),
+        (9, "how", "the edge lacks a type"),
     ]
     assert table.usable.tolist() == [True, True, True, False, True, True]
     with pytest.raises(DataError, match=r"line 5\), column 'year'"):
@@ -185,11 +185,11 @@ def test_names_are_kept_as_they_are(tmp_path):
             NODES.replace("a2,author", "a2, "),
             EDGES,
             {},
-            "nodes.csv, line 3, column 'kind': the node has no type; where",
+            "nodes.csv, line 3, column 'kind': the node lacks a type; where",
         ),
         (NODES, EDGES, {"node_type_column": "sort"}, "no column 'sort'"),
         (NODES, EDGES, {"source": {"edge_type_column": "sort"}}, "no column 'sort'"),
-        (NODES, EDGES + "p1,p2,\n", {"strict": True}, "edges.csv, line 8, column 'how': the edge has no type; mend"),
+        (NODES, EDGES + "p1,p2,\n", {"strict": True}, "edges.csv, line 8, column 'how': the edge lacks a type; fix"),
         (NODES, "from,to,how\na1,p1,\n", {}, "none of the rows is an edge"),
     ],
 )
@@ -240,7 +240,7 @@ def test_types_in_one_file(tmp_path):
         ({"node_type": np.array([0, 1])}, r"node_type is \(2,\), but x has 3 nodes"),
         ({"node_type": np.array([0.5, 1, 1])}, r"node_type is float64 \(3,\), expected words or whole numbers"),
         ({"node_type": np.zeros((3, 1), int)}, r"node_type is int64 \(3, 1\)"),
-        ({"node_type": np.array(["a", "", "b"])}, r"node_type\[1\]: the node has no type"),
+        ({"node_type": np.array(["a", "", "b"])}, r"node_type\[1\]: the node lacks a type"),
         ({"edge_type": np.array([0])}, "edge_type has 1 row, but there are 2 edges"),
         (
             {"node_type": np.array([0, 0, 0])},

@@ -232,8 +232,11 @@ def test_an_atom_alone_has_no_edges_and_fragments_are_components_of_one_graph():
             "c1cccc1",
             "'c1cccc1' is not a SMILES that RDKit can read: Can't kekulize mol.  Unkekulized atoms: 0 1 2 3 4.",
         ),
-        ("CCO ethanol", "'CCO ethanol' has text behind the SMILES 'CCO': move 'ethanol' to a column of its own."),
-        ("CCO\tCCN x", "'CCO\\tCCN x' has text behind the SMILES 'CCO': move 'CCN x' to a column of its own."),
+        (
+            "CCO ethanol",
+            "'CCO ethanol' has trailing text after the SMILES 'CCO': move 'ethanol' to a column of its own.",
+        ),
+        ("CCO\tCCN x", "'CCO\\tCCN x' has trailing text after the SMILES 'CCO': move 'CCN x' to a column of its own."),
         ("CCO |foo|", "'CCO |foo|' is not a SMILES that RDKit can read: the syntax is wrong."),
     ],
 )

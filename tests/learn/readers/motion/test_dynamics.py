@@ -167,7 +167,7 @@ def test_planets_obey_kepler():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("comets", 1, 5, 3, 0), "'comets' is no system; expected one of nbody, solar"),
+        (("comets", 1, 5, 3, 0), "'comets' is not a system; expected one of nbody, solar"),
         (("solar", 2, 9, 3, 0), "the solar system is one, of nine bodies"),
         (("nbody", 0, 5, 3, 0), "--num-trajectories 0"),
         (("springs", 1, 1, 3, 0), "--num-bodies 1"),

@@ -56,7 +56,7 @@ def test_what_cannot_be_read(table, tmp_path):
         ([str(tmp_path / "empty.csv")], ("a",), DataError, "every cell of 'a' is empty"),
         ([table], (), SettingError, "name the columns that hold texts: --text-columns"),
         ([table], ("text", "text"), SettingError, "names 'text' twice"),
-        ([str(text)], ("text",), SettingError, "has no columns"),
+        ([str(text)], ("text",), SettingError, "is a text file"),
         ([str(text), table], ("text",), SettingError, "files of one kind"),
     ]
     for paths, columns, kind, message in cases:

@@ -88,8 +88,8 @@ GOOD = {"tokens": ["a"], "tags": ["X"]}
         ({"tokens": ["a"], "tags": [3]}, "tags", "expected a list of strings"),
         ({"tokens": ["a", "b"], "tags": ["X"]}, "tags", "2 words, but 1 tag"),
         ({"tokens": ["a"], "tags": [""]}, "tags", "the tag of word 1 is empty"),
-        ({"tokens": [], "tags": []}, "tokens", "the sentence has no word"),
-        ({"tokens": ["\ud800"], "tags": ["X"]}, "tokens", "half of a surrogate pair, which is no character"),
+        ({"tokens": [], "tags": []}, "tokens", "the sentence is empty"),
+        ({"tokens": ["\ud800"], "tags": ["X"]}, "tokens", "half of a surrogate pair, which is not a character"),
     ],
 )
 def test_objects_that_are_listed(tmp_path, row, column, reason):
@@ -121,9 +121,9 @@ def test_columns_that_are_listed(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.conll", "", "holds no sentence"),
-        ("a.conll", "\n-DOCSTART- O\n\n", "holds no sentence"),
-        ("a.jsonl", "\n", "holds no sentence"),
+        ("a.conll", "", "the file is empty"),
+        ("a.conll", "\n-DOCSTART- O\n\n", "the file is empty"),
+        ("a.jsonl", "\n", "the file is empty"),
         ("a.conll", "a X\n\nb\xff Y".encode("latin-1"), "line 3: byte 0xff at offset 6 is not UTF-8"),
         ("a.conll", "a\n\nb\n", "line 1: none of the 2 sentences can be used; tags: one column"),
         ("a.jsonl", lines(GOOD) + "{'a'}\n", "line 2: not JSON .Expecting property name.*character 2.; expected one"),
@@ -142,7 +142,7 @@ def test_settings_that_cannot_be(tmp_path):
     path = write(tmp_path / "a.conll", CONLL)
     for arguments, message in [
         (([path] * 4,), "4 files were given"),
-        (([path], ["word"]), "its columns have no names"),
+        (([path], ["word"]), "its columns are unnamed"),
         (([path], ["a", "b"]), "one key for words"),
     ]:
         with pytest.raises(SettingError, match=message):

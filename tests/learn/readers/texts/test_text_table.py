@@ -71,7 +71,7 @@ def test_lines_are_texts_to_predict_only(tmp_path):
     table = read_texts([path], Columns(text_columns=("text",)), need_targets=False)
     assert table.texts == [("one",), ("",), ("three",)]
     assert table.status == ["ok", "text: the text is empty", "ok"]
-    with pytest.raises(DataError, match="lines of text have no targets"):
+    with pytest.raises(DataError, match="lines of text lack targets"):
         read_texts([path], Columns(text_columns=("text",), target_columns=("y",)))
     with pytest.raises(DataError, match="the model reads 2 columns: title, text"):
         read_texts([path], Columns(text_columns=("title", "text")), need_targets=False)

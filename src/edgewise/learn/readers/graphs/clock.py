@@ -15,7 +15,7 @@ from edgewise.errors import DataError
 from edgewise.formatting import plural
 
 DAY_MONTH = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
-"""A date whose day and month may each stand in front."""
+"""A date that may begin with its day or its month."""
 COMPACT = {8: "%Y%m%d", 6: "%Y%m"}
 """How dates are written in so many digits alone."""
 ZONE = re.compile(r":\d\d.*?(Z|[+-]\d\d(?::?\d\d)?)$")
@@ -26,7 +26,7 @@ OFF_STEP = 0.05
 """The part of a step by which a time may be off."""
 NUM_FORM_CELLS = 24
 """Cells of which the form of all is guessed."""
-MOST_FILLED = 10
+MAX_FILLED = 10
 """A series may become that many times as long by the steps that are filled in."""
 
 
@@ -84,13 +84,13 @@ def in_time(
     Args:
         cells: The time of each row.
         values: NaN where nothing is known.
-        lines: Where each row stands in the file.
+        lines: The line of each row in the file.
         gaps: error refuses missing and repeated times; mask fills them with unknown values; interpolate with those on
             a straight line between the rows around them.
         source: What an error calls the file and the column.
 
     Raises:
-        DataError: A time is no number and no date, times lie at no equal distances, or `gaps` refuses them.
+        DataError: A time is neither a number nor a date, times are not evenly spaced, or `gaps` forbids missing ones.
     """
     _refuse_midnight(cells, lines, source)
     read = _parsed(cells, lines, source)
@@ -110,7 +110,7 @@ def in_time(
         if gaps == "error":
             raise DataError(f"{pair}; remove one, or let --gaps mask take the mean of repeated times.")
         notes.append(
-            f"{plural(int((counts > 1).sum()), 'time stands', 'times stand')} in several rows, whose mean is taken"
+            f"{plural(int((counts > 1).sum()), 'time occurs', 'times occur')} in several rows, which are averaged"
         )
         values = np.stack([_mean(values[first : first + count]) for first, count in zip(firsts, counts, strict=True)])
         numbers, names = numbers[firsts], [names[first] for first in firsts]
@@ -137,13 +137,13 @@ def _refuse_midnight(cells: Sequence[str], lines: Sequence[int], source: str) ->
     for row in np.flatnonzero(np.diff(times) < 0)[:1].tolist():
         raise DataError(
             f"{source}: the time goes back from {cells[row]!r} in line {lines[row]} to {cells[row + 1]!r} in line "
-            f"{lines[row + 1]}, past midnight or out of order, and times of the day have no date to tell; write dates, "
+            f"{lines[row + 1]}, past midnight or out of order, and times of the day lack a date; write dates, "
             "or leave out --time-column to count rows."
         )
 
 
 def is_time(cell: str) -> bool:
-    """Whether a cell that is no number reads as a date or a time of the day."""
+    """Whether a cell, which is not a number, reads as a date or a time of the day."""
     return bool(np.isfinite(_dated(pd.Series([cell], dtype=object)).numbers).all())
 
 
@@ -168,7 +168,7 @@ def _filled(
         message = f"{plural(missing, 'step is', 'steps are')} missing, the first behind {names[row]!r}"
         if gaps == "error":
             raise DataError(f"{source}: {message}; add them, or fill them with --gaps mask or interpolate.")
-        if length > MOST_FILLED * len(steps):
+        if length > MAX_FILLED * len(steps):
             raise DataError(f"{source}: {message}, more than can be filled.")
         notes.append(f"{message}: {'masked' if gaps == 'mask' else 'interpolated'}")
 
@@ -227,7 +227,7 @@ def _parsed(cells: Sequence[str], lines: Sequence[int], source: str) -> _Read:
         ways.append(_dated(texts, is_utc=is_utc))
         if all(map(DAY_MONTH.match, cells)):
             ways.append(_dated(texts, is_utc=is_utc, is_day_first=True))
-            # Where days stand in front, dots are usual.
+            # Dates that begin with the day usually have dots.
             ways.sort(key=lambda way: way.is_day_first == ("." not in cells[0]))
 
     complete = [way for way in ways if np.isfinite(way.numbers).all()]
@@ -235,7 +235,7 @@ def _parsed(cells: Sequence[str], lines: Sequence[int], source: str) -> _Read:
         bad = is_number if is_number.any() else ~np.isnan(ways[0].numbers)
         row = int(np.flatnonzero(~bad)[0])
         raise DataError(
-            f"{source}, line {lines[row]}: {cells[row]!r} is no time; expected numbers or dates, all alike."
+            f"{source}, line {lines[row]}: {cells[row]!r} is not a time; expected numbers or dates, all alike."
         )
 
     chosen = min(complete, key=lambda way: way.num_irregular)

@@ -45,7 +45,7 @@ class EdgeTable(Table):
 
     @property
     def lost_edges(self) -> Sequence[Rejection]:
-        """Rows that are no edge; of those that are learned from, also those without a target that can be read."""
+        """Rows that could not be read as edges; for training, also those without a readable target."""
         return self.rejected
 
     @property

@@ -50,7 +50,7 @@ class EdgeList:
     num_mirrored: int = 0
     """How many were added, because the other way was missing."""
     rejected: tuple[Rejection, ...] = ()
-    """Rows of the table that are no edge, in file order."""
+    """Rows of the table that could not be read as edges, in file order."""
     types: RowLabels | None = None
     """What each edge is called, where they have names; not of edges that were added."""
     unused_columns: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class EdgeList:
         return int((self.senders == self.receivers).sum())
 
     def degrees(self, num_nodes: int) -> Int64[np.ndarray, " node two"]:
-        """Incoming and outgoing edges of each node: the features of nodes that have no others."""
+        """Incoming and outgoing edges of each node: the features of nodes without others."""
         return np.stack([np.bincount(ends, minlength=num_nodes) for ends in (self.receivers, self.senders)], axis=1)
 
     def num_repeated(self, num_nodes: int) -> int:
@@ -86,7 +86,7 @@ class EdgeList:
         """Nodes that no edge but their own loop touches."""
         apart = self.senders != self.receivers
         ends = self.senders[apart], self.receivers[apart]
-        # Nodes of rejected graphs are not among the `num_nodes`, and have no edges; they keep their numbers.
+        # Nodes of rejected graphs are not among the `num_nodes` and lack edges; they keep their numbers.
         is_joined = np.zeros(max(end.max(initial=-1) for end in ends) + 1, dtype=bool)
         for end in ends:
             is_joined[end] = True
@@ -167,9 +167,9 @@ def read_edges(
     strict: bool = False,
     may_be_empty: bool = False,
 ) -> EdgeList:
-    """Read a table of edges, as they stand there: none is mirrored or joined.
+    """Read a table of edges as written: none is mirrored or joined.
 
-    A row that names no node, or has a feature that is no finite number (empty, NaN), is skipped and listed in
+    A row that names an unknown node, or has a feature other than a finite number (empty, NaN), is skipped and listed in
     `rejected`.
 
     Args:
@@ -184,7 +184,7 @@ def read_edges(
         splits_column: the split of the edge, in words; None where it is not needed.
         graph_column: the graph of the edge, where names of nodes are unique only within a graph.
         imputes: leave NaN where a number is missing, for the scale to fill it.
-        strict: stop at the first row that is no edge.
+        strict: stop at the first row that cannot be read as an edge.
         may_be_empty: whether a table without rows is one.
 
     Raises:
@@ -219,7 +219,7 @@ def read_edges(
 
     for column in typed:
         for row in np.flatnonzero(missing(frame[column])).tolist():
-            problems.add(row, column, frame[column].iloc[row], "the edge has no type")
+            problems.add(row, column, frame[column].iloc[row], "the edge lacks a type")
 
     listed = tuple(
         Rejection(cells.source, int(cells.lines[row]), *problems.first[row]) for row in sorted(problems.first)

@@ -1,4 +1,4 @@
-"""Which columns of a table of edges name the two nodes, where nobody says: by the names of columns, then by cells."""
+"""Guesses which columns of a table of edges name the two nodes: by the names of columns, then by cells."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ DIRECTED = (
     ("start", "end"),
     ("origin", "destination"),
 )
-"""Words of two columns of which the first is the sender, wherever it stands."""
+"""Words of two columns of which the first is the sender, in any order."""
 PAIRS = (("1", "2"), ("0", "1"), ("a", "b"), ("u", "v"), ("i", "j"), ("first", "second"))
 """Words of two columns that name nodes, in the order of the columns."""
 OF_NODES = frozenset(("node", "id", "name", "vertex", "index", "idx", "no", "number"))
@@ -38,7 +38,7 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
         table: the file, for the line.
         columns: all of the table, in order.
         used: those that have another role.
-        share: looks at the cells; None where the nodes are not known yet.
+        share: the share of cells that name nodes; None where the nodes are not known yet.
     """
     free = [name for name in columns if name not in used]
     likely = at_least_two([name for name in free if not _numbers_rows(name)], free)
@@ -68,7 +68,7 @@ def _by_names(likely: Sequence[str], naming: Sequence[str], *, knows_cells: bool
     Args:
         likely: columns that may be the ends.
         naming: those of them whose cells name nodes, or all.
-        knows_cells: whether cells were looked at; names with any other words, such as `from_account`, count then.
+        knows_cells: whether cells were compared; names with any other words, such as `from_account`, count then.
     """
     for pairs, among, is_free in ((DIRECTED, likely, False), (DIRECTED, naming, knows_cells), (PAIRS, naming, False)):
         for first in among:

@@ -26,7 +26,7 @@ class GraphFile:
     features: NodeFeatures
     """What is known of each node."""
     edges: EdgeList
-    """The edges as they stand in the file."""
+    """The edges as written in the file."""
     target_column: str | None
     """`y`, where there is one."""
     splits_column: str | None
@@ -38,7 +38,7 @@ class GraphFile:
 
 
 def is_graph_file(path: str) -> bool:
-    """Whether a name is that of such a file."""
+    """Whether a file name is that of a graph in one file."""
     return str(path).lower().endswith(".npz")
 
 
@@ -57,11 +57,11 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
         imputes: whether NaN in x is a missing number, for the scale to fill it.
 
     Raises:
-        DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
+        DataError: it is not such a file, an array is missing, or shapes do not fit; the message names the array.
     """
     name, arrays = str(path), read_arrays(path)
     if "edge_index" not in arrays:
-        raise DataError(f"{name}: there is no array 'edge_index'; the file has {', '.join(arrays) or 'none'}.")
+        raise DataError(f"{name}: the array 'edge_index' is missing; the file has {', '.join(arrays) or 'none'}.")
 
     node_types, edge_types, blank = None, None, None
     if with_types:

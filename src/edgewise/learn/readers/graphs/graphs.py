@@ -26,7 +26,7 @@ def graph_of_rows(cells: Cells, column: str) -> list[str]:
     """The name of the graph in each row.
 
     Raises:
-        DataError: there is no such column, or a cell of it is empty.
+        DataError: the column is missing, or a cell of it is empty.
     """
     check_columns_exist(cells, (column,))
     names = stripped(cells.frame[column]).to_pylist()
@@ -40,7 +40,7 @@ def read_graph_cells(path: str, columns: GraphColumns, need_targets: bool) -> Ce
     """A table of graphs, each of which it names once.
 
     Raises:
-        DataError: the file cannot be used, or a graph stands in it twice.
+        DataError: the file cannot be used, or lists a graph twice.
     """
     cells = read_cells(path)
     names = graph_of_rows(cells, columns.graph_column)
@@ -60,7 +60,7 @@ def read_graph_cells(path: str, columns: GraphColumns, need_targets: bool) -> Ce
 def cells_of_graphs(
     cells: Cells, names: Sequence[str], columns: GraphColumns, need_targets: bool
 ) -> tuple[Cells, Problems]:
-    """The cells of graphs in a table of nodes: each stands at one node of a graph, at several, or at all of them.
+    """The cells of graphs in a table of nodes: each is written at one node of a graph, at several, or at all of them.
 
     Args:
         cells: the table of nodes.
@@ -125,7 +125,7 @@ class GraphTable(Table):
     features: Float32[np.ndarray, " node feature"]
     """What is known of each node, graph after graph; 0 where a cell cannot be read."""
     node_names: Sequence[str]
-    """What each node is called, graph after graph; its number in its graph where it has no name."""
+    """What each node is called, graph after graph; its number in its graph where it is unnamed."""
     offsets: Int64[np.ndarray, " boundary"]
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     edges: EdgeList
@@ -152,7 +152,7 @@ class GraphTable(Table):
 
     @property
     def lost_edges(self) -> Sequence[Rejection]:
-        """Rows of the table of edges that are no edge."""
+        """Rows of the table of edges that could not be read as edges."""
         return self.edges.rejected
 
     @property
@@ -230,17 +230,17 @@ def read_graphs(
 
     Names are unique within a graph where the table of edges has the column of graphs too, else all nodes. Where
     nothing is known of the nodes, their features are the numbers of edges that come and go. A graph is rejected where
-    a feature of a node cannot be read, where two of its nodes disagree, or where it has no target; an edge
+    a feature of a node cannot be read, where two of its nodes disagree, or where its target is missing; an edge
     that names no node is passed over and listed.
 
     Args:
         paths: one table of nodes.
         columns: the role of each column.
         source: where the edges are, and how they are read.
-        need_roots: reject graphs that are no trees, see `Trees`.
+        need_roots: reject graphs that are not trees, see `Trees`.
         strict: stop at the first row that cannot be used.
         need_targets: False reads graphs to predict.
-        may_lack_edges: whether the table of edges may have no rows, or be `none`.
+        may_lack_edges: whether the table of edges may be empty, or `none`.
         categories, edge_categories: the words of nodes and edges that a trained model knows; by default those that
             occur.
 
@@ -379,7 +379,7 @@ def graphs_from_arrays(
     problems = Problems()
     for number, graph in enumerate(graphs):
         if not len(graph.features):
-            problems.add(number, "graph", str(number), "it has no node")
+            problems.add(number, "graph", str(number), "it is empty: expected at least one node")
 
     offsets = offsets_of([len(graph.features) for graph in graphs])
     senders, receivers = (

@@ -60,18 +60,18 @@ class PairNumbers:
         return numbers - larger * (larger - 1) // 2, larger
 
     def outside(
-        self, excluded: Int64[np.ndarray, " known"], ranks: Int64[np.ndarray, " pair"]
+        self, excluded: Int64[np.ndarray, " excluded"], ranks: Int64[np.ndarray, " pair"]
     ) -> Int64[np.ndarray, " pair"]:
-        """The numbers that stand at some places in the ascending row of those that are not known.
+        """The pairs at given ranks among the ascending pair numbers that are not excluded.
 
-        The r-th number that is missing from k_0 < k_1 < … is r + |{i : k_i − i ≤ r}|: as many known ones stand before
-        it. So a draw of places is a draw of pairs, exactly uniform, however many are known.
+        The r-th number that is missing from k_0 < k_1 < … is r + |{i : k_i − i ≤ r}|: so many excluded ones are
+        smaller. So a draw of ranks is a draw of pairs, exactly uniform, however many are excluded.
 
         Args:
-            known: ascending, each once.
-            places: from 0 to below total − known.
+            excluded: ascending, each once.
+            ranks: from 0 to below total − excluded.
 
-        Cost: O(pair · log known).
+        Cost: O(pair · log excluded).
 
         >>> PairNumbers(4, False).outside(np.array([0, 2, 3]), np.array([0, 1, 2])).tolist()
         [1, 4, 5]
@@ -136,7 +136,7 @@ class LinkSplits:
     test: Int64[np.ndarray, " test_link"]
     """Links that judge; no message goes along them."""
     val_others: Int64[np.ndarray, " val_other"]
-    """Pairs that are no link, by their numbers, all different, none of them in the test."""
+    """Pairs that are not links, by their numbers, all different, none of them in the test."""
     test_others: Int64[np.ndarray, " test_other"]
     """The same for the test."""
     seen: Bool[np.ndarray, " link"]
@@ -146,23 +146,23 @@ class LinkSplits:
     def of(
         cls, links: Links, split_of_link: Int64[np.ndarray, " link"], others_a_link: int = 1, seed: int = 0
     ) -> "LinkSplits":
-        """The splits, and `others_a_link` pairs that are no link for each validation and test link, drawn from all
-        pairs that are no link of the whole graph with the same probability.
+        """The splits, and `others_a_link` pairs that are not links for each validation and test link, drawn from all
+        pairs that are not links of the whole graph with the same probability.
 
         Args:
             links: all of the graph.
             split_of_link: 0 training, 1 validation, 2 test, −1 none.
-            others_a_link: pairs that are no link for each link.
+            others_a_link: pairs that are not links for each link.
             seed: of the draw.
 
         Raises:
-            DataError: too few pairs of the graph are no link.
+            DataError: too few pairs of the graph are not links.
         """
         train, val, test = (np.flatnonzero(split_of_link == part) for part in range(3))
         num_others, missing = others_a_link * (len(val) + len(test)), links.pairs.total - len(links)
         if missing < max(num_others, 1):
             raise DataError(
-                f"{missing:,} of {plural(links.pairs.total, 'pair')} of nodes are no link, but "
+                f"{missing:,} of {plural(links.pairs.total, 'pair')} of nodes are not links, but "
                 f"{max(num_others, 1):,} are needed "
                 f"beside {len(val):,} validation and {plural(len(test), 'test link')}; nearly "
                 "everything is connected: make "
@@ -212,7 +212,7 @@ def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray,
         link, part = links.of_edge[edge], WORDS.get(word.strip().lower(), -1)
         if word.strip() and part < 0:
             raise DataError(
-                f"{words.place(edge)}: {word!r} is no split, expected {', '.join(SPLITS)}, or nothing for none."
+                f"{words.place(edge)}: {word!r} is not a split, expected {', '.join(SPLITS)}, or nothing for none."
             )
         if link >= 0 and first[link] < 0:
             split_of_link[link], first[link] = part, edge
@@ -236,11 +236,11 @@ def split_labels(edges: EdgeList, column: str) -> RowLabels:
     """The words in the column of the splits, which was read with the edges.
 
     Raises:
-        SettingError: the edges stand in no table.
+        SettingError: the edges are not in a table.
     """
     if edges.splits is None:
         raise SettingError(
-            f"--splits-column {column} names a column of the table of edges, and there is none: the edges stand in the "
+            f"--splits-column {column} names a column of the table of edges, but the edges are in the "
             "file of the graph; leave it out to draw the splits."
         )
     return edges.splits
@@ -259,7 +259,7 @@ class PairTable:
     receivers: Int64[np.ndarray, " row"]
     """The second."""
     status: list[str]
-    """`ok`, or the column and the reason why there is no prediction."""
+    """`ok`, or the column and the reason why a prediction is missing."""
 
     @property
     def usable(self) -> Bool[np.ndarray, " row"]:

@@ -14,7 +14,7 @@ REASON = "without edges that cannot be read"
 NOWHERE = np.iinfo(np.int64).max
 """The distance to lost edges where none is within reach."""
 ANYWHERE = NOWHERE - 1
-"""The same where a model joins all nodes, or knows where each stands among all."""
+"""The same where a model joins all nodes, or uses their positions in the whole graph."""
 
 
 def hops_to_lost(edges: EdgeList, num_nodes: int, reach: int, *, sees_all: bool = False) -> Int64[np.ndarray, " node"]:

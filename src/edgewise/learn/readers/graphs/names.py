@@ -1,4 +1,4 @@
-"""The nodes of a graph by their names: where each of a column of names stands, and what a wrong one may mean."""
+"""The nodes of a graph by their names: the row of each name, and what a wrong one may mean."""
 
 import string
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from edgewise.learn.tables.cell import Texts, pa, stripped, whole_numbers
 _COMPARED = 10_000
 """More names than that are not compared letter by letter with one that is wrong."""
 _SPREAD = 8
-"""Numbers lie close together where so many times as many would fill the gaps between them."""
+"""Numbers are dense where their range is at most this many times their count."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowLabels:
-    """A word for each row, such as the type of a node or edge, and where it stands."""
+    """A word for each row, such as the type of a node or edge, and its place in the file."""
 
     names: tuple[str, ...]
     """The words."""
@@ -38,7 +38,7 @@ class RowLabels:
         return cls(words, f"{array}[", np.arange(len(words)), "]")
 
     def place(self, row: int) -> str:
-        """Where the word of a row stands."""
+        """The file and line of the word of a row."""
         return f"{self.before}{self.numbers[row]}{self.after}"
 
 
@@ -102,7 +102,7 @@ class NodeNames:
 
 
 class _Lookup:
-    """Where texts stand among others.
+    """The positions of texts among others.
 
     Where the others are whole numbers that lie close together, or such numbers behind a beginning that all share
     (`node17`), they are looked up in a table, which is faster than by their letters.
@@ -120,7 +120,7 @@ class _Lookup:
             self._table[numbers[::-1] - self._first] = np.arange(len(numbers))[::-1]
 
     def places(self, texts: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
-        """Where each text stands, −1 where it does not."""
+        """The position of each text, −1 where it is not among them."""
         numbers = None if self._table is None else whole_numbers(texts, self._beginning)
         if self._table is None or numbers is None:
             return pyarrow.compute.index_in(texts, self.among).fill_null(-1).to_numpy().astype(np.int64)

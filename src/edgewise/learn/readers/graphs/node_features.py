@@ -18,7 +18,7 @@ from edgewise.learn.tables.magnitude import require_scalable
 from edgewise.learn.tables.read import Cells, check_columns_exist
 
 CSR = ("x_indices", "x_indptr", "x_shape")
-"""The parts of a sparse table, as SciPy names them; values that are not all 1 stand in x_data."""
+"""The parts of a sparse table, as SciPy names them; values other than 1 are in x_data."""
 Categories: TypeAlias = dict[str, list[str]]
 """The words of each column of categories, in the order of their features."""
 Entries: TypeAlias = tuple[Int64[np.ndarray, " entry"], Int64[np.ndarray, " entry"], Float32[np.ndarray, " entry"]]
@@ -150,7 +150,7 @@ class NodeFeatures:
 
     @property
     def are_words(self) -> bool:
-        """Whether they say how much a node has of a few out of many features, as a bag of words does."""
+        """Whether they are sparse counts of many features, as a bag of words."""
         return self.are_sparse and len(self.values) > 0 and bool(self.values.min() > 0)
 
 
@@ -167,12 +167,12 @@ def features_of_columns(
     imputes: bool = False,
     may_be_empty: bool = False,
 ) -> tuple[NodeFeatures, Problems]:
-    """Those that stand in columns of a table: 0 where a cell cannot be read, and which cells those are.
+    """Those in columns of a table: 0 where a cell cannot be read, and which cells those are.
 
     Args:
         cells: the table.
         columns: those with features.
-        foreign: where a column is no feature of the node's type: the cell must be empty, and is 0.
+        foreign: where a column is not a feature of the node's type: the cell must be empty, and is 0.
         imputes: leave NaN where a cell is missing, for the scale to fill it.
         may_be_empty: whether a whole column may be missing then; one that is learned from may not.
 
@@ -222,7 +222,7 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray], *, imputes: 
         return NodeFeatures.of(x)
     if missing := [part for part in CSR if part not in arrays]:
         raise DataError(
-            f"{name}: there are no features: expected x, or {', '.join(CSR)}; {', '.join(missing)} is missing."
+            f"{name}: features are missing: expected x, or {', '.join(CSR)}; {', '.join(missing)} is missing."
         )
 
     for part in (*CSR, "x_data"):
@@ -256,7 +256,7 @@ def require_rows(path: str, features: NodeFeatures, cells: Cells) -> None:
 
 
 def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node feature"] | None]:
-    """A table with 0 for NaN, and where NaN stood; None where it nowhere did, or where it is no table of numbers."""
+    """A table with 0 for NaN, and the mask of NaN; None without any, or for a table of something other than numbers."""
     if x.ndim != 2 or not np.issubdtype(x.dtype, np.floating) or not (blank := np.isnan(x)).any():
         return x, None
     return np.where(blank, 0, x), blank
@@ -309,7 +309,7 @@ def features_of_nodes(
 def check_categories(name: str, categories: Categories, columns: Sequence[str]) -> None:
     """Raise DataError where a column of words has none: the model could not read it."""
     if missing := [column for column in columns if column not in categories]:
-        raise DataError(f"{name} has no words of the column {missing[0]!r:.60}.")
+        raise DataError(f"{name}: categories of the column {missing[0]!r:.60} are missing.")
     for column, words in categories.items():
         if len(set(words)) < len(words):
             raise DataError(f"{name} has a word of the column {column!r:.60} twice.")
@@ -322,7 +322,7 @@ def one_hot(
     problems: Problems,
     foreign: Bool[np.ndarray, " row column"] | None = None,
 ) -> tuple[Float32[np.ndarray, " row word"], Categories]:
-    """Columns of words as numbers, one feature a word, 1 where it stands; and the words of each column.
+    """Columns of words as one-hot features, and the words of each column.
 
     Args:
         cells: a table of nodes or edges.

@@ -65,7 +65,7 @@ class NodeTable(Table):
 
     @property
     def lost_edges(self) -> Sequence[Rejection]:
-        """Rows of the table of edges that are no edge."""
+        """Rows of the table of edges that could not be read as edges."""
         return self.edges.rejected
 
     def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
@@ -101,7 +101,7 @@ class Reading:
     need_targets: bool = True
     """False reads nodes to predict, or a graph without targets."""
     find_features: bool | None = None
-    """Whether columns that have no other role are features, where none is named; by default where targets are read."""
+    """Whether columns without another role are features, where none is named; by default where targets are read."""
     with_degrees: bool = True
     """Whether nodes without features get the numbers of edges that come and go."""
     with_types: bool = True
@@ -115,7 +115,7 @@ class Reading:
     fills_edges: bool | None = None
     """Whether numbers of edges may be missing, as NaN; by default as numbers of nodes may."""
     may_lack_edges: bool = False
-    """Whether a table of edges may have no rows, or be `none`."""
+    """Whether a table of edges may be empty, or `none`."""
     edge_splits_column: str | None = None
     """The column of the table of edges that `EdgeList.splits` is read from."""
 
@@ -170,7 +170,7 @@ def nodes_from_arrays(
         weights: `(node,)` numbers, zero or more.
         splits: `(node,)`: train, val, test or nothing.
         task_type, missing, known: as in `Columns` and `Reading`.
-        types: of the nodes; those of edges stand in `edges`.
+        types: of the nodes; those of edges are in `edges`.
         blank: where the node's type does not have a feature.
         names: what the nodes are called; their numbers where None.
 
@@ -203,7 +203,7 @@ def nodes_from_arrays(
 
 
 def _interpret(graph: _Graph, is_directed: bool, reading: Reading) -> NodeTable:
-    """A node is usable when its features can be read; where it has no target it is not trained on."""
+    """A node is usable when its features can be read; without a target it is not trained on."""
     columns, features, edges = graph.columns, graph.features, graph.edges
     how: dict[str, bool] = {"strict": reading.strict, "need_targets": reading.need_targets}
     fields = judged(graph.cells, columns, graph.problems, None, **how, may_lack_targets=True)
@@ -332,7 +332,7 @@ def named(
         remedy: what messages advise.
 
     Raises:
-        DataError: a node has no name, or that of another one.
+        DataError: the name of a node is empty, or that of another one.
     """
     column = columns.node_column
     graphs = [""] * len(cells.frame) if graph_of_row is None else graph_of_row
@@ -356,7 +356,9 @@ def named(
         nodes = enumerate(zip(graphs, names, strict=True))
         row, node = next((row, node) for row, node in nodes if not node[1] or first.setdefault(node, row) != row)
         what = (
-            f"the node {node[1]!r} stands in line {cells.lines[first[node]]} too" if node[1] else "the node has no name"
+            f"the node {node[1]!r} is also in line {cells.lines[first[node]]}"
+            if node[1]
+            else "the name of the node is empty"
         )
         raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
 
@@ -364,7 +366,7 @@ def named(
 
 
 def with_features(cells: Cells, columns: AnyColumns) -> AnyColumns:
-    """The columns with features named: those that have no other role where the caller named none."""
+    """The columns with features named: by default those without another role."""
     if columns.descriptors_columns:
         return columns
     used = {name for names in columns.roles().values() for name in names}

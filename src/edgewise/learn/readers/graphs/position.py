@@ -1,7 +1,7 @@
 """Where a node stands in its graph, as numbers: what waves on the graph are at it, how often walks come back to it.
 
 Both see the graph as undirected and simple: i and j are joined where there is an edge from either to the other; loops,
-edges that stand twice, and what is known of edges are left out. Each connected part is seen by itself, so that graphs
+repeated edges, and features of edges are left out. Each connected part is seen by itself, so that graphs
 side by side get the positions that each would get alone. A node without neighbors gets zeros.
 """
 
@@ -81,7 +81,7 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
         p_it = ((D^−1 A)^t)_ii,   t = 1 … K
 
     The first is 0, since loops are left out; the second separates a node with many leaves from one among others with
-    many neighbors, the third counts triangles. There is no sign to choose.
+    many neighbors, the third counts triangles. No sign has to be chosen.
 
     Args:
         edges: the graph; directions, loops and repetitions are left out.
@@ -168,7 +168,7 @@ def _slowest(step: csr_array, num_positions: int) -> np.ndarray:
         try:  # the largest of S, which only takes products with it
             values, vectors = eigsh(step, count + 1, which="LA", v0=start, tol=1e-9, maxiter=100)
             values = -values
-        except ArpackNoConvergence:  # they lie too close to each other: look at the inverse, where they lie apart
+        except ArpackNoConvergence:  # the eigenvalues are too close to each other; those of the inverse are not
             laplacian = (eye_array(size) - step).tocsc()
             values, vectors = eigsh(laplacian, count + 1, sigma=-1e-3, which="LM", v0=start)
 

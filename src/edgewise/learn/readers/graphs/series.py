@@ -33,7 +33,7 @@ class Series:
     edges: EdgeList
     """The edges between the nodes."""
     clock: Clock | None = None
-    """Of a time column: what further steps are called."""
+    """Names further steps by a time column; None without one."""
     notes: tuple[str, ...] = ()
     """What was done to have a row for each time, a line each."""
 
@@ -112,7 +112,7 @@ def read_series(
         strict: stop at the first edge that cannot be read.
 
     Raises:
-        DataError: a file cannot be used, a cell is no number, times lie at no equal distances, or no edge joins two
+        DataError: a file cannot be used, a cell is not a number, times are not evenly spaced, or no edge joins two
             columns.
     """
     cells = read_cells(path)

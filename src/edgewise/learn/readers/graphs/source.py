@@ -12,7 +12,7 @@ class GraphSource(Settings):
     """Where the edges are, and how they are read."""
 
     edges: str | None = setting(None, metavar="FILE")
-    """The table of edges, each row the names of two nodes; None where the nodes stand in an .npz file, which holds its
+    """The table of edges, each row the names of two nodes; None where the nodes are in an .npz file, which holds its
     edges. To predict, `none` stands for a table without rows."""
     features: str | None = setting(None, metavar="FILE")
     """Features of the nodes in an .npz file, a row a node in the order of the table: x, or arrays of SciPy's CSR."""
@@ -42,7 +42,8 @@ class GraphSource(Settings):
 
 @dataclass(frozen=True)
 class GraphColumns(Columns):
-    """The role of each column; targets, weights and splits belong to graphs, and stand at one of their nodes or more.
+    """The role of each column; targets, weights and splits belong to graphs, and are written at one of their nodes or
+    more.
 
     `descriptors_columns` are numbers of a node.
     """
@@ -69,7 +70,7 @@ class GraphColumns(Columns):
 
 @dataclass(frozen=True)
 class GraphsSource(GraphSource):
-    """Where the edges of many graphs are, how they are read, and where more stands of the graphs."""
+    """Where the edges of many graphs are, how they are read, and the table of the graphs themselves."""
 
     graphs: str | None = setting(None, metavar="FILE")
     """A table of graphs, a row each: its name, targets, weights, splits and numbers; None where the table of nodes

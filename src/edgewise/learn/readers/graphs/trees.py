@@ -18,15 +18,15 @@ NAMED = 3
 class Trees:
     """The root of each of many graphs. A graph is a tree here when its edges run in no circle and all lead to it.
 
-    A node may have several ways to the root. Loops are no circles, and lead nowhere.
+    A node may have several ways to the root. Loops are not circles, and are ignored.
     """
 
     roots: Int64[np.ndarray, " graph"]
-    """The only node of each graph that no edge leaves, among all nodes; −1 where the graph is no tree."""
+    """The only node of each graph that no edge leaves, among all nodes; −1 where the graph is not a tree."""
     depths: Int64[np.ndarray, " graph"]
-    """Edges of the longest way to it; −1 where the graph is no tree."""
+    """Edges of the longest way to it; −1 where the graph is not a tree."""
     reasons: dict[int, str]
-    """Why a graph is no tree."""
+    """Why a graph is not a tree."""
 
     @classmethod
     def of(cls, edges: EdgeList, offsets: Int64[np.ndarray, " boundary"], names: Sequence[str]) -> "Trees":
@@ -51,7 +51,7 @@ class Trees:
         roots[graph_of_node[ends]] = ends
         reasons: dict[int, str] = {}
         for graph in np.flatnonzero(np.diff(offsets) == 0).tolist():
-            reasons[graph] = "it has no node"
+            reasons[graph] = "it is empty: expected at least one node"
 
         # Every node of level −1 has one before it: on the circle, or between it and the node.
         stuck = np.flatnonzero((levels[senders] < 0) & (levels[receivers] < 0))

@@ -18,7 +18,7 @@ from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.neighborhood.index import one_way
 
 Relation = tuple[str, str, str]
-"""The type of the sender, the name of the edge (empty where edges have no names), the type of the receiver."""
+"""The type of the sender, the name of the edge (empty where edges are unnamed), the type of the receiver."""
 BACKWARD = "rev_"
 """Prefix of the name of a reversed relation."""
 ONE_TYPE = "node"
@@ -45,7 +45,7 @@ class TypeNames:
     """The types of nodes that had a target in training; empty before it."""
     degrees: tuple[str, ...] = ()
     """The types of nodes of which nothing is known that varies: their last two features are the numbers of edges that
-    come and go. Empty in runs of older versions, where a type without a column has them."""
+    come and go."""
 
     @property
     def num_added(self) -> int:
@@ -94,12 +94,12 @@ class NodeTypes:
             known: the types that the model knows; None takes those that occur.
 
         Raises:
-            DataError: lengths differ; a node has no type, or one that the model does not know; or no node has.
+            DataError: lengths differ, or a node lacks a type or has one that the model does not know.
         """
         if labels is None:
             if known is not None and known.nodes != (ONE_TYPE,):
                 raise DataError(
-                    f"{source}: its nodes have no types, but the model knows {', '.join(known.nodes)}; name "
+                    f"{source}: its nodes lack types, but the model knows {', '.join(known.nodes)}; name "
                     "the column: --node-type-column (in an .npz, the array node_type; in Python, node_types)."
                 )
             return cls((ONE_TYPE,), np.zeros(num_nodes, dtype=np.int64), known)
@@ -107,7 +107,7 @@ class NodeTypes:
             raise DataError(f"{source}: {len(labels.names)} node types were given, but there are {num_nodes} nodes.")
         if "" in labels.names:
             row_name = labels.place(labels.names.index(""))
-            raise DataError(f"{row_name}: the node has no type; where nodes have types, each needs one.")
+            raise DataError(f"{row_name}: the node lacks a type; where nodes have types, each needs one.")
 
         names = tuple(sorted(set(labels.names))) if known is None else known.nodes
         number_of = {name: number for number, name in enumerate(names)}
@@ -198,7 +198,7 @@ class NodeTypes:
 
     @property
     def foreign(self) -> Bool[np.ndarray, " node column"]:
-        """Where a column is no feature of the type of a node."""
+        """Where a column is not a feature of the type of a node."""
         assert self.owned is not None
         return ~self.owned[self.of_node]
 
@@ -209,7 +209,7 @@ class NodeTypes:
 
         Args:
             features: of the nodes.
-            edges: as they stand in the data.
+            edges: as in the data.
             nodes: the names of the nodes.
             is_directed: whether edges keep their one direction.
             source: the data, for messages.
@@ -326,7 +326,7 @@ def labels_of_column(cells: Cells, column: str | None) -> RowLabels | None:
 
 
 def spoken(relation: Relation) -> str:
-    """A relation in words: `author writes paper`; `author to paper` where edges have no names."""
+    """A relation in words: `author writes paper`; `author to paper` where edges are unnamed."""
     sender, name, receiver = relation
     return f"{sender} {name or 'to'} {receiver}"
 
@@ -347,7 +347,7 @@ def related(
     reversed, as a relation `rev_` and the name.
 
     Args:
-        edges: as they stand in the data.
+        edges: as in the data.
         types: of the nodes.
         nodes: the names of the nodes.
         is_directed: whether edges keep their one direction.
@@ -359,7 +359,7 @@ def related(
     model_types = types.known
     if edges.types is None and model_types is not None and any(name for _, name, _ in model_types.relations):
         raise DataError(
-            f"{source}: its edges have no types, but the model knows {_listed(model_types.relations)}; name the "
+            f"{source}: its edges lack types, but the model knows {_listed(model_types.relations)}; name the "
             "column: "
             "--edge-type-column (in an .npz, the array edge_type; in Python, edge_types)."
         )

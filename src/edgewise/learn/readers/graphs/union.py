@@ -18,9 +18,9 @@ class Union:
     """Some graphs of many as one, in the given order."""
 
     nodes: Int64[np.ndarray, " node"]
-    """Where each of its nodes stands among the nodes of all graphs."""
+    """The number of each of its nodes among the nodes of all graphs."""
     edge_places: Int64[np.ndarray, " edge"]
-    """Where each of its edges stands among the edges of all graphs."""
+    """The number of each of its edges among the edges of all graphs."""
     edges: Edges
     """Its edges, nodes counted within the union."""
     offsets: Int64[Tensor, " boundary"]

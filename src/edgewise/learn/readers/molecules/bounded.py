@@ -31,7 +31,7 @@ EMBEDDED_AT_ONCE = 30
 """Atoms of a molecule that is embedded at once, in a tenth of a second; a chain of 200 takes a minute."""
 CACHED_FROM = 64
 """Molecules from which on the cache is looked into."""
-FEATURIZED_TOGETHER = 512
+FEATURIZE_BATCH = 512
 """Molecules that are read before the first of them is handed on, in about a second."""
 POOLED_FROM = 2048
 """Molecules from which on the plain ones are computed in several processes: to start one takes as long as some 300.
@@ -51,7 +51,7 @@ class Featurized:
     arrays: MoleculeArrays
     """Atoms and bonds."""
     descriptors: Float64[np.ndarray, " feature"]
-    """Of the whole molecule; none where they are not needed."""
+    """Descriptors of the whole molecule; empty where they are not needed."""
 
 
 Outcome = Featurized | DataError
@@ -73,7 +73,7 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, .
     with feature_cache() if is_cached else contextlib.nullcontext() as cache:
         # Some at a time, so that progress is seen.
         is_pooled = bool(names) and (len(smiles) >= POOLED_FROM or _POOL.runs) and _num_cores() > 1 and not is_at_once()
-        together = FEATURIZED_TOGETHER * (_num_cores() if is_pooled else 1)
+        together = FEATURIZE_BATCH * (_num_cores() if is_pooled else 1)
         for start in range(0, len(smiles), together):
             batch = smiles[start : start + together]
             yield from _some(batch, limits, names, cache, is_pooled=is_pooled)
@@ -243,7 +243,7 @@ def maker_of_results() -> Callable[..., Any]:
 
 
 def _of_molecule(smiles: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(molecule, *arguments)`; raises DataError for a string that is no molecule."""
+    """`function(molecule, *arguments)`; raises DataError for a string that is not a molecule."""
     return function(read_molecule(smiles), *arguments)
 
 

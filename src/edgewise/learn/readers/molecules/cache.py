@@ -23,7 +23,7 @@ from edgewise.learn.readers.molecules.feature import MoleculeArrays
 
 VARIABLE = "EDGEWISE_CACHE"
 MAX_BYTES = 1 << 30
-"""Of the file; it begins anew when it has grown so large, with some 700,000 molecules."""
+"""The largest size of the file, with some 700,000 molecules; beyond it the cache starts over."""
 APPLICATION = 0x45644765
 """Marks a database as ours; one of something else is left alone."""
 UNUSABLE = (OSError, sqlite3.Error, RuntimeError, UnicodeError)

@@ -1,4 +1,4 @@
-"""Where the atoms of a molecule are: one conformer, computed from its canonical SMILES and from nothing else."""
+"""The coordinates of a molecule's atoms: one conformer, computed from its canonical SMILES alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ except ImportError as error:
 
 How = Literal["relaxed", "retried", "unrelaxed", "flat", "late", "layered"]
 HOWS: tuple[str, ...] = get_args(How)
-"""How well the places are known, best first: embedded and relaxed in a force field; embedded at the second try, from
-random places, and relaxed; embedded, with an atom that the force field does not know; drawn in the plane; drawn there
-because embedding took longer than the time limit; placed by counting bonds, because drawing took longer, too."""
+"""How the coordinates were computed, best first: embedded and relaxed in a force field; embedded at the second try,
+from random places, and relaxed; embedded, with an atom that the force field does not know; drawn in the plane; drawn
+there because embedding took longer than the time limit; placed by counting bonds, because drawing took longer, too."""
 WORDS: dict[How, str] = {
     "retried": "embedded at the second try",
     "unrelaxed": "embedded but not relaxed, with atoms that the force field lacks",
@@ -111,7 +111,7 @@ def conformer_note(hows: Sequence[How], names: Sequence[str]) -> str:
 
 
 def conformer_status(hows: Sequence[How], names: Sequence[str]) -> str:
-    """The status of a row that is predicted from some molecules: `ok`, and which of them have no places in space."""
+    """The status of a row that is predicted from some molecules: `ok`, and which of them lack coordinates in space."""
     flat = [f"{name} was {WORDS[how].format('it')}" for how, name in zip(hows, names, strict=True) if how in FLAT]
     return "; ".join([OK, *flat])
 

@@ -36,7 +36,7 @@ _SLOW = re.compile(r"BCUT2D|BertzCT|SPS|BalabanJ|Chi|Kappa|Phi|HallKierAlpha|FpD
 GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name in _FUNCTIONS if not _SLOW.match(name))
 """The name of each column of `Example.global_features`: descriptors of the installed RDKit."""
 AVAILABLE = frozenset(_FUNCTIONS)
-"""All descriptors that can be computed; runs of earlier releases take more than `GLOBAL_FEATURE_NAMES`."""
+"""All descriptors that can be computed, more than `GLOBAL_FEATURE_NAMES`."""
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, ValueError)
 """What RDKit's Python and C++ descriptors raise for molecules they are not made for."""
 
@@ -44,7 +44,7 @@ _FAILURES = (ArithmeticError, LookupError, RuntimeError, ValueError)
 def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAMES) -> Float64[np.ndarray, " feature"]:
     """RDKit's descriptors of the whole molecule, raw, in the order of the names.
 
-    NaN stands where RDKit fails or has no finite value.
+    NaN where RDKit fails or its value is not finite.
 
     Cost: about a millisecond for a drug.
     """
@@ -140,7 +140,7 @@ def _valence_electrons(molecule: Chem.Mol) -> int:
 
 
 # What RDKit computes together, or we do with less work, it computes again for each of these names alone.
-_TOGETHER: tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...] = (
+_GROUPED: tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...] = (
     (tuple(f"PEOE_VSA{number}" for number in range(1, 15)), rdMolDescriptors.PEOE_VSA_),
     (
         (
@@ -173,7 +173,7 @@ def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[..., A
     """Each function, where its values go, and the `_symbols` without which it is 0."""
     place_of = {name: column for column, name in enumerate(names)}
     plan = list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]()
-    for group, function in _TOGETHER:
+    for group, function in _GROUPED:
         if place_of.keys() >= set(group):
             plan.append(([place_of.pop(name) for name in group], function, frozenset()))
     patterns = {name: inspect.signature(function).parameters["pattern"].default for name, function in Fragments.fns}

@@ -14,7 +14,7 @@ from edgewise.learn.readers.molecules.feature import EDGE_FEATURE_NAMES, NODE_FE
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.tables.mapped import DigestIndex, digests, growing, growing_texts
 
-TOGETHER = 512
+BATCH_SIZE = 512
 """Molecules whose arrays are joined at the same time."""
 CODES = 2**20
 """Types of edges that are renumbered together."""
@@ -104,8 +104,8 @@ class DistinctMolecules:
         current.done += len(texts) - len(new)
 
         read = featurize([texts[index] for index in new.tolist()], self.limits, self.descriptors)
-        for start in range(0, len(new), TOGETHER):
-            batch = new[start : start + TOGETHER]
+        for start in range(0, len(new), BATCH_SIZE):
+            batch = new[start : start + BATCH_SIZE]
             good, outcomes = list[int](), list[Featurized]()
             for index in batch.tolist():
                 outcome = next(read)

@@ -18,7 +18,7 @@ def example_from_smiles(smiles: str, *, source: str = "smiles") -> Example:
 
     Returns:
         An `Example` whose `spans` are the characters of each atom in `smiles` exactly as it was handed in, and
-        whose `global_features` (float64) are raw RDKit descriptors, NaN where RDKit has no finite value.
+        whose `global_features` (float64) are raw RDKit descriptors, NaN where RDKit's value is not finite.
 
     Raises:
         DataError: the string is not a molecule; the message ends in RDKit's reason.

@@ -28,7 +28,7 @@ BOND_ORDERS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 BOND_STEREO = ("E", "Z", "unspecified")
 
 # Each one-hot block of an atom row: its name and its categories. The last category of `degree`, `hydrogens` and
-# `ring_size` means "that many or more"; a category of None has no column (all zeros).
+# `ring_size` means "that many or more"; a category of None is all zeros.
 ATOM_BLOCKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("element", (*ELEMENTS, OTHER)),
     ("degree", ("0", "1", "2", "3", "4", "5", "6+")),

@@ -68,7 +68,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("alkene", "[CX3]=[CX3]"),
     ("alkyne", "[CX2]#[CX2]"),
 )
-"""Functional groups as SMARTS. Those that hold another stand before it: atoms of an ester are no ketone."""
+"""Functional groups as SMARTS. A group comes before those that it contains: atoms of an ester are not a ketone."""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def read_molecule(smiles: str) -> Chem.Mol:
         The sanitized molecule, explicit `[H]` atoms merged into their neighbors as RDKit does.
 
     Raises:
-        DataError: the string is empty, holds a character beyond printable ASCII, has text behind the SMILES, or RDKit
-            cannot read it; the message ends in RDKit's reason.
+        DataError: the string is empty, holds a character beyond printable ASCII, has trailing text after the SMILES, or
+            RDKit cannot read it; the message ends in RDKit's reason.
     """
     text = smiles.strip(_BLANKS)
     # RDKit drops some of these characters and reads the rest as another molecule, and fails in decoding its own log.
@@ -54,12 +54,14 @@ def read_molecule(smiles: str) -> Chem.Mol:
 
     written, trailing = [*text.split(maxsplit=1), ""][:2]
     if trailing and not trailing.startswith("|"):
-        raise DataError(f"{smiles!r} has text behind the SMILES {written!r}: move {trailing!r} to a column of its own.")
+        raise DataError(
+            f"{smiles!r} has trailing text after the SMILES {written!r}: move {trailing!r} to a column of its own."
+        )
     molecule, reason = _parse(text)
     if molecule is None:
         raise DataError(f"{smiles!r} is not a SMILES that RDKit can read: {reason}")
     if molecule.GetNumAtoms() == 0:
-        raise DataError(f"{smiles!r} holds no atom, expected a molecule.")
+        raise DataError(f"{smiles!r} is a molecule without atoms; expected at least one.")
 
     return molecule
 

@@ -14,8 +14,8 @@ from edgewise.learn.readers.molecules.molecule import read_molecule
 from edgewise.learn.tables.cell import refuse_single_text
 
 RADIUS, NUM_BITS = 2, 2048
-"""Of the fingerprints."""
-TOGETHER = 1024
+"""Radius and length of the fingerprints."""
+BATCH_SIZE = 1024
 """Rows whose fingerprints are made at the same time."""
 POOLED_FROM = 256
 """Molecules from which on their fingerprints are made in several processes, where these run already."""
@@ -24,7 +24,7 @@ Row = str | Sequence[str]
 
 
 def fingerprints(rows: Sequence[Row]) -> UInt64[np.ndarray, " row word"]:
-    """Morgan fingerprints, 64 bits a word; those of the components of a row stand side by side.
+    """Morgan fingerprints, 64 bits a word; those of the components of a row are concatenated.
 
     Raises:
         DataError: a string is not a molecule.
@@ -109,8 +109,8 @@ class KnownMolecules:
         which = np.array([numbers.setdefault(_key(row), len(numbers)) for row in rows], dtype=np.int64)
         distinct_rows = list(numbers)
         values, positions = np.zeros(len(distinct_rows)), np.zeros(len(distinct_rows), dtype=np.int64)
-        for start in range(0, len(distinct_rows), TOGETHER):
-            batch = slice(start, start + TOGETHER)
+        for start in range(0, len(distinct_rows), BATCH_SIZE):
+            batch = slice(start, start + BATCH_SIZE)
             _comparison()(fingerprints(distinct_rows[batch]), self.bits, values[batch], positions[batch])
         return values[which], self.place_of[positions][which]
 

@@ -80,7 +80,7 @@ TARGET_COLUMN = "crippen_logp"
 ION_PAIR_SHARE = 0.2
 """Share of the rows that are a cation and an anion."""
 CHAIN_SHARE = 0.12
-"""Share of the other rows that have no ring: few atoms show best what each of them adds."""
+"""Share of the other rows without a ring: few atoms show best what each of them adds."""
 AROMATIC_SHARE = 0.5
 """Share of the ring systems that are aromatic, or partly so: 28 % of the atoms are, as in FreeSolv (in ESOL 36 %)."""
 MAX_HEAVY_ATOMS = 40
@@ -191,7 +191,7 @@ def _ion_pair(rng: np.random.Generator) -> str:
 
 
 def _renumbered(fragment: str, depth: int) -> str:
-    """The fragment with ring-closure numbers of its own, so that it can stand inside another ring."""
+    """The fragment with ring-closure numbers of its own, so that it can be inserted into another ring."""
     return _RING_DIGIT.sub(
         lambda match: match[0] if match[0].startswith("[") else f"%{10 * (depth + 1) + int(match[0])}", fragment
     )

@@ -77,7 +77,7 @@ class MoleculeStore:
         Args:
             smiles: any writing of each molecule.
             with_descriptors: compute RDKit's whole-molecule descriptors (a millisecond a molecule), or those of the
-                names; without them `global_features` has no column.
+                names; without them `global_features` is empty.
             limits: the largest molecule, and the longest time for one.
 
         Raises:

@@ -51,7 +51,7 @@ class MoleculeTable(Table):
 
     @property
     def num_distinct(self) -> int:
-        """How many different molecules there are, whichever columns and rows they stand in."""
+        """The number of different molecules in all columns and rows."""
         return len(self.store)
 
     def contents(self, rows: np.ndarray) -> list[tuple[int, ...]]:
@@ -129,7 +129,7 @@ def table_of(
     with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeTable:
-    """The same of cells that were read, such as a chunk of a file; the columns with targets named."""
+    """The same for cells in memory, such as a chunk of a file; the columns with targets named."""
     check_columns_exist(cells, columns.inputs)
     return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
 
@@ -206,7 +206,7 @@ def _interpret(
 ) -> MoleculeTable:
     """The cells as molecules and numbers; a row is usable when every cell it needs can be read."""
     problems = Problems()
-    # The table keeps the cells as they stand in the file, for what is written of its rows.
+    # The table keeps the cells as written in the file, for the output of its rows.
     smiles = _inchi_as_smiles(cells, columns.smiles_columns, problems, limits)
     store, graph_of_row = _read_molecules(smiles, columns.smiles_columns, problems, with_descriptors, limits)
     conditions = [

@@ -179,7 +179,7 @@ def electric(couplings: Float[np.ndarray, " trajectory body body"], largest: flo
 
 
 def elastic(couplings: Float[np.ndarray, " trajectory body body"]) -> Laws:
-    """a_i = Σ_j k_ij (x_j − x_i), from ¼ Σ_ij k_ij r². Bodies weigh 1, springs have no length at rest."""
+    """a_i = Σ_j k_ij (x_j − x_i), from ¼ Σ_ij k_ij r². Bodies weigh 1, springs have the length 0 at rest."""
 
     def law(positions: Places) -> tuple[np.ndarray, np.ndarray]:
         apart, squared = pairs(positions)
@@ -268,7 +268,7 @@ def system_of(kind: str, num_trajectories: int, num_bodies: int, space_dim: int,
         SettingError: a number is out of range, or does not fit the solar system.
     """
     if kind not in SYSTEMS:
-        raise SettingError(f"{kind!r} is no system; expected one of {', '.join(SYSTEMS)}.")
+        raise SettingError(f"{kind!r} is not a system; expected one of {', '.join(SYSTEMS)}.")
     if num_trajectories < 1 or num_bodies < 2 or space_dim not in (2, 3) or seed < 0:
         raise SettingError(
             f"--num-trajectories {num_trajectories}, --num-bodies {num_bodies}, --space-dim {space_dim} and --seed "

@@ -51,7 +51,7 @@ class Motion:
     law: Mapping[str, Any] = field(default_factory=dict)
     """The law that they follow, as `law_of` reads it; nothing where the file does not say."""
     time_step: float | None = None
-    """Of the integrator that made the file."""
+    """The time step of the integrator that made the file."""
     lacks: tuple[str, ...] = ()
     """Those of accelerations, masses and couplings that the file has not."""
 
@@ -88,9 +88,9 @@ class Moments:
     motion: Motion
     """The bodies."""
     trajectory: Int64[np.ndarray, " row"]
-    """Of each row."""
+    """The trajectory of each row."""
     moment: Int64[np.ndarray, " row"]
-    """Of each row, by its number among those in the file."""
+    """The moment of each row, by its number among those in the file."""
     horizon: int
     """How many moments later the target is."""
     quantity: Quantity = "positions"
@@ -155,7 +155,7 @@ def read_motion(path: str) -> Motion:
     (body), `time_step`, and `units` and `law`, JSON objects.
 
     Raises:
-        DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
+        DataError: it is not such a file, an array is missing, or shapes do not fit; the message names the array.
     """
     return _motion(path, read_arrays(path))
 
@@ -187,7 +187,7 @@ def arrays_of(trajectories: Trajectories) -> dict[str, np.ndarray]:
 def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
     """Bodies over time out of the arrays of a file; what `read_motion` raises."""
     if missing := [name for name in NEEDED if name not in arrays]:
-        raise DataError(f"{path}: there is no array {missing[0]!r}; the file has {', '.join(arrays) or 'none'}.")
+        raise DataError(f"{path}: the array {missing[0]!r} is missing; the file has {', '.join(arrays) or 'none'}.")
     for name, array in arrays.items():
         if name in KINDS_OF:
             require_kind(path, name, array, KINDS_OF[name])
@@ -349,7 +349,8 @@ def _pulled(motion: Motion, start: int | None) -> np.ndarray:
     moments = np.flatnonzero([] if accelerations is None else np.isfinite(accelerations).all((0, 2, 3)))
     if not len(moments):
         raise DataError(
-            f"{motion.source}: there is no array 'accelerations', and they can be made of positions and velocities "
+            f"{motion.source}: the array 'accelerations' is missing, and they can be computed from positions and "
+            "velocities "
             "only at three or more moments that are evenly spaced."
         )
     if start is None:

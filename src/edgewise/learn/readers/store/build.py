@@ -56,7 +56,7 @@ class Build:
     """A store that is being built.
 
     Args:
-        folder: where it goes; nobody else may write there meanwhile.
+        folder: where it goes; no other process may write there meanwhile.
         nodes: the table of nodes: a file, a folder of files or a pattern.
         edges: the table of edges.
         columns: the roles of the columns of nodes.
@@ -124,7 +124,7 @@ class Build:
         if not is_store(self.folder):
             if others := sorted(path.name for path in self.folder.iterdir() if not path.name.startswith(".edgewise-")):
                 raise DataError(
-                    f"{self.folder} is no store and holds {', '.join(others[:3])}; choose an empty or a new folder "
+                    f"{self.folder} is not a store and holds {', '.join(others[:3])}; choose an empty or a new folder "
                     "with "
                     "-o."
                 )

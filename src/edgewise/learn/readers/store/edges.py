@@ -117,7 +117,7 @@ def write_records(
 
     rejected.count = total - written
     if not total:
-        raise DataError(f"{table.name}: the table has no rows.")
+        raise DataError(f"{table.name}: the table is empty, expected at least one row.")
     if not written:
         _, _, line, column, _, reason = sorted(rejected.first)[0]
         raise DataError(f"{table.name}, line {line}, column {column!r}: {reason}; none of the rows is an edge.")
@@ -151,7 +151,7 @@ def _records(
         assert codes is not None
         records["words"][:, index] = codes
         if "" in words.codes:
-            what = "the edge has no type" if words.name == columns.type else "the cell is empty"
+            what = "the edge lacks a type" if words.name == columns.type else "the cell is empty"
             for row in np.flatnonzero(codes == words.codes[""]).tolist():
                 if good[row]:
                     rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (words.name, "", what))
@@ -228,8 +228,7 @@ def index_of(nodes: Any, scratch: Scratch) -> RowIndex | NumberIndex | TextJoin:
             if (twice := index.add(names[start : start + PIECE])) is not None:
                 name, first, second = twice
                 raise DataError(
-                    f"{nodes['source']}: the node '{name}' stands in rows {first + 1} and {second + 1}; names must "
-                    "differ."
+                    f"{nodes['source']}: the node '{name}' is in rows {first + 1} and {second + 1}; names must differ."
                 )
         return index
 

@@ -34,9 +34,9 @@ class StoreFile:
     name: str
     """What it is called in the folder."""
     dtype: str
-    """Of its numbers, as numpy calls it."""
+    """The type of its numbers, as numpy names it."""
     shape: tuple[int, ...]
-    """Of the array."""
+    """The shape of the array."""
     sha256: str
     """The checksum of its bytes."""
     written: int | None = None
@@ -164,12 +164,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise DataError(
                 f"{folder} is a store that is not finished; go on with: {again(folder, read_state(folder))}"
             ) from None
-        raise DataError(f"{folder} is no store: it has no {MANIFEST}; make one with edgewise prepare.") from None
+        raise DataError(f"{folder} is not a store: {MANIFEST} is missing; make one with edgewise prepare.") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); make the store again: edgewise prepare --overwrite.") from error
 
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise DataError(f"{path} is no list of the files of a store.")
+        raise DataError(f"{path} is not the list of files of a store.")
     if type(content.get("version")) is not int or content["version"] > VERSION:
         raise DataError(
             f"{path} has version {content.get('version')!r}, this Edgewise reads up to {VERSION}; upgrade it: "
@@ -231,7 +231,7 @@ def check_content(folder: Path, file: StoreFile) -> None:
     if digest_of(folder / file.name) != file.sha256:
         raise DataError(
             f"{folder / file.name} is damaged: its checksum is not the one that was written; bring it back, or make "
-            f"the store again: edgewise prepare --overwrite. edgewise verify {folder} looks at all files."
+            f"the store again: edgewise prepare --overwrite. edgewise verify {folder} checks all files."
         )
 
 

@@ -15,7 +15,7 @@ from edgewise.learn.tables.read import pd
 SPREAD = 8
 """Whole numbers lie close together where so many times as many would fill the gaps between them."""
 SPARE = 1024
-NAMES_TOGETHER = 2**21
+NAMES_OF_FILE = 2**21
 """Names that are looked up together, about."""
 FOUND = np.dtype([("place", "<i8"), ("row", "<i8")])
 
@@ -71,7 +71,7 @@ class TextJoin:
     schema = pa.schema([("name", pa.large_string()), ("place", pa.int64())])
 
     def __init__(self, count: int, scratch: Scratch):
-        self.num_files = max(1, -(-count // NAMES_TOGETHER))
+        self.num_files = max(1, -(-count // NAMES_OF_FILE))
         self.scratch, self.exits = scratch, ExitStack()
         self.names, self.wanted = (self._open() for _ in range(2))
 
@@ -154,7 +154,7 @@ class TextJoin:
                 names_of_part.filter(pa.compute.equal(names_of_part.column("name"), name)).column("place").to_pylist()
             )
             raise DataError(
-                f"{source}: the node {name!r} stands in rows {rows[0] + 1} and {rows[1] + 1}; names must differ."
+                f"{source}: the node {name!r} is in rows {rows[0] + 1} and {rows[1] + 1}; names must differ."
             )
 
     def _read(self, file: Any) -> Any:

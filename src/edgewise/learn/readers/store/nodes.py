@@ -24,7 +24,7 @@ MAX_WORDS, MAX_NAMED_WORDS = 2**12, 2**20
 MAX_LISTED = 10_000
 """Cells that cannot be read that are listed; their rows are all counted."""
 Cell: TypeAlias = tuple[str, str, str]
-"""A cell that cannot be read: its column, what stands there, and what is wrong with it."""
+"""A cell that cannot be read: its column, its content, and what is wrong with it."""
 
 
 class Rejections:
@@ -142,7 +142,7 @@ class NodeArrays:
     folder: Path
     """Where the files go."""
     dtype: str
-    """Of the features."""
+    """The type that features are stored in."""
     exits: ExitStack
     """Closes the files."""
     writers: dict[str, FileWriter] = field(default_factory=dict)
@@ -162,14 +162,14 @@ class NodeArrays:
 
 
 class NotNumbersError(Exception):
-    """A name of a node is no whole number, though those before it are."""
+    """A name of a node is not a whole number, though those before it are."""
 
 
 def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) -> dict[str, Any]:
     """Writes the arrays of the nodes; what the manifest says of them.
 
     Raises:
-        DataError: the table cannot be used: a column is missing, it has no rows, or a node has no name.
+        DataError: the table cannot be used: a column is missing, it is empty, or the name of a node is.
     """
     try:
         return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=True)
@@ -214,7 +214,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                 current.done = count
 
         if not count:
-            raise DataError(f"{table.name}: the table has no rows.")
+            raise DataError(f"{table.name}: the table is empty, expected at least one row.")
         if not num_usable:
             _, _, line, column, _, reason = rejected.first[0]
             raise DataError(
@@ -267,7 +267,8 @@ def _write_texts(arrays: NodeArrays, chunk: Chunk, column: str, before: int, *, 
     if not lengths.all():
         row = int(np.flatnonzero(lengths == 0)[0])
         raise DataError(
-            f"{chunk.file}, line {int(chunk.lines[row])}, column {column!r}: the node has no name; names must differ."
+            f"{chunk.file}, line {int(chunk.lines[row])}, column {column!r}: the name of the node is empty; names must "
+            "differ."
         )
     arrays.write("name_offsets", np.append(np.zeros(int(is_first), np.int64), before + np.cumsum(lengths)))
     arrays.write("name_letters", letters)
@@ -288,7 +289,8 @@ def _features(chunk: Chunk, names: Sequence[str]) -> tuple[np.ndarray, dict[int,
 
 
 def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, problems: dict[int, list[Cell]]) -> None:
-    """Writes the columns that are kept; one with too many different cells is dropped. Adds what is no number."""
+    """Writes the columns that are kept; one with too many different cells is dropped. Adds cells that are not
+    numbers."""
     for index, words in enumerate(roles.words):
         if words.limit:
             codes = words.of(chunk.texts(words.name), chunk.file)
@@ -303,7 +305,7 @@ def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, problems: dic
     for index, name in enumerate(roles.numbers):
         values, bad = chunk.numbers(name)
         for row, (cell, reason) in bad.items():
-            if cell and not is_missing(cell):  # where nothing stands, nothing is wrong
+            if cell and not is_missing(cell):  # an empty cell is allowed
                 problems.setdefault(row, []).append((name, cell, reason))
         arrays.write(f"numbers_{index}", values)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from edgewise.learn.settings import Settings, setting
 
 DTYPES = ("float32", "float16", "bfloat16")
-"""What features may be stored as; numpy has no bfloat16, whose bits stand in uint16."""
+"""What features may be stored as; numpy lacks bfloat16, whose bits are stored as uint16."""
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class StoreSettings(Settings):
     """How a graph is put into a store."""
 
     dtype: str = setting("float32", choices=DTYPES)
-    """Of the features of nodes: half the room in float16 or bfloat16."""
+    """The type that features of nodes are stored in: float16 and bfloat16 take half the space."""
     edge_time_column: str | None = setting(None, metavar="COLUMN")
     """The time of each edge, a number."""
     memory: int = setting(256, at_least=16)

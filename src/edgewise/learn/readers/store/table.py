@@ -35,11 +35,11 @@ class StoredFeatures:
     categories: Categories = field(default_factory=dict)
     """The words of each column of words, in the order of their features."""
     adds_degrees: bool = False
-    """Whether the numbers of edges that come and go stand behind the others."""
+    """Whether in- and out-degrees follow the other features."""
 
     @property
     def has_degrees(self) -> bool:
-        """Whether there are no others than the numbers of edges that come and go."""
+        """Whether in- and out-degrees are the only features."""
         return not self.names and not self.categories
 
     @property
@@ -172,14 +172,14 @@ def read_store(
 
     Args:
         folder: a finished store.
-        columns: the role of each column; without `descriptors_columns` all numbers that have no other role are
+        columns: the role of each column; without `descriptors_columns` all numbers without another role are
             features.
         need_targets: False reads nodes to predict.
         strict: stop at the first node that cannot be used.
         categories, edge_categories: the words that a trained model knows; by default those that occur.
 
     Raises:
-        DataError: it is no finished store, a column is missing, or no node can be used.
+        DataError: it is not a finished store, a column is missing, or no node can be used.
     """
     store = GraphStore(folder)
     name_column = store["name_column"] or NUMBERS
@@ -204,10 +204,12 @@ def read_store(
         columns = replace(columns, descriptors_columns=features)
 
     if missing := [name for name in features if name not in store.features]:
-        raise DataError(f"{folder}: {missing[0]!r} is no column of numbers there; it was put into the store as words.")
+        raise DataError(
+            f"{folder}: {missing[0]!r} is not a column of numbers there; it was put into the store as words."
+        )
     if missing := [name for name in columns.category_columns if not store.words.get(name)]:
         raise DataError(
-            f"{folder}: {missing[0]!r} is no column of words there; prepare the store again with --category-columns "
+            f"{folder}: {missing[0]!r} is not a column of words there; prepare the store again with --category-columns "
             f"{missing[0]}."
         )
 
@@ -262,7 +264,7 @@ def _placed(rejection: Rejection, line_of_row: Mapping[int, tuple[Any, ...]]) ->
 
 
 def _check_words(store: GraphStore, categories: Categories, problems: Problems) -> None:
-    """Adds the nodes whose words are none of those that are known."""
+    """Adds the nodes with unknown words."""
     for name, vocabulary in categories.items():
         expected = {*vocabulary}
         unknown = [code for code, word in enumerate(store.words[name]) if word not in expected]

@@ -10,7 +10,7 @@ from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.mapped import growing
 
-TOGETHER = 2**13
+BATCH_SIZE = 2**13
 """Rows whose tokens are joined at the same time."""
 
 
@@ -42,7 +42,7 @@ class PackedTokens:
             row = tokenizer.row_of(texts, context)
             self.num_cut += row.num_cut > 0
             waiting.append(row)
-            if len(waiting) == TOGETHER:
+            if len(waiting) == BATCH_SIZE:
                 store()
 
         if waiting:
@@ -68,7 +68,7 @@ class PackedTokens:
 
 
 class RowsOfTokens(Sequence[np.ndarray]):
-    """The tokens of some rows, read when they are asked for."""
+    """The tokens of some rows, read on access."""
 
     def __init__(self, tokens: PackedTokens, rows: np.ndarray):
         self.tokens, self.rows = tokens, rows

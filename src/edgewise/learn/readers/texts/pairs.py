@@ -29,7 +29,7 @@ class FileRows:
     files: tuple[str, ...]
     """The paths; of aligned files two joined by `+`."""
     file_of_row: Int64[np.ndarray, " row"]
-    """Which of them each row stands in, counted from 0."""
+    """The file of each row, counted from 0."""
     lines: Int64[np.ndarray, " row"]
     """The line on which each begins."""
     status: list[str]
@@ -78,7 +78,7 @@ def pairs_of(parts: Mapping[str, tuple[Texts, Texts]]) -> TextPairs:
     """Texts that are in memory, by the names of their splits.
 
     Raises:
-        DataError: a split has not as many translations as texts, or something in it is no text.
+        DataError: a split has another number of translations than texts, or something in it is not text.
     """
     for name, sides in parts.items():
         check_pairs(name, *sides)
@@ -174,7 +174,7 @@ def _checked(
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Texts in the order of their files, and the row that each stands in."""
+    """Texts in the order of their files, and the row of each."""
 
     files: tuple[str, ...]
     """The paths as they were given."""
@@ -199,7 +199,7 @@ class Corpus:
         return {"train": train, "val": val}
 
     def of_rows(self, rows: Int64[np.ndarray, " part_row"]) -> list[str]:
-        """The texts that stand in some rows."""
+        """The texts of some rows."""
         return [self.texts[number] for number in np.flatnonzero(np.isin(self.row_of_text, rows))]
 
 
@@ -211,7 +211,7 @@ def read_corpus(paths: Sequence[str], columns: Sequence[str]) -> Corpus:
         columns: of the tables; none for text files.
 
     Raises:
-        DataError: a file cannot be used, a column is missing, or there is no text.
+        DataError: a file cannot be used, a column is missing, or all texts are empty.
         SettingError: columns were given for text files, none for tables, one twice, or files are of both kinds.
     """
     tables = [path for path in paths if is_table(path)]
@@ -220,7 +220,7 @@ def read_corpus(paths: Sequence[str], columns: Sequence[str]) -> Corpus:
         raise SettingError(f"{tables[0]} is a table, {other} is not; give files of one kind.")
     if not tables:
         if columns:
-            raise SettingError(f"{paths[0]} has no columns, its lines are the texts; leave --text-columns out.")
+            raise SettingError(f"{paths[0]} is a text file, whose lines are the texts; leave --text-columns out.")
         return _corpus_from_lines(paths)
     if not columns:
         raise SettingError(f"{paths[0]} is a table; name the columns that hold texts: --text-columns text.")

@@ -12,7 +12,7 @@ UNSPACED = re.compile(
 )
 """A letter of a script that is written without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 MAX_UNSPACED, SCRIPT_SAMPLE = 0.5, 1000
-"""The share of such letters above which a text has no words between spaces, and the texts that are looked at."""
+"""The share of such letters above which words are not separated by spaces, and the texts that are sampled."""
 
 
 def script_note(texts: Iterable[str], tokens: TokenKind) -> list[str]:

@@ -35,7 +35,7 @@ class TextTable(Table):
 
     @property
     def texts(self) -> list[tuple[str, ...]]:
-        """The texts of each row, as they stand in the file; made anew at each call."""
+        """The texts of each row as written in the file, read anew at each call."""
         return list(self.in_turn())
 
     def in_turn(self, rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
@@ -91,7 +91,7 @@ def read_texts(
     """
     lines = [str(path) for path in paths if str(path).lower().endswith(LINES)]
     if lines and need_targets:
-        raise DataError(f"{lines[0]}: lines of text have no targets; give a table (.csv, .tsv, .parquet).")
+        raise DataError(f"{lines[0]}: lines of text lack targets; give a table (.csv, .tsv, .parquet).")
     if lines:
         return _interpret(from_lines(lines, columns), columns, strict, need_targets)
     cells, columns = read_files(paths, columns, need_targets, may_map=True)
@@ -100,7 +100,7 @@ def read_texts(
 
 
 def texts_of(cells: Cells, columns: Columns, *, strict: bool = False, need_targets: bool = True) -> TextTable:
-    """The same of cells that were read, such as a chunk of a file; the columns with targets named."""
+    """The same for cells in memory, such as a chunk of a file; the columns with targets named."""
     check_columns_exist(cells, columns.inputs)
     return _interpret(cells, columns, strict, need_targets)
 

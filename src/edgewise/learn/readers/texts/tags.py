@@ -31,7 +31,7 @@ _CELLS = re.compile(r"[^ \t\r\n]+")
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """One sentence as it stands in a file."""
+    """One sentence as written in a file."""
 
     line: int
     """The line on which it begins; the place in the list, counted from 1, where it comes from Python."""
@@ -78,8 +78,8 @@ def read_tagged(
         need_tags: False reads sentences to be tagged.
 
     Raises:
-        DataError: a file cannot be used, has no sentence or none that can be used, or `strict` and one cannot.
-        SettingError: the number of files or columns is another, or columns are named that have no names.
+        DataError: a file cannot be used, is empty or without a usable sentence, or `strict` and one cannot be used.
+        SettingError: the number of files or columns is another, or columns are named in a file without column names.
     """
     if len(paths) > 3:
         raise SettingError(f"{len(paths)} files were given; expected one, two (train, test) or three.")
@@ -93,7 +93,7 @@ def read_tagged(
         if lower.endswith(OBJECTS):
             sentences = list(_from_objects(path, names, need_tags))
         elif text_columns or target_columns:
-            raise SettingError(f"{path}: its columns have no names; leave out --text-columns and --target-columns.")
+            raise SettingError(f"{path}: its columns are unnamed; leave out --text-columns and --target-columns.")
         elif lower.endswith(LINES) and not need_tags:
             sentences = list(_from_lines(path, names))
         elif lower.endswith(COLUMNS):
@@ -102,7 +102,7 @@ def read_tagged(
             raise DataError(f"{path}: expected a name that ends in {', '.join((*COLUMNS, *OBJECTS))}.")
 
         if not sentences:
-            raise DataError(f"{path}: the file holds no sentence.")
+            raise DataError(f"{path}: the file is empty, expected sentences.")
         parts.append(sentences)
 
     return _together(paths, parts, strict=strict, need_tags=need_tags)
@@ -157,10 +157,10 @@ class WrittenSentence:
 
     @classmethod
     def of(cls, sentence: str | Sequence[str]) -> "WrittenSentence":
-        """A text whose words stand between spaces, as in the lines of a file, or a list of words.
+        """A text whose words are separated by spaces, as in the lines of a file, or a list of words.
 
         Raises:
-            DataError: there is no word.
+            DataError: the sentence is empty.
         """
         text = sentence if isinstance(sentence, str) else " ".join(sentence)
         if isinstance(sentence, str):
@@ -174,7 +174,7 @@ class WrittenSentence:
             starts = np.cumsum([0, *(len(word) + 1 for word in words[:-1])])
 
         if not "".join(words):
-            raise DataError("the sentence has no word.")
+            raise DataError("the sentence is empty, expected words.")
         return cls(text, words, starts)
 
     def names(self) -> list[str]:
@@ -267,9 +267,9 @@ def _from_row(line: int, row: Any, names: tuple[str, str], need_tags: bool) -> S
     elif need_tags and "" in tags:
         problem = (line, names[1], _shown(tags), f"the tag of word {tags.index('') + 1} is empty")
     elif need_tags and not words:
-        problem = (line, names[0], "", "the sentence has no word")
+        problem = (line, names[0], "", "the sentence is empty")
     elif any("\ud800" <= sign <= "\udfff" for word in (*words, *tags) for sign in word):
-        problem = (line, names[0], _shown(words), "half of a surrogate pair, which is no character")
+        problem = (line, names[0], _shown(words), "half of a surrogate pair, which is not a character")
 
     return _judged(line, words, tags, row, problem)
 
@@ -282,7 +282,7 @@ def _judged(
 
 
 def _shown(value: Any) -> str:
-    """A value as it stands in a file, cut where it is long."""
+    """A value as written in a file, cut where it is long."""
     text = json.dumps(value, default=str)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -322,7 +322,7 @@ class Chunk:
     firsts: Int64[np.ndarray, " word"]
     """The first token of each word, counted in the chunk."""
     words: Int64[np.ndarray, " word"]
-    """The places of the words in the sentence; one without a token stands in no chunk."""
+    """The positions of the words in the sentence; a word without a token is in none."""
     starts: Int64[np.ndarray, " token"]
     """The first character of each token in the words joined by spaces."""
     stops: Int64[np.ndarray, " token"]
@@ -332,9 +332,9 @@ class Chunk:
 def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[Chunk]:
     """A sentence in chunks of at most `context` tokens, cut before words.
 
-    The words are joined by spaces and encoded together; the first token that overlaps a word stands for it. Of a word
-    that is longer than `context` the model reads that many tokens. Tokens that stand around a text, BERT's [CLS] and
-    [SEP], stand around each chunk, and count.
+    The words are joined by spaces and encoded together; the first token that overlaps a word represents it. The
+    model reads the first `context` tokens of a longer word. Special tokens around a text, BERT's [CLS] and [SEP], are
+    added to each chunk, and count.
     """
     tokens = tokenizer.encode(" ".join(words))
     lengths = np.array([len(word) for word in words], dtype=np.int64)
@@ -352,7 +352,7 @@ def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
     before, after = int(tokenizer.begin is not None), tokenizer.num_around - int(tokenizer.begin is not None)
     for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), max(1, context - tokenizer.num_around)):
         inside = (firsts >= begin) & (firsts < stop)
-        # What stands for no text begins where it ends.
+        # Special tokens begin where they end.
         ends = tokens.starts[[begin] * before], tokens.stops[[stop - 1] * after]
         sides = [np.concatenate([ends[0], side[begin:stop], ends[1]]) for side in (tokens.starts, tokens.stops)]
         numbers = tokenizer.around(tokens.numbers[begin:stop])

@@ -22,12 +22,12 @@ except ImportError as error:
     raise MissingExtraError("tokenizers", "text") from error
 
 UNKNOWN, END, MASK = "<unk>", "<end>", "<mask>"
-"""What stands for characters or words that the vocabulary lacks, for the end of a text, for a token that is hidden."""
+"""The tokens for unknown characters or words, for the end of a text, and for a masked token."""
 END_OF_GPT2 = "<|endoftext|>"
 UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT = "[UNK]", "[CLS]", "[SEP]"
 MASK_OF_BERT, PADDING_OF_BERT = "[MASK]", "[PAD]"
 SIGNS = {" ": "␣", "\t": "⇥", "\n": "⏎"}
-"""What stands for what cannot be seen."""
+"""Visible signs for invisible characters."""
 TRIAL = "Edge 1.\n"
 """What a vocabulary that was read must be able to cut into tokens."""
 ALL_UNKNOWN = "ok, but no word of it is in the vocabulary: the prediction knows nothing of the text"
@@ -55,11 +55,11 @@ class RowTokens:
     numbers: Int64[np.ndarray, " token"]
     """Places in the vocabulary."""
     columns: Int64[np.ndarray, " token"]
-    """The column that each stands in, counted from 0."""
+    """The column of each, counted from 0."""
     starts: Int64[np.ndarray, " token"]
     """Its first character in the text of that column."""
     stops: Int64[np.ndarray, " token"]
-    """One past the last; of a token that stands for no text, its start."""
+    """One past the last; the start, for a token without text."""
     num_cut: int = 0
     """How many more there are, which the model does not read."""
 
@@ -68,7 +68,7 @@ class RowTokens:
 
     @property
     def is_special(self) -> Bool[np.ndarray, " token"]:
-        """Which stand for no text: the beginning, the end."""
+        """Which are special tokens: the beginning, the end."""
         return self.starts == self.stops
 
     @property
@@ -97,11 +97,11 @@ class Tokenizer:
         self.unknown = self._first(UNKNOWN, UNKNOWN_OF_BERT)
         """What the vocabulary lacks; None where it lacks nothing."""
         self.begin = self._first(BEGIN_OF_BERT)
-        """What stands before a text; None where nothing does."""
+        """The token before a text; None without one."""
         self.end = self._first(END, END_OF_GPT2, END_OF_BERT)
-        """The end of a text; None where it has no token."""
+        """The token at the end of a text; None without one."""
         self.mask = self._first(MASK, MASK_OF_BERT)
-        """What stands for a token that is hidden; None where there is none."""
+        """The token for a masked one; None without one."""
         self.padding = self._first(PADDING_OF_BERT)
         """What others fill texts up with; None where there is none."""
 
@@ -112,7 +112,7 @@ class Tokenizer:
 
     @property
     def ordinary(self) -> Int64[np.ndarray, " ordinary"]:
-        """The tokens that stand for text: all but those for the unknown, an end, a mask, and the like."""
+        """The tokens of text: all but the special tokens for the unknown, an end, a mask, and the like."""
         special = {number for number, token in self.inner.get_added_tokens_decoder().items() if token.special}
         named = (self.unknown, self.begin, self.end, self.mask, self.padding)
         special |= {number for number in named if number is not None}
@@ -136,7 +136,7 @@ class Tokenizer:
             kind: characters, words or bpe.
             vocabulary_size: tokens at most; read for words and bpe.
             min_count: words seen less often are unknown; pairs seen less often are not joined.
-            special: tokens besides, which stand for no text, such as `MASK`.
+            special: further special tokens, such as `MASK`.
             lowercase: whether upper and lower case are the same.
         """
         if kind not in TOKEN_KINDS:
@@ -203,17 +203,17 @@ class Tokenizer:
         return Tokens(*(np.concatenate(parts or none) for parts in (numbers, starts, stops)))
 
     def status_of(self, texts: Iterable[str]) -> str:
-        """The status of a row of texts: `OK`, or `ALL_UNKNOWN` where the vocabulary has no word of it."""
+        """The status of a row of texts: `OK`, or `ALL_UNKNOWN` where none of its words is in the vocabulary."""
         numbers = np.concatenate([np.zeros(0, np.int64), *(self.encode(text).numbers for text in texts)])
         return ALL_UNKNOWN if len(numbers) and (numbers == self.unknown).all() else OK
 
     @property
     def num_around(self) -> int:
-        """Tokens that stand around each text: a beginning and an end where the vocabulary has a beginning (BERT)."""
+        """Special tokens around each text: a beginning and an end where the vocabulary has a beginning (BERT)."""
         return 0 if self.begin is None else 1 + (self.end is not None)
 
     def around(self, numbers: np.ndarray) -> Int64[np.ndarray, " token"]:
-        """The tokens of a text with those that stand around it."""
+        """The tokens of a text with the special tokens around it."""
         if self.begin is None:
             return numbers
         return np.concatenate([[self.begin], numbers, [] if self.end is None else [self.end]]).astype(np.int64)
@@ -244,10 +244,10 @@ class Tokenizer:
         return self.inner.decode(list(numbers), skip_special_tokens=False)
 
     def written(self, number: int) -> str:
-        """How one token is shown to people: its text with signs for what cannot be seen; bytes that are no text as
+        """How one token is displayed: its text with signs for invisible characters; bytes that are not text as
         hexadecimal numbers."""
         text = self.decode([number])
-        # Of a character of several bytes a token may be a part.
+        # A token may cover part of a multi-byte character.
         if "\ufffd" in text and self.kind == "bpe":
             letters = _byte_letters()
             token = self.inner.id_to_token(number) or ""
@@ -286,7 +286,7 @@ class Tokenizer:
         tokens = [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
         numbers = {token: number for number, token in enumerate(tokens)}
         if len(numbers) < len(tokens) or UNKNOWN_OF_BERT not in numbers:
-            problem = "a token stands there twice" if len(numbers) < len(tokens) else f"it has no {UNKNOWN_OF_BERT}"
+            problem = "a token occurs twice" if len(numbers) < len(tokens) else f"{UNKNOWN_OF_BERT} is missing"
             raise DataError(f"{vocabulary}: the tokenizer cannot be read: {problem}.")
 
         inner = tokenizers.Tokenizer(models.WordPiece(numbers, unk_token=UNKNOWN_OF_BERT))
@@ -318,7 +318,7 @@ class Tokenizer:
             raise DataError(f"the tokenizer cannot be read: {error}") from error
 
         if not isinstance(content_of_file, dict) or not isinstance(content_of_file.get("model"), dict):
-            raise DataError("the tokenizer cannot be read: it has no model.")
+            raise DataError("the tokenizer cannot be read: its model is missing.")
         kind = _kind_of(content_of_file) if kind is None else kind
         with _Readable():
             read = cls(tokenizers.Tokenizer.from_str(content), kind)
@@ -351,14 +351,14 @@ def _kind_of(content: dict[str, Any]) -> TokenKind:
 
 
 def _byte_letters() -> dict[str, int]:
-    """The letter that stands for each byte in a vocabulary of byte pairs, as in GPT-2."""
+    """The letter of each byte in a vocabulary of byte pairs, as in GPT-2."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + number): byte for number, byte in enumerate(others)}
 
 
 def visible(text: str) -> str:
-    """A text with a sign for each space, tab and end of a line, and an escape for each other sign that has no shape.
+    """A text with a sign for each space, tab and end of a line, and an escape for each other invisible sign.
 
     >>> visible(" to be,\\nor\\u200b")
     '␣to␣be,⏎or\\\\u200b'

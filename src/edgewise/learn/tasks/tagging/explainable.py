@@ -42,7 +42,7 @@ class SentenceItem(TokenExplainable):
         top: see `TokenExplainable`.
 
     Raises:
-        DataError: there is no word.
+        DataError: the sentence is empty.
         SettingError: there is no such word or tag, the word is no token, or `top` is below 1.
     """
 
