@@ -211,6 +211,6 @@ def test_a_folder_of_other_files_is_never_trained_into(table, edgewise, tmp_path
     for flags in ([], ["--overwrite"], ["--resume"]):
         code, out, err = edgewise(*words, "-o", ".", *flags)
         assert (code, out) == (2, "")
-        assert "is no run folder and holds checkpoints, logs, model.safetensors and 1 more; choose an empty" in err
+        assert "is not a run folder and holds checkpoints, logs, model.safetensors and 1 more; choose an empty" in err
         assert "is the root of the file system, which is never a run folder" in edgewise(*words, "-o", "/", *flags)[2]
     assert {path.read_text() for path in other.rglob("*") if path.is_file()} == {"mine"}

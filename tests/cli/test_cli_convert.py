@@ -116,7 +116,7 @@ def test_what_cannot_be_converted(run, edgewise, tmp_path):
 
     assert "position is 'rotary'; GPT-2 has 'learned'" in refused(tmp_path / "rotary", "-o", tmp_path / "x")
     assert "exists already" in refused(run, "-o", theirs)
-    assert "is no run folder" in refused(tmp_path / "nowhere", "-o", tmp_path / "x")
+    assert "is not a run folder" in refused(tmp_path / "nowhere", "-o", tmp_path / "x")
     config = (theirs / "config.json").read_text()
     (theirs / "config.json").write_text(config.replace('"gpt2"', '"t5"'))
     assert "model_type is 't5'; only gpt2, bert can be converted" in refused(theirs, "-o", tmp_path / "x")

@@ -178,7 +178,7 @@ def test_an_existing_file_stays(trained, edgewise, tmp_path):
 def test_no_run_is_no_run(edgewise, tmp_path):
     for words in (["CCO"], []):
         code, _, err = edgewise("explain", tmp_path / "none", *words, "-o", "-")
-        assert code == 2 and "is no run folder: it does not exist" in err
+        assert code == 2 and "is not a run folder: it does not exist" in err
 
 
 def test_the_lines_say_what_is_not_known():

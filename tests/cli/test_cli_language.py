@@ -81,7 +81,7 @@ def test_bad_words(book, edgewise, tmp_path):
         (["generate", run, "--prompt", "Ä"], "characters that the model has never seen: 'Ä'"),
         (["generate", run, "--prompt", ""], "the prompt is empty"),
         (["generate", run, "--top-p", 2], "--top-p is 2.0"),
-        (["generate", tmp_path / "nowhere"], "is no run folder"),
+        (["generate", tmp_path / "nowhere"], "is not a run folder"),
         (["train", book, "-o", run], "holds a finished run"),
         (["train", book, "--context", 4000, "-o", tmp_path / "b"], "fewer than --context"),
         (["train", book, "--smiles-columns", "a", "-o", tmp_path / "b"], "smiles-columns"),

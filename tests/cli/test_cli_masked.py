@@ -14,7 +14,7 @@ from edgewise.errors import RunFolderError
 from edgewise.graph.records import TextBatch
 from edgewise.learn.tasks.masked.task import FittedMasked, scores_of_frequency
 from edgewise.learn.training.folder import RunFolder
-from edgewise.learn.training.masks import Chunks, Masking, MaskLoader
+from edgewise.learn.training.masks import Masking, MaskLoader, TokenChunks
 from trained_runs import ANIMALS
 
 SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--context", 16, "--threads", 1]
@@ -197,8 +197,8 @@ def test_compressed_lines(lines, edgewise, tmp_path):
 def test_counting_tokens_by_hand():
     """Tokens 2, 3 and 4 stand 3, 1 and 0 times: with one more each p is 4/7, 2/7 and 1/7."""
     masking = Masking(1, np.array([2, 3, 4]), part=0.9999)
-    training = Chunks.of([np.array([2, 2, 0, 3, 2])], 8)
-    loader = MaskLoader(Chunks.of([np.array([2, 3, 4, 0])], 8), masking, 8)
+    training = TokenChunks.of([np.array([2, 2, 0, 3, 2])], 8)
+    loader = MaskLoader(TokenChunks.of([np.array([2, 3, 4, 0])], 8), masking, 8)
     found = scores_of_frequency(training, masking, loader, 5)
     assert found.loss == pytest.approx(-np.log([4 / 7, 2 / 7, 1 / 7]).mean())
     assert found.accuracy == pytest.approx(1 / 3)
@@ -239,7 +239,7 @@ def test_bad_words(lines, edgewise, trained_run, tmp_path):
         assert message in err, err
         assert err.count("\n") == 1
     assert not (tmp_path / "b").exists()
-    assert "is no edgewise language model" in edgewise("generate", run)[2]
+    assert "is not an edgewise language model" in edgewise("generate", run)[2]
     assert edgewise("predict", run, table, "-o", tmp_path / "p.csv")[0] == 2
     (run / "model.safetensors").write_bytes(b"what")
     with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged"):

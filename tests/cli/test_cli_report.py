@@ -91,4 +91,4 @@ def test_bodies_that_were_not_tested_have_no_orbits(runs, edgewise):
 def test_what_is_refused(edgewise, tmp_path):
     code, out, err = edgewise("report", tmp_path / "none")
     assert (code, out) == (2, "")
-    assert "is no run folder" in err
+    assert "is not a run folder" in err

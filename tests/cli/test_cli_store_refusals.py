@@ -184,7 +184,9 @@ def test_flags_that_cannot_change_a_store_are_refused(tables):
         run(columns, edge_feature_columns=("w",))
     with pytest.raises(DataError, match="the names of its nodes are those of column 'id', not of 'b'; leave out"):
         run(columns_of(target_columns=("label",), node_column="b"))
-    with pytest.raises(DataError, match="'a' is not a column of words there; prepare the store again with --category-col"):
+    with pytest.raises(
+        DataError, match="'a' is not a column of words there; prepare the store again with --category-col"
+    ):
         run(columns_of(target_columns=("label",), category_columns=("a",)))
 
 

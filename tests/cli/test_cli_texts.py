@@ -161,7 +161,7 @@ def test_bad_rows_are_listed_and_strict_stops(tmp_path, learn):
         (["--smiles-columns", "stars"], "--smiles-columns applies to molecules only"),
         (["--text-columns", "txt"], "no column 'txt' (did you mean 'text'?)"),
         (["--split", "scaffold"], "only molecules have scaffolds"),
-        (["--pretrained", "nowhere"], "nowhere is no run folder"),
+        (["--pretrained", "nowhere"], "nowhere is not a run folder"),
         (["--task-type", "classification", "--target-columns", "stars"], "is a number with a fraction"),
         (["--head-dim", 3], "--head-dim applies to"),
         (["--word-dropout", 1], "--word-dropout is 1.0; expected at least 0 and below 1"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgewise.learn.engine.workers import Workers
     from edgewise.learn.tasks.run import Run
     from edgewise.learn.tasks.task import Task
-    from edgewise.learn.training.distributed import Group
+    from edgewise.learn.training.distributed import WorkerGroup
     from edgewise.learn.training.folder import RunFolder
 
 PROCESSES = ("devices", "num_nodes", "strategy", "engine", "num_workers", "ray_address")
@@ -50,7 +50,7 @@ def job_of(flags: dict[str, Any]) -> tuple[dict[str, Any], "RunFolder", dict[str
     return {**config, **typed}, folder, options
 
 
-def run_in_group(flags: dict[str, Any], group: "Group | None" = None) -> int:
+def run_in_group(flags: dict[str, Any], group: "WorkerGroup | None" = None) -> int:
     """Trains as one process of a group; None for a single process."""
     settings, folder, options = job_of(flags)
     return train(settings, folder, **options, group=group)
@@ -99,7 +99,7 @@ def train(
     source: str,
     named: str | None = None,
     typed: Collection[str] = (),
-    group: "Group | None" = None,
+    group: "WorkerGroup | None" = None,
     workers: "Workers | None" = None,
 ) -> int:
     """Trains the run that `settings` describes, in `folder`; `edgewise demo` calls it too.

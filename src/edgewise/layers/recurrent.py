@@ -214,7 +214,7 @@ class RecurrentDecoder(nn.Module):
     def source(
         self, states: Float[Tensor, " graph key source_dim"], lengths: Int64[Tensor, " graph"] | None = None
     ) -> RecurrentSource:
-        """What every word looks at."""
+        """The encoded source that every word attends to."""
         neighborhood: Neighborhood = Full()
         if lengths is not None:
             require_lengths("RecurrentDecoder", lengths, states)

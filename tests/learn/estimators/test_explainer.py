@@ -171,7 +171,7 @@ def test_molecules_that_are_refused(molecules):
 
 
 def test_what_cannot_be_opened(tmp_path, texts):
-    with pytest.raises(RunFolderError, match="is no run folder"):
+    with pytest.raises(RunFolderError, match="is not a run folder"):
         Explainer.open(tmp_path / "nowhere")
     other = tmp_path / "other"
     other.mkdir()

@@ -6,7 +6,7 @@ import torch
 from sklearn.ensemble import RandomForestClassifier
 
 from edgewise.errors import DataError
-from edgewise.learn.networks.forest import LEAST, Forest
+from edgewise.learn.networks.forest import MIN_PROBABILITY, Forest
 
 CLASSES = {"two": (2,), "four": (4,), "two of two": (2, 2), "three and two": (3, 2), "one of two": (2,)}
 
@@ -33,7 +33,7 @@ def test_its_probabilities_are_those_of_scikit_learn(kind):
         known[:, each.classes_] = each.predict_proba(rows)
         found = logits[:, place].sigmoid() if is_binary else logits[:, first : first + count].exp()
         wanted = torch.from_numpy(known[:, 1] if is_binary else known)
-        torch.testing.assert_close(found, wanted.clamp(LEAST, 1 - LEAST), rtol=0, atol=1e-6)
+        torch.testing.assert_close(found, wanted.clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY), rtol=0, atol=1e-6)
         first += count
 
 
@@ -45,7 +45,7 @@ def test_one_tree_by_hand():
     forest.branches.copy_(torch.tensor([[1, 2], [1, 1], [2, 2]]))
     forest.values.copy_(torch.tensor([[0.0], [0.0], [0.75]]))
     logits = forest(torch.tensor([[9.0, 0.5], [9.0, 0.6]]))
-    torch.testing.assert_close(logits.sigmoid(), torch.tensor([[LEAST], [0.75]]))
+    torch.testing.assert_close(logits.sigmoid(), torch.tensor([[MIN_PROBABILITY], [0.75]]))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_one_tree_by_hand():
         ("branches", (0, 1), 10**6, "lead on to its leaves"),
         ("roots", 0, -1, "roots is beyond"),
         ("feature", 0, 6, "feature is beyond"),
-        ("values", (0, 0), 1.5, "no probabilities"),
+        ("values", (0, 0), 1.5, "not probabilities"),
     ],
 )
 def test_trees_that_lead_astray_are_refused(name, place, value, told):

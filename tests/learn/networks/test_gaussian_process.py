@@ -10,12 +10,12 @@ from scipy.stats import t
 
 from edgewise.errors import DataError
 from edgewise.learn.networks.gaussian_process import (
-    LEAST_NOISE,
+    MIN_NOISE,
     NONE,
     RATE,
     GaussianProcess,
-    Pairs,
-    Rows,
+    ProcessRows,
+    RowPairs,
     _chosen,
     _first_logs,
     _series,
@@ -99,7 +99,7 @@ def test_its_mean_is_that_of_the_textbook(case):
         logs = process.logs[output].numpy()
         known = ~np.isnan(targets[:, output]) & (weights > 0)
         k = covariance(batch, logs)
-        noise = (np.exp(logs[3]) + LEAST_NOISE) * weights.mean() / weights[known]
+        noise = (np.exp(logs[3]) + MIN_NOISE) * weights.mean() / weights[known]
         own = k[np.ix_(known, known)]
         if batch.conditions.shape[1]:
             noise = heavy_tailed(own, targets[known, output], noise, [np.arange(known.sum())])
@@ -114,11 +114,11 @@ def test_the_covariance_is_chosen_by_its_likelihood(case, monkeypatch):
     """The first step of Adam moves each logarithm by the rate, to where the targets are likelier."""
     monkeypatch.setattr("edgewise.learn.networks.gaussian_process.STEPS", 1)
     batch, targets = batch_of(*CASES[case]), np.random.default_rng(4).standard_normal(10)
-    rows = Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
     first, shares = _first_logs(rows.conditions.shape[1], _series(rows)), np.linspace(0.5, 2, 10)
 
     def unlikely(logs):
-        known = covariance(batch, logs) + np.diag((np.exp(logs[3]) + LEAST_NOISE) / shares)
+        known = covariance(batch, logs) + np.diag((np.exp(logs[3]) + MIN_NOISE) / shares)
         return (targets @ np.linalg.solve(known, targets) + np.linalg.slogdet(known)[1]) / 2
 
     moves = 1e-4 * np.eye(len(first))
@@ -240,13 +240,16 @@ def test_rows_of_a_series_are_off_together(place):
 )
 def test_the_condition_that_rows_of_a_series_share(conditions, series):
     batch = batch_of([[3]] * len(conditions), conditions)
-    rows = Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
     assert _series(rows) == series
 
 
 def test_rows_of_other_molecules_are_no_series():
     batch = batch_of([[0], [1], [2], [3]], np.ones((4, 1)))
-    assert _series(Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)) is None
+    assert (
+        _series(ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions))
+        is None
+    )
 
 
 @pytest.mark.parametrize("count", [6, 9])
@@ -272,7 +275,7 @@ def test_rows_that_judge_count_later(case, count):
         for output in range(2):
             logs, known = each.logs[output].numpy(), ~np.isnan(targets[:, output])
             own = covariance(batch, logs)[np.ix_(known, known)]
-            noise = np.full(known.sum(), np.exp(logs[3]) + LEAST_NOISE)
+            noise = np.full(known.sum(), np.exp(logs[3]) + MIN_NOISE)
             noise /= weights[known] / weights[:count].mean()
             if batch.conditions.shape[1]:
                 first, y = known[:count].sum(), targets[known, output]
@@ -287,7 +290,7 @@ def test_the_covariance_is_not_copied():
     """It may be most of the memory; torch's own is not traced."""
     count, rng = 1500, np.random.default_rng(0)
     batch = batch_of(rng.integers(10, size=(count, 1)).tolist(), np.zeros((count, 0)))
-    rows = Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
     tracemalloc.start()
     _solved(rows, torch.from_numpy(rng.standard_normal(count)), torch.ones(count), _first_logs(0), count - 100)
     _, most = tracemalloc.get_traced_memory()
@@ -299,11 +302,11 @@ def test_the_covariance_is_not_copied():
 def test_rows_of_the_same_molecules_are_found_where_numbers_are_rounded(dtype):
     """A molecule's own part counts for them alone, on devices without float64, too."""
     batch = batch_of([[number // 2 % 10, number % 3] for number in range(60)], np.zeros((60, 1)))
-    rows = Rows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
     rows = rows._replace(descriptors=rows.descriptors.to(dtype) + 1 / 3, conditions=rows.conditions.to(dtype))
     logs = torch.full((12,), NONE, dtype=dtype)
     logs[[2, 6, 8, 9, 10, 11]] = 0
-    found = Pairs.of(rows, rows).covariance(logs)
+    found = RowPairs.of(rows, rows).covariance(logs)
     expected = (batch.graph_of_row[:, None] == batch.graph_of_row).all(-1)
     torch.testing.assert_close(found, expected.to(dtype))
 

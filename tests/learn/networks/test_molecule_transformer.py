@@ -136,7 +136,7 @@ def test_what_no_atom_looks_at_alone_changes_nothing():
 
 
 def test_a_batch_without_places_is_refused():
-    with pytest.raises(DataError, match=r"no coordinates, which --model mat needs: use store\.with_coordinates\(\)"):
+    with pytest.raises(DataError, match=r"lacks coordinates, which --model mat needs: use store\.with_coordinates\(\)"):
         PropertyModel(SIZES, SETTINGS).double()(batch(coordinates=None))
 
 

@@ -53,12 +53,12 @@ def run_in(path) -> RunFolder:
 def test_a_folder_of_other_files_is_refused_with_any_flag(tmp_path, wish):
     write(tmp_path, "logs/journal.txt", "checkpoints/llama.bin", "report.html", "model.safetensors", "model.json")
     before = contents(tmp_path)
-    reason = r"is no run folder and holds checkpoints, logs, model\.json and 2 more"
+    reason = r"is not a run folder and holds checkpoints, logs, model\.json and 2 more"
     with pytest.raises(RunFolderError, match=reason), RunFolder(tmp_path).claimed(**wish):
         pass
-    with pytest.raises(RunFolderError, match="is no run folder"):
+    with pytest.raises(RunFolderError, match="is not a run folder"):
         RunFolder(tmp_path).begin()
-    with pytest.raises(RunFolderError, match="is no run folder"):
+    with pytest.raises(RunFolderError, match="is not a run folder"):
         RunFolder(tmp_path).write_json("metrics.json", {})
     assert contents(tmp_path) == before
 

@@ -28,7 +28,7 @@ def finished(path) -> RunFolder:
 
 
 def test_rows_and_tables_are_written_in_parts_as_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.learn.training.folder.TOGETHER", 3)
+    monkeypatch.setattr("edgewise.learn.training.folder.BATCH_SIZE", 3)
     for number, splits in enumerate(({}, {"train": [], "val": [7]}, {"train": range(10), "test": [1, 2, 3]})):
         folder = begun(tmp_path / str(number))
         folder.write_rows("splits.json", {name: np.array([*rows], np.int64) for name, rows in splits.items()})
@@ -134,7 +134,7 @@ def test_a_cross_validation_says_which_runs_it_holds(tmp_path):
 def test_only_a_finished_run_predicts(tmp_path):
     with pytest.raises(RunFolderError, match="does not exist"):
         RunFolder.finished(tmp_path / "absent")
-    with pytest.raises(RunFolderError, match=r"no run folder: it has no model\.json"):
+    with pytest.raises(RunFolderError, match=r"not a run folder: model\.json or model\.safetensors is missing"):
         RunFolder.finished(tmp_path)
     begun(tmp_path / "begun")
     with pytest.raises(RunFolderError, match="unfinished run; continue it: edgewise train --resume -o"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise.learn.training.masks import Chunks, Masking, MaskLoader
+from edgewise.learn.training.masks import Masking, MaskLoader, TokenChunks
 
 MASK = 2
 MASKING = Masking(MASK, np.arange(3, 50))
@@ -12,18 +12,18 @@ MASKING = Masking(MASK, np.arange(3, 50))
 
 def pieces_of(*lengths, context=8):
     random = np.random.default_rng(0)
-    return Chunks.of([random.integers(0, 50, length) for length in lengths], context)
+    return TokenChunks.of([random.integers(0, 50, length) for length in lengths], context)
 
 
 def test_long_texts_are_cut_and_nothing_is_lost():
     texts = [np.arange(length) for length in (3, 0, 8, 9, 24)]
-    pieces = Chunks.of(texts, 8)
+    pieces = TokenChunks.of(texts, 8)
     assert np.diff(pieces.offsets).tolist() == [3, 8, 8, 1, 8, 8, 8]
     assert (pieces.num_texts, pieces.num_cut, len(pieces)) == (5, 2, 7)
     assert pieces.numbers.tolist() == np.concatenate(texts).tolist()
     numbers, offsets = pieces.packed(np.array([3, 0]))
     assert (numbers.tolist(), offsets.tolist()) == ([8, 0, 1, 2], [0, 1, 4])
-    assert len(Chunks.of([], 8)) == 0
+    assert len(TokenChunks.of([], 8)) == 0
 
 
 def test_what_stands_at_hidden_places():

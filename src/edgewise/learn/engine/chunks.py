@@ -34,7 +34,8 @@ def map_chunks(
         name: What is done, for errors.
 
     Raises:
-        EdgewiseError: Of a chunk, as `read` or `make` or what it made raised it; or workers were lost too often.
+        EdgewiseError: The error of a chunk, as `read` or `make` or its result raised it; or workers were lost too
+            often.
     """
     with cluster(workers.address, num_cpus=workers.count, object_store_memory=STORE_BYTES) as ray:
         import logging
@@ -45,6 +46,7 @@ def map_chunks(
         context = data.DataContext.get_current()
         context.enable_progress_bars = False
         context.execution_options.preserve_order = True
+
         # Otherwise small blocks are joined up to many megabytes before a worker gets one.
         context.target_min_block_size, context.target_max_block_size = 0, 1
         source = _source(read, str(Path.cwd()))
@@ -61,6 +63,7 @@ def map_chunks(
             max_restarts=-1,
             max_task_retries=MAX_FAILURES,
         )
+
         count = 0
         try:
             for row in results.iter_rows():
@@ -105,7 +108,7 @@ def _source(read: Callable[[], Iterable[Any]], folder: str) -> Any:
             return [ReadTask(blocks, BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None))]
 
         def estimate_inmemory_data_size(self) -> int | None:
-            """Nobody knows."""
+            """Unknown."""
             return None
 
     return Source()

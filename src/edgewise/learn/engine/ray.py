@@ -42,27 +42,32 @@ def cluster(
         EdgewiseError: none could be started here.
     """
     ray = imported()
-    if ray.is_initialized():  # by whoever calls us
+    if ray.is_initialized():  # by the calling program
         yield ray
         return
-    place = "--ray-address" if address else "the variable RAY_ADDRESS"
+
+    source = "--ray-address" if address else "the variable RAY_ADDRESS"
     address = address or os.environ.get("RAY_ADDRESS")
-    own: dict[str, Any] = {"num_cpus": num_cpus, "object_store_memory": object_store_memory}
-    own |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    options: dict[str, Any] = {"num_cpus": num_cpus, "object_store_memory": object_store_memory}
+
+    options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **({} if address else own))
+            ray.init(
+                address=address or "local", log_to_driver=False, logging_level="ERROR", **({} if address else options)
+            )
         except (OSError, RuntimeError, ValueError) as error:
             reason = _last_line(error)
             if address:
                 raise SettingError(
-                    f"{place} is {address}, but no Ray cluster answers there ({reason}); start one with: "
+                    f"{source} is {address}, but no Ray cluster answers there ({reason}); start one with: "
                     "ray start --head."
                 ) from error
             raise EdgewiseError(
                 f"Ray could not start on this machine ({reason}); end what is left of other clusters with: ray stop; "
                 "or use --engine local."
             ) from error
+
         yield ray
     finally:
         ray.shutdown()

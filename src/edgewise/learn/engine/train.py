@@ -25,7 +25,7 @@ def train(
         folder: The run folder. Ray writes beside it, while it trains.
         num_workers: How many there are.
         on_gpu: Whether each worker takes a GPU.
-        address: Of a running cluster; None starts one on this machine.
+        address: The address of a running cluster; None starts one on this machine.
 
     Raises:
         EdgewiseError: Workers were lost more than `MAX_FAILURES` times, or failed.
@@ -50,8 +50,9 @@ def train(
             raise failure(f"the training in {num_workers} Ray workers", error) from error
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-    found: str | None = (result.metrics or {}).get("error")
-    return found
+
+    message: str | None = (result.metrics or {}).get("error")
+    return message
 
 
 def _loop(config: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ class Workers:
     on_gpu: bool = False
     """Whether each takes a GPU."""
     address: str | None = None
-    """Of a running cluster; None starts one on this machine."""
+    """The address of a running cluster; None starts one on this machine."""
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item], name: str) -> list[Result]:
         """`work(item)` of each item, in their order.
@@ -35,7 +35,8 @@ class Workers:
             name: What is done, for those who watch.
 
         Raises:
-            EdgewiseError: Of an item, as `work` raised it; or workers were lost too often. The others are stopped.
+            EdgewiseError: The error of an item, as `work` raised it; or workers were lost too often. The others are
+                stopped.
         """
         if not items:
             return []
@@ -49,17 +50,18 @@ class Workers:
                         number, item = waiting.pop(0)
                         running[remote.remote(work, item, str(Path.cwd()))] = number
                     done, _ = ray.wait(list(running))
-                    for each in done:
-                        number = running.pop(each)
-                        results[number], error = ray.get(each)
+                    for reference in done:
+                        number = running.pop(reference)
+                        results[number], error = ray.get(reference)
                         if error is not None:
                             raise error.restored()
                         current.done += 1
             except ray.exceptions.RayError as lost:
                 raise failure(f"{name} in {self.count} Ray workers", lost) from lost
             finally:
-                for each in running:
-                    ray.cancel(each, force=True)
+                for reference in running:
+                    ray.cancel(reference, force=True)
+
         return [results[number] for number in range(len(items))]
 
 

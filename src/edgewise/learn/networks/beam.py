@@ -24,45 +24,50 @@ def beam_search(step: Step, num_members: int, begin: int, end: int, settings: Be
     """
     width = settings.beam_size
     texts: list[list[list[int]]] = [[[] for _ in range(width)] for _ in range(num_members)]
-    found: list[list[tuple[float, list[int]]]] = [[] for _ in range(num_members)]
+    texts_of_member: list[list[tuple[float, list[int]]]] = [[] for _ in range(num_members)]
     tokens, order = torch.full((num_members * width,), begin), None
     scores = torch.full((num_members, width), -torch.inf)
     scores[:, 0] = 0.0  # all beams are the same at first
+
     for length in range(1, settings.max_length + 1):
         after = step(tokens, order).cpu().float()
         totals = (scores.reshape(-1, 1) + after).reshape(num_members, -1)
-        best, places = totals.topk(min(2 * width, totals.shape[1]), dim=1)
+        best, indices = totals.topk(min(2 * width, totals.shape[1]), dim=1)
         chosen, following = torch.zeros(num_members, width, dtype=torch.int64), torch.full((num_members, width), end)
+
         scores = torch.full((num_members, width), -torch.inf)
         for member in range(num_members):
-            if _is_done(found[member], float(best[member, 0]), settings):
+            if _is_done(texts_of_member[member], float(best[member, 0]), settings):
                 continue
             grown: list[list[int]] = []
-            for total, place in zip(best[member].tolist(), places[member].tolist()):
-                beam, token = divmod(place, after.shape[1])
+            for total, index in zip(best[member].tolist(), indices[member].tolist()):
+                beam, token = divmod(index, after.shape[1])
                 text = texts[member][beam]
                 if total == -torch.inf or len(grown) == width:
                     break
                 if token == end or length == settings.max_length:
-                    whole = text if token == end else [*text, token]
-                    found[member].append((settings.score(total, length), whole))
+                    extended = text if token == end else [*text, token]
+                    texts_of_member[member].append((settings.score(total, length), extended))
                 else:
                     chosen[member, len(grown)], following[member, len(grown)] = beam, token
                     scores[member, len(grown)] = total
                     grown.append([*text, token])
+
             texts[member] = grown + [[] for _ in range(width - len(grown))]
+
         if bool((scores == -torch.inf).all()):
             break
         order = (chosen + torch.arange(num_members)[:, None] * width).flatten()
         tokens = following.flatten()
-    return [max(texts, key=lambda each: each[0])[1] for texts in found]
+
+    return [max(texts, key=lambda scored_text: scored_text[0])[1] for texts in texts_of_member]
 
 
-def _is_done(found: list[tuple[float, list[int]]], best: float, settings: BeamSettings) -> bool:
+def _is_done(finished: list[tuple[float, list[int]]], best: float, settings: BeamSettings) -> bool:
     """Whether nothing that still grows can overtake what has ended: ln p only falls, and the penalty has its limit."""
-    if len(found) < settings.beam_size:
+    if len(finished) < settings.beam_size:
         return False
-    return max(score for score, _ in found) >= settings.score(best, settings.max_length)
+    return max(score for score, _ in finished) >= settings.score(best, settings.max_length)
 
 
 @torch.no_grad()

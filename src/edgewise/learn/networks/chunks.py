@@ -31,7 +31,7 @@ def by_receivers(layer: Layer, nodes: Tensor | SparseFeatures, batch: NodeBatch,
     is_small = batch.edges.num_edges <= MAX_EDGES
     if is_small or trace is not None or torch.is_grad_enabled() or isinstance(nodes, SparseFeatures):
         return layer(nodes, batch)
-    parts = [layer(nodes[own], part)[:count] for own, part, count in chunks(batch)]
+    parts = [layer(nodes[node_rows], part)[:count] for node_rows, part, count in chunks(batch)]
     return torch.cat(parts)
 
 
@@ -39,7 +39,8 @@ def chunks(batch: NodeBatch) -> Iterator[tuple[Tensor, NodeBatch, int]]:
     """Receivers in turn: the nodes of a chunk, its receivers first; the batch of these nodes; how many receivers."""
     plan, relations, types = batch.edges.plan, batch.relations, batch.types
     offsets, num_nodes = plan.receiver_offsets.long(), batch.edges.num_receivers
-    place = offsets.new_empty(num_nodes)
+    row_in_chunk = offsets.new_empty(num_nodes)
+
     start = 0
     while start < num_nodes:
         limit = offsets[start] + MAX_EDGES
@@ -48,19 +49,19 @@ def chunks(batch: NodeBatch) -> Iterator[tuple[Tensor, NodeBatch, int]]:
         senders, own_edges = plan.senders[inside].long(), plan.receiver_edges[inside].long()
         receivers = torch.arange(start, stop, device=offsets.device)
         others = senders.unique()
-        own = torch.cat([receivers, others[(others < start) | (others >= stop)]])
-        place[own] = torch.arange(len(own), device=own.device)
+        node_rows = torch.cat([receivers, others[(others < start) | (others >= stop)]])
+        row_in_chunk[node_rows] = torch.arange(len(node_rows), device=node_rows.device)
         counts = offsets[start : stop + 1].diff()
-        local = torch.arange(stop - start, device=own.device).repeat_interleave(counts)
-        among = Edges(place[senders], local, len(own), len(own))
+        local = torch.arange(stop - start, device=node_rows.device).repeat_interleave(counts)
+        among = Edges(row_in_chunk[senders], local, len(node_rows), len(node_rows))
         part = replace(
             batch,
             edges=among,
             edge_features=batch.edge_features[own_edges],
-            types=None if types is None else Types(types.of_row[own], types.num_types),
+            types=None if types is None else Types(types.of_row[node_rows], types.num_types),
             relations=None
             if relations is None
             else Relations(among, relations.relation[own_edges], relations.num_relations),
         )
-        yield own, part, stop - start
+        yield node_rows, part, stop - start
         start = stop

@@ -51,9 +51,11 @@ class EquivariantDynamics(nn.Module):
         positions, velocities, edges = batch.positions, batch.velocities, batch.edges
         nodes = self.input(beside(torch.linalg.vector_norm(velocities, dim=-1, keepdim=True), batch.charges))
         apart = positions[edges.receivers] - positions[edges.senders]
-        seen = beside(batch.couplings, apart.square().sum(-1, keepdim=True))
+        edge_inputs = beside(batch.couplings, apart.square().sum(-1, keepdim=True))
         for layer in self.layers:
-            nodes, positions, velocities = layer(nodes, positions, edges, velocities=velocities, edge=seen, trace=trace)
+            nodes, positions, velocities = layer(
+                nodes, positions, edges, velocities=velocities, edge=edge_inputs, trace=trace
+            )
         return positions if self.quantity == "positions" else positions - batch.positions
 
 

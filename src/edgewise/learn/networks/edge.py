@@ -69,7 +69,7 @@ class EdgeModel(nn.Module):
         """The learned vector of each predicted edge, before the last layer."""
         nodes = torch.relu(self.encoder(batch.graph, trace) + self.own(batch.graph.features))
         first, second = nodes[batch.senders], nodes[batch.receivers]
-        found = torch.relu(self.hidden(torch.cat([first, second, batch.features], 1)))
+        vectors = torch.relu(self.hidden(torch.cat([first, second, batch.features], 1)))
         if self.is_directed:
-            return found
-        return (found + torch.relu(self.hidden(torch.cat([second, first, batch.features], 1)))) / 2
+            return vectors
+        return (vectors + torch.relu(self.hidden(torch.cat([second, first, batch.features], 1)))) / 2

@@ -93,12 +93,12 @@ class RecurrentTokenEncoder(nn.Module):
     ) -> Float[Tensor, " token model_dim"]:
         """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
         assert batch.offsets is not None
-        lengths, places = batch.offsets.diff(), batch.places
+        lengths, positions = batch.offsets.diff(), batch.places
         text_of_token = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
         nodes = self.dropout(self.embedding(batch.tokens) if vectors is None else vectors)
         table = nodes.new_zeros(len(lengths), int(lengths.max()), nodes.shape[-1])
-        table = table.index_put((text_of_token, places), nodes)
-        return self.sequence(table, lengths)[text_of_token, places]
+        table = table.index_put((text_of_token, positions), nodes)
+        return self.sequence(table, lengths)[text_of_token, positions]
 
 
 def encoder_of(
@@ -115,7 +115,7 @@ def hidden(texts: TextBatch, unknown: int | None, part: float) -> TextBatch:
 
     Args:
         texts: what is read.
-        unknown: the token that stands for what the vocabulary lacks; None hides nothing.
+        unknown: the token for words out of vocabulary; None disables word dropout.
         part: how many of the tokens are hidden, about.
     """
     if unknown is None or not part:
@@ -125,7 +125,7 @@ def hidden(texts: TextBatch, unknown: int | None, part: float) -> TextBatch:
 
 
 class MaskedModel(nn.Module):
-    """Scores of every token of the vocabulary to stand at a place of a text, from the tokens on both sides.
+    """Scores of every token of the vocabulary at each position of a text, from the tokens on both sides.
 
         x = TokenEncoder(tokens);  scores = TokenHead(x) Eᵀ + c
 
@@ -161,10 +161,10 @@ class MaskedModel(nn.Module):
         return self.scores(self.encoder(batch, trace))
 
     def scores(self, nodes: Float[Tensor, " *place model_dim"]) -> Float[Tensor, " *place num_tokens"]:
-        """How likely each token of the vocabulary is to stand where the encoder gave these vectors, before softmax.
+        """The logits of each token of the vocabulary at the positions of these vectors of the encoder.
 
         Raises:
-            UnsupportedError: the model has no head.
+            UnsupportedError: the model lacks a head.
         """
         if self.head is None:
             raise UnsupportedError(
@@ -174,7 +174,7 @@ class MaskedModel(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """What stands between the encoder's vectors and the vocabulary: norm(activation(W x + b)).
+    """The head between the encoder's vectors and the vocabulary: norm(activation(W x + b)).
 
     Args:
         num_tokens: size of the vocabulary, for the numbers that are added to its scores.

@@ -43,17 +43,17 @@ class ForecastModel(nn.Module):
         """What every node will be, steps behind each other: (row, horizon · node), in model units."""
         states: list[Tensor | None] = [None] * self.settings.num_layers
         for step in range(self.settings.context):
-            seen = self._beside(batch.values[:, step], batch.phases[:, step])
-            states = self._moved(self.reader, seen, batch.edges, states, trace)
-        now, found = batch.values[:, -1], []
+            inputs = self._beside(batch.values[:, step], batch.phases[:, step])
+            states = self._moved(self.reader, inputs, batch.edges, states, trace)
+        now, predictions = batch.values[:, -1], []
         for step in range(self.settings.horizon):
             if step:
                 phase = batch.phases[:, self.settings.context + step - 1]
                 states = self._moved(self.teller, self._beside(now, phase), batch.edges, states, trace)
             assert states[-1] is not None
             now = now + self.output(states[-1]).squeeze(-1)
-            found.append(now)
-        return torch.stack(found, 1).flatten(1)
+            predictions.append(now)
+        return torch.stack(predictions, 1).flatten(1)
 
     def _moved(
         self, cells: nn.ModuleList, nodes: Tensor, edges: Edges, states: list[Tensor | None], trace: Trace | None

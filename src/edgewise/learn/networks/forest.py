@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from edgewise.errors import DataError
 from edgewise.graph.records import Batch
 
-LEAST = 1e-4
-"""The least probability: a forest that is certain may be wrong, and its logarithm must be finite."""
+MIN_PROBABILITY = 1e-4
+"""The smallest probability: a forest that is certain may be wrong, and its logarithm must be finite."""
 
 
 class Forest(nn.Module):
@@ -58,29 +58,30 @@ class Forest(nn.Module):
         trees, starts, start = [], [], 0
         for target, forest in enumerate(forests):
             labels = forest.classes_.astype(np.int64)
-            # Of two classes, the output is that of the second.
-            places = np.where(labels == 1, target, num_outputs) if is_binary else labels + sum(num_classes[:target])
-            for each in forest.estimators_:
-                trees.append(_arrays(each.tree_, start, places, num_outputs))
+            # For two classes, the output is that of the second.
+            columns = np.where(labels == 1, target, num_outputs) if is_binary else labels + sum(num_classes[:target])
+            for tree in forest.estimators_:
+                trees.append(_arrays(tree.tree_, start, columns, num_outputs))
                 starts.append(start)
-                start += each.tree_.node_count
-        found = cls(start, len(starts) // len(forests), len(forests), num_outputs, is_binary=is_binary)
-        found.roots.copy_(torch.tensor(starts))
+                start += tree.tree_.node_count
+
+        network = cls(start, len(starts) // len(forests), len(forests), num_outputs, is_binary=is_binary)
+        network.roots.copy_(torch.tensor(starts))
         for name in trees[0]:
-            getattr(found, name).copy_(torch.from_numpy(np.concatenate([tree[name] for tree in trees])))
-        return found
+            getattr(network, name).copy_(torch.from_numpy(np.concatenate([tree[name] for tree in trees])))
+        return network
 
     def check(self, num_features: int) -> None:
         """Raise DataError unless every walk from a root ends at a leaf, and reads only numbers that a row has."""
-        own = torch.arange(len(self.feature)).unsqueeze(1)
-        is_leaf = (self.branches == own).all(1, keepdim=True)
-        if not ((self.branches > own) | is_leaf).all() or not (self.branches < len(self.feature)).all():
+        node_numbers = torch.arange(len(self.feature)).unsqueeze(1)
+        is_leaf = (self.branches == node_numbers).all(1, keepdim=True)
+        if not ((self.branches > node_numbers) | is_leaf).all() or not (self.branches < len(self.feature)).all():
             raise DataError("the branches of a tree do not lead on to its leaves.")
         for name, values, end in (("roots", self.roots, len(self.feature)), ("feature", self.feature, num_features)):
             if not ((values >= 0) & (values < end)).all() or not values.numel():
                 raise DataError(f"forest.{name} is beyond 0 to {end - 1}.")
         if not ((self.values >= 0) & (self.values <= 1)).all():
-            raise DataError("forest.values are no probabilities.")
+            raise DataError("forest.values are not probabilities.")
 
     def forward(self, rows: Float[Tensor, " row feature"]) -> Float[Tensor, " row output"]:
         """The logits of each row, whose probabilities are those of the forest."""
@@ -91,18 +92,18 @@ class Forest(nn.Module):
             if torch.equal(further, nodes):
                 break
             nodes = further
-        shares = (self.values[nodes].sum(1) / self.num_trees).clamp(LEAST, 1 - LEAST)
+        shares = (self.values[nodes].sum(1) / self.num_trees).clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         return shares.logit() if self.is_binary else shares.log()
 
 
-def _arrays(tree: Any, start: int, places: np.ndarray, num_outputs: int) -> dict[str, np.ndarray]:
-    """The buffers of one tree, whose nodes are counted from `start`; class c is output `places[c]`, or beyond all."""
-    own = np.arange(start, start + tree.node_count)
+def _arrays(tree: Any, start: int, columns: np.ndarray, num_outputs: int) -> dict[str, np.ndarray]:
+    """The buffers of one tree, whose nodes are counted from `start`; class c is output `columns[c]`, or beyond all."""
+    node_numbers = np.arange(start, start + tree.node_count)
     branches = np.stack([tree.children_left, tree.children_right], axis=1) + start
     is_leaf = tree.children_left < 0
-    branches[is_leaf] = own[is_leaf, None]  # a leaf leads to itself
+    branches[is_leaf] = node_numbers[is_leaf, None]  # a leaf leads to itself
     values = np.zeros((tree.node_count, num_outputs + 1))
-    values[:, places] = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
+    values[:, columns] = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
     feature = np.where(is_leaf, 0, tree.feature)
     return {"feature": feature, "threshold": tree.threshold, "branches": branches, "values": values[:, :num_outputs]}
 

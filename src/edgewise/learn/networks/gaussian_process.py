@@ -18,93 +18,103 @@ from edgewise.learn.networks.noise import blocks_of, grouped, heavy_tailed
 
 NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
 """Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
-LEAST_NOISE = 1e-3
-"""The least variance of normal noise, in that of the targets: a covariance without noise cannot be solved."""
-NUM_TOGETHER = 20
+MIN_NOISE = 1e-3
+"""The smallest variance of normal noise, in units of that of the targets: without noise the covariance is singular."""
+NUM_OF_MOLECULE = 20
 """Rows of the same molecules among them: single rows do not show how far a condition reaches."""
-MOST = 255
-"""What counts of a substructure end at: a byte each is kept of known molecules."""
-TOGETHER, NUM_PAIRS = 64, 2**18
-"""Rows of a covariance, and its numbers, that are computed at the same time: it needs a dozen times their memory on the
-way, and is slower where that is not in a cache."""
+MAX_COUNT = 255
+"""The largest count of a substructure: known molecules store a byte each."""
+BLOCK_ROWS, NUM_PAIRS = 64, 2**18
+"""Rows of a covariance, and its numbers, that are computed at the same time: it needs a dozen times their memory
+on the way, and is slower where that is not in a cache."""
 SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
-"""Molecules are the same whose mean squared distance is less, and whose cosine, in float32, is more: rounding."""
-LEAST_SHARE = 1e-100
+"""Molecules whose mean squared distance is below and whose cosine is above count as the same, up to rounding."""
+MIN_SHARE = 1e-100
 """Rows that weigh less in the mean weight are left out: their noise would be infinite."""
 NONE = -1000.0
 """The logarithm of a factor that is 0."""
-LEAST_SHARED, LEAST_VALUES = 0.5, 3
+MIN_SHARED, MIN_VALUES = 0.5, 3
 """Rows of series in a table with series, and different values of what they share: two are a mark of zeros."""
 
 
-class Rows(NamedTuple):
-    """What a covariance sees of some rows."""
+class ProcessRows(NamedTuple):
+    """The inputs of a covariance for some rows."""
 
     descriptors: Float[Tensor, " molecule descriptor"]
     substructures: Float[Tensor, " molecule kind"]
-    """How often each kind occurs."""
+    """The count of each substructure, scaled."""
     molecules: Int64[Tensor, " combination component"]
     """The different combinations of molecules."""
-    like: Int64[Tensor, " row"]
+    combination_of_row: Int64[Tensor, " row"]
     """The combination of each row."""
     conditions: Float[Tensor, " row condition"]
 
     @classmethod
-    def of(cls, descriptors: Tensor, substructures: Tensor, molecules: Tensor, conditions: Tensor) -> "Rows":
-        """Rows with these molecules: in float64, where the device has it; square roots of the counts of substructures,
-        of length 1 together, in float32."""
+    def of(cls, descriptors: Tensor, substructures: Tensor, molecules: Tensor, conditions: Tensor) -> "ProcessRows":
+        """Rows with these molecules: in float64, where the device has it; square roots of the counts of
+        substructures, of length 1 together, in float32."""
         dtype = torch.float32 if conditions.device.type == "mps" else torch.float64
         counts = substructures.sqrt().float()
         counts /= counts.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        like = torch.zeros(len(molecules), dtype=torch.int64)
+        combination_of_row = torch.zeros(len(molecules), dtype=torch.int64)
         for column in molecules.cpu().T:  # not every device has `unique`; that of rows is slow
-            like = (like * len(counts) + column).unique(return_inverse=True)[1]
-        like = like.to(molecules.device)
-        combinations = molecules.new_empty(int(like.max()) + 1 if len(like) else 0, molecules.shape[1])
-        combinations[like] = molecules
-        return cls(descriptors.to(dtype), counts, combinations, like, conditions.to(dtype))
+            combination_of_row = (combination_of_row * len(counts) + column).unique(return_inverse=True)[1]
+        combination_of_row = combination_of_row.to(molecules.device)
+        combinations = molecules.new_empty(
+            int(combination_of_row.max()) + 1 if len(combination_of_row) else 0, molecules.shape[1]
+        )
+        combinations[combination_of_row] = molecules
+        return cls(descriptors.to(dtype), counts, combinations, combination_of_row, conditions.to(dtype))
 
-    def some(self, rows: slice | Tensor) -> "Rows":
+    def select(self, rows: slice | Tensor) -> "ProcessRows":
         """Some of the rows, and all molecules."""
-        numbers, like = self.like[rows].unique(return_inverse=True)
-        return self._replace(molecules=self.molecules[numbers], like=like, conditions=self.conditions[rows])
+        numbers, combination_of_row = self.combination_of_row[rows].unique(return_inverse=True)
+        return self._replace(
+            molecules=self.molecules[numbers], combination_of_row=combination_of_row, conditions=self.conditions[rows]
+        )
 
 
-class Pairs(NamedTuple):
+class RowPairs(NamedTuple):
     """Rows, each with every one of other rows."""
 
-    one: Rows
-    other: Rows
-    alike: Float[Tensor, " combination other"]
+    one: ProcessRows
+    other: ProcessRows
+    similarity: Float[Tensor, " combination other"]
     """The cosine of each two combinations of molecules."""
-    apart: Float[Tensor, " combination other"]
+    squared_distance: Float[Tensor, " combination other"]
     """Their mean squared distance."""
     same: tuple[Int64[Tensor, " pair"], Int64[Tensor, " pair"]]
     """Two rows each that have the same molecules; none without conditions."""
 
     @classmethod
-    def of(cls, one: Rows, other: Rows) -> "Pairs":
+    def of(cls, one: ProcessRows, other: ProcessRows) -> "RowPairs":
         """Those of two tables."""
-        alike, apart = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
+        similarity, squared_distance = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
         for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
-            alike = alike * (one.substructures[mine] @ other.substructures.T)[:, theirs]
-            apart = apart + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
-        apart = apart / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
-        is_same = (apart < SAME[apart.dtype]) & (alike > ALIKE) & bool(one.conditions.shape[1])
-        mine, theirs = is_same[one.like][:, other.like].nonzero().T
-        return cls(one, other, alike, apart, (mine, theirs))
+            similarity = similarity * (one.substructures[mine] @ other.substructures.T)[:, theirs]
+            squared_distance = (
+                squared_distance + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
+            )
+        squared_distance = squared_distance / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
+        is_same = (
+            (squared_distance < SAME[squared_distance.dtype]) & (similarity > ALIKE) & bool(one.conditions.shape[1])
+        )
+        mine, theirs = is_same[one.combination_of_row][:, other.combination_of_row].nonzero().T
+        return cls(one, other, similarity, squared_distance, (mine, theirs))
 
     def covariance(self, logs: Tensor) -> Float[Tensor, " row other"]:
         """k of each pair."""
         factors, (mine, theirs) = logs.exp(), self.same
-        found = factors[0] * self.alike + (factors[1] + factors[4] * self.alike) * _matern(self.apart / factors[2])
-        found = found[self.one.like][:, self.other.like]
+        result = factors[0] * self.similarity + (factors[1] + factors[4] * self.similarity) * _matern(
+            self.squared_distance / factors[2]
+        )
+        result = result[self.one.combination_of_row][:, self.other.combination_of_row]
         if not self.one.conditions.shape[1]:
-            return found
+            return result
         one, other, lengths = self.one.conditions, self.other.conditions, factors[8:].view(4, -1)
         near, near_all = _matern(_squares(one[:, None], other, lengths[:2]))
-        own = factors[6:8] @ _matern(_squares(one[mine], other[theirs], lengths[2:]))
-        return torch.addcmul(factors[5] * near_all, found, near).index_put(self.same, own, accumulate=True)
+        same_molecule = factors[6:8] @ _matern(_squares(one[mine], other[theirs], lengths[2:]))
+        return torch.addcmul(factors[5] * near_all, result, near).index_put(self.same, same_molecule, accumulate=True)
 
 
 class GaussianProcess(nn.Module):
@@ -114,8 +124,8 @@ class GaussianProcess(nn.Module):
         p = a · cos(s, s') + (b + c · cos(s, s')) · M(‖z − z'‖² / ℓ)
         M(u, m) = M(Σ_i (u_i − u'_i)² / m_i)        M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
 
-    with s the square roots of counts of substructures, z descriptors, u conditions: what molecules that are alike have
-    in common, what all have, what is a molecule's own, and what is a series' own: rows that were measured together
+    with s the square roots of counts of substructures, z descriptors, u conditions: what similar molecules have in
+    common, what all have, what is a molecule's own, and what is a series' own: rows that were measured together
     have a condition in common, and are off together. Of several molecules in a row the cosines are multiplied, and the
     distances added. Without conditions k = p. Where few rows share a condition with others of their molecules g = 0.
 
@@ -177,21 +187,23 @@ class GaussianProcess(nn.Module):
         num_first, process.later = len(targets) - num_judging, torch.zeros_like(process.coefficients)
         for name, x in _numbers(batch).items():
             getattr(process, name).copy_(x)
-        known, usual = process.known, weights[:num_first].mean() if weights[:num_first].any() else 1.0
+        rows_of_process, usual = process.known, weights[:num_first].mean() if weights[:num_first].any() else 1.0
+
         shares = torch.from_numpy(weights / usual)
         for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
-            rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > LEAST_SHARE)).numpy()))
+            rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > MIN_SHARE)).numpy()))
             first = rows[rows < num_first]
             if not len(first):
                 continue
-            logs = _first_logs(known.conditions.shape[1], _series(known.some(first)))
+            logs = _first_logs(rows_of_process.conditions.shape[1], _series(rows_of_process.select(first)))
             order = np.random.default_rng(seed).permutation(first.numpy())
-            if known.conditions.shape[1]:
-                order = grouped(order, known.like.numpy()[order], NUM_TOGETHER)
+            if rows_of_process.conditions.shape[1]:
+                order = grouped(order, rows_of_process.combination_of_row.numpy()[order], NUM_OF_MOLECULE)
             chosen = torch.from_numpy(order[:NUM_CHOOSING])
-            process.logs[output] = logs = _chosen(known.some(chosen), column[chosen], shares[chosen], logs)
-            found = _solved(known.some(rows), column[rows], shares[rows], logs, len(first))
-            process.coefficients[rows, output], process.later[rows, output] = found.T
+            process.logs[output] = logs = _chosen(rows_of_process.select(chosen), column[chosen], shares[chosen], logs)
+            solutions = _solved(rows_of_process.select(rows), column[rows], shares[rows], logs, len(first))
+            process.coefficients[rows, output], process.later[rows, output] = solutions.T
+
         return process
 
     def learn_later(self) -> None:
@@ -202,12 +214,12 @@ class GaussianProcess(nn.Module):
 
     def padded(self, sizes: PropertySizes) -> "GaussianProcess":
         """A copy with more rows, whose α is 0: the processes of an ensemble are saved in one shape."""
-        found = GaussianProcess(sizes)
+        process = GaussianProcess(sizes)
         for name, x in self.named_buffers():
-            getattr(found, name)[: len(x)] = x
+            getattr(process, name)[: len(x)] = x
         if self.later is not None:
-            found.later = F.pad(self.later, (0, 0, 0, len(found.coefficients) - len(self.later)))
-        return found
+            process.later = F.pad(self.later, (0, 0, 0, len(process.coefficients) - len(self.later)))
+        return process
 
     def check(self) -> None:
         """Raise DataError unless its numbers can be computed with."""
@@ -218,25 +230,25 @@ class GaussianProcess(nn.Module):
                 raise DataError(f"process.{name} is not finite.")
 
     @property
-    def known(self) -> Rows:
+    def known(self) -> ProcessRows:
         """The rows that it has learned from."""
-        return Rows.of(self.descriptors, self.substructures, self.molecules, self.conditions)
+        return ProcessRows.of(self.descriptors, self.substructures, self.molecules, self.conditions)
 
     def forward(self, batch: Batch) -> Float[Tensor, " row output"]:
         """The mean of each output for each row, in model units."""
-        rows = Rows.of(**_numbers(batch))
+        rows = ProcessRows.of(**_numbers(batch))
         logs, coefficients = (x.to(rows.conditions.dtype) for x in (self.logs, self.coefficients))
-        found = rows.conditions.new_empty(batch.num_rows, len(logs))
-        known = self.known
-        for own in _parts(len(found), len(known.like)):
-            pairs = Pairs.of(rows.some(own), known)
+        outputs = rows.conditions.new_empty(batch.num_rows, len(logs))
+        rows_of_process = self.known
+        for block in _parts(len(outputs), len(rows_of_process.combination_of_row)):
+            pairs = RowPairs.of(rows.select(block), rows_of_process)
             for output, factors in enumerate(logs):
-                found[own, output] = pairs.covariance(factors) @ coefficients[:, output]
+                outputs[block, output] = pairs.covariance(factors) @ coefficients[:, output]
         if self.limits is not None:  # fractions stay fractions
-            found = torch.minimum(
-                torch.maximum(found, found.new_tensor(self.limits[0])), found.new_tensor(self.limits[1])
+            outputs = torch.minimum(
+                torch.maximum(outputs, outputs.new_tensor(self.limits[0])), outputs.new_tensor(self.limits[1])
             )
-        return found
+        return outputs
 
 
 def _first_logs(num_conditions: int, series: int | None = None) -> Tensor:
@@ -244,7 +256,7 @@ def _first_logs(num_conditions: int, series: int | None = None) -> Tensor:
 
     Args:
         num_conditions: numbers of a row.
-        series: the number that rows of a series share; None where there are no series.
+        series: the number that rows of a series share; None without series.
     """
     logs = [-0.5, 0.5, 1.0, -3.0, -1.0]
     if num_conditions:
@@ -255,22 +267,24 @@ def _first_logs(num_conditions: int, series: int | None = None) -> Tensor:
     return torch.tensor(logs, dtype=torch.float64)
 
 
-def _series(rows: Rows) -> int | None:
+def _series(rows: ProcessRows) -> int | None:
     """The condition that rows most often share with some, but not all, of the other rows of their molecules; None where
     fewer than half do."""
-    shares, own = [0.0], rows.like.bincount()[rows.like]
+    shares, rows_of_molecule = [0.0], rows.combination_of_row.bincount()[rows.combination_of_row]
     for column in rows.conditions.T:
-        _, place, count = torch.stack([rows.like, column], 1).unique(dim=0, return_inverse=True, return_counts=True)
-        is_shared = (count[place] > 1) & (count[place] < own) & (len(column.unique()) >= LEAST_VALUES)
+        _, group, count = torch.stack([rows.combination_of_row, column], 1).unique(
+            dim=0, return_inverse=True, return_counts=True
+        )
+        is_shared = (count[group] > 1) & (count[group] < rows_of_molecule) & (len(column.unique()) >= MIN_VALUES)
         shares.append(is_shared.double().mean().item())
     most = int(np.argmax(shares))
-    return most - 1 if shares[most] >= LEAST_SHARED else None
+    return most - 1 if shares[most] >= MIN_SHARED else None
 
 
 def _numbers(batch: Batch) -> dict[str, Tensor]:
     """What a process keeps of a batch that counts its substructures."""
     assert batch.substructures is not None
-    counts, molecules = batch.substructures.clamp_max(MOST), batch.graph_of_row
+    counts, molecules = batch.substructures.clamp_max(MAX_COUNT), batch.graph_of_row
     return {
         "descriptors": batch.global_features,
         "substructures": counts,
@@ -284,11 +298,11 @@ def _squares(one: Tensor, other: Tensor, lengths: Float[Tensor, " part condition
 
     Not by a product of matrices: of short lengths it would round distances too far in float32.
     """
-    found = one.new_zeros(len(lengths), *torch.broadcast_shapes(one.shape, other.shape)[:-1])
+    total = one.new_zeros(len(lengths), *torch.broadcast_shapes(one.shape, other.shape)[:-1])
     for mine, theirs, column in zip(one.unbind(-1), other.unbind(-1), lengths.T, strict=True):
         gaps = (mine - theirs).square()
-        found = torch.addcmul(found, gaps, column.reciprocal().view(-1, *[1] * gaps.ndim))
-    return found
+        total = torch.addcmul(total, gaps, column.reciprocal().view(-1, *[1] * gaps.ndim))
+    return total
 
 
 class _Matern(torch.autograd.Function):
@@ -307,19 +321,19 @@ class _Matern(torch.autograd.Function):
 
 
 def _matern(squares: Tensor) -> Tensor:
-    found: Tensor = _Matern.apply(squares)  # type: ignore[no-untyped-call]
-    return found
+    covariance: Tensor = _Matern.apply(squares)  # type: ignore[no-untyped-call]
+    return covariance
 
 
 def _noise(logs: Tensor, shares: Tensor) -> Tensor:
-    return (logs[3].exp() + LEAST_NOISE) / shares
+    return (logs[3].exp() + MIN_NOISE) / shares
 
 
-def _chosen(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:
+def _chosen(rows: ProcessRows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:
     """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
     Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another: it takes little memory."""
     logs = logs.clone().requires_grad_()
-    parts = [(own, Pairs.of(rows.some(own), rows)) for own in _parts(len(targets), len(targets))]
+    parts = [(block, RowPairs.of(rows.select(block), rows)) for block in _parts(len(targets), len(targets))]
     moments = torch.zeros(()), torch.zeros_like(logs), torch.zeros_like(logs)
     for _ in range(STEPS):
         with torch.no_grad():
@@ -330,14 +344,17 @@ def _chosen(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor
             slopes = torch.cholesky_inverse(factor)
             solved = slopes @ targets
             slopes = (slopes - solved.outer(solved)) / 2
+
         with torch.enable_grad():  # of numbers alone: for the gradient of a table torch imports sympy, 20 MB
             (slope,) = torch.autograd.grad(_noise(logs, shares).dot(slopes.diagonal()), logs)
-            for own, pairs in parts:
-                product = pairs.covariance(logs).flatten().dot(slopes[own].flatten())
+            for block, pairs in parts:
+                product = pairs.covariance(logs).flatten().dot(slopes[block].flatten())
                 slope += torch.autograd.grad(product, logs)[0]
+
         if not slope.isfinite().all():
             break
         _descend(logs, slope, moments)
+
     return logs.detach()
 
 
@@ -349,7 +366,9 @@ def _descend(logs: Tensor, slope: Tensor, moments: tuple[Tensor, Tensor, Tensor]
     adam([logs], [slope], [mean], [square], [], [step], foreach=False, amsgrad=False, maximize=False, **numbers)
 
 
-def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first: int) -> Float[Tensor, " row 2"]:
+def _solved(
+    rows: ProcessRows, targets: Tensor, shares: Tensor, logs: Tensor, num_first: int
+) -> Float[Tensor, " row 2"]:
     """α of the first rows, 0 for the others, and α of all.
 
     The covariance is factorized where it lies, as it may be most of the memory. Its factor begins with that of the
@@ -357,15 +376,21 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first
     """
     from scipy.linalg import LinAlgError, cho_factor, solve_triangular
 
-    normal, like, is_first = _noise(logs, shares).numpy(), rows.like.numpy(), np.arange(len(targets)) < num_first
+    normal, combination_of_row, is_first = (
+        _noise(logs, shares).numpy(),
+        rows.combination_of_row.numpy(),
+        np.arange(len(targets)) < num_first,
+    )
     while True:
         covariance = _matrix(rows, logs).numpy()
         try:
             noise = normal.copy()
             if rows.conditions.shape[1]:  # that of the first rows is found without the others
-                for end in sorted({len(like), num_first}, reverse=True):
-                    some, blocks = slice(end), blocks_of(like[:end])
-                    noise[some] = heavy_tailed(covariance[some, some], targets.numpy()[some], normal[some], blocks)
+                for end in sorted({len(combination_of_row), num_first}, reverse=True):
+                    inside, blocks = slice(end), blocks_of(combination_of_row[:end])
+                    noise[inside] = heavy_tailed(
+                        covariance[inside, inside], targets.numpy()[inside], normal[inside], blocks
+                    )
             covariance[np.diag_indices_from(covariance)] += noise
             # Columns of its transpose lie in a row: only so is it not copied.
             factor, _ = cho_factor(covariance.T, overwrite_a=True, check_finite=False)
@@ -377,16 +402,16 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor, num_first
             return torch.from_numpy(solve_triangular(factor, both, check_finite=False))
 
 
-def _matrix(rows: Rows, logs: Tensor) -> Tensor:
-    """The covariance of each row with itself and those before it; what stands above the diagonal means nothing."""
-    found = rows.conditions.new_empty(len(rows.like), len(rows.like))
-    for own in _parts(len(found), len(found)):
-        before = slice(own.stop)
-        found[own, before] = Pairs.of(rows.some(own), rows.some(before)).covariance(logs)
-    return found
+def _matrix(rows: ProcessRows, logs: Tensor) -> Tensor:
+    """The covariance of each row with itself and those before it; entries above the diagonal are undefined."""
+    covariance = rows.conditions.new_empty(len(rows.combination_of_row), len(rows.combination_of_row))
+    for block in _parts(len(covariance), len(covariance)):
+        before = slice(block.stop)
+        covariance[block, before] = RowPairs.of(rows.select(block), rows.select(before)).covariance(logs)
+    return covariance
 
 
 def _parts(num_rows: int, num_others: int) -> Iterator[slice]:
     """Rows that are paired with others at the same time."""
-    count = max(1, min(TOGETHER, NUM_PAIRS // max(num_others, 1)))
+    count = max(1, min(BLOCK_ROWS, NUM_PAIRS // max(num_others, 1)))
     return (slice(start, start + count) for start in range(0, num_rows, count))

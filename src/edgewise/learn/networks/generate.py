@@ -38,6 +38,7 @@ def generate(
     generator = torch.Generator(device).manual_seed(settings.seed)
     limit = model.settings.context if model.settings.position == "learned" else None
     text, cache = prompt, Cache()
+
     unread = text if limit is None else text[-limit:]
     for _ in range(settings.num_tokens):
         if limit is not None and cache.length + unread.shape[0] > limit:
@@ -60,19 +61,22 @@ def next_token(
     """One token, drawn from the probabilities that the scores become: repetitions, temperature, top k, top p."""
     scores = scores.float()
     if settings.repetition_penalty != 1:
-        seen = text.unique()
-        there = scores[seen]
+        read_tokens = text.unique()
+        there = scores[read_tokens]
         penalty = settings.repetition_penalty
-        scores = scores.index_put((seen,), torch.where(there > 0, there / penalty, there * penalty))
+        scores = scores.index_put((read_tokens,), torch.where(there > 0, there / penalty, there * penalty))
+
     if settings.temperature == 0:
         return scores.argmax(keepdim=True)
-    ordered, places = scores.sort(descending=True, stable=True)
+    ordered, order = scores.sort(descending=True, stable=True)
     if settings.top_k is not None and settings.top_k < scores.shape[0]:
         scores = scores.masked_fill(scores < ordered[settings.top_k - 1], -torch.inf)
+
     # In float64 and below the largest: neither a temperature near 0 nor an infinite one leads to 0 / 0 or ∞ / ∞.
     scaled = ((scores.double() - ordered[0]) / settings.temperature).masked_fill(scores == -torch.inf, -torch.inf)
     if settings.top_p < 1:
-        probabilities = scaled[places].softmax(-1)
+        probabilities = scaled[order].softmax(-1)
         before = probabilities.cumsum(-1) - probabilities
-        scaled = scaled.index_fill(0, places[before >= settings.top_p], -torch.inf)
+        scaled = scaled.index_fill(0, order[before >= settings.top_p], -torch.inf)
+
     return torch.multinomial(scaled.softmax(-1).float(), 1, generator=generator)

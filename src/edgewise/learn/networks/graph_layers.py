@@ -41,7 +41,7 @@ class LayerSpec:
     """Makes one layer, a module, from (input_dim, output_dim, settings, edge_dim, is_last). Nodes, graphs and links
     stack them as the papers do, molecules in residual blocks. None where networks/node.py has a network of its own."""
     score: ScoreName | None = None
-    """For molecules, the score of the multi-head attention that stands for the layer."""
+    """For molecules, the score of the multi-head attention that implements the layer."""
     needs_loops: bool = False
     """Whether a node must be among its own neighbors; convolutions add it themselves."""
     attends: bool = False
@@ -83,6 +83,7 @@ class LayerSpec:
                 f"{given}: --model {self.name} reads one number an edge, its weight; name one column, or take --model "
                 f"{_listed(lambda spec: spec.has_edge_features)}, which reads all of them."
             )
+
         raise SettingError(
             f"{given} does nothing with --model {self.name}; only "
             f"{_listed(lambda spec: spec.has_edge_features)} reads edge features."
@@ -277,8 +278,15 @@ def with_recipe(task: Task, name: str, *settings: Any) -> tuple[Any, ...]:
     """The settings of a task, those of the model first, with what the recipe of a layer changes in them."""
     changes = {"model": name, **LAYERS[name].recipes[task]}
     return tuple(
-        replace(each, **{own.name: changes[own.name] for own in fields(each) if own.name in changes})
-        for each in settings
+        replace(
+            group,
+            **{
+                setting_field.name: changes[setting_field.name]
+                for setting_field in fields(group)
+                if setting_field.name in changes
+            },
+        )
+        for group in settings
     )
 
 

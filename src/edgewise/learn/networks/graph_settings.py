@@ -101,7 +101,7 @@ def num_edge_inputs(num_columns: int, settings: NodeSettings, num_added: int = 0
 
 @dataclass(frozen=True)
 class NodeSizes:
-    """What a model of nodes must know of the data it is made for."""
+    """The sizes of the data that a model of nodes is made for."""
 
     num_features: int
     """Features of a node."""
@@ -147,7 +147,7 @@ class GraphSettings(Settings):
 
 @dataclass(frozen=True)
 class GraphSizes:
-    """What a model of graphs must know of the data it is made for."""
+    """The sizes of the data that a model of graphs is made for."""
 
     num_features: int
     """Features of a node."""
@@ -184,7 +184,7 @@ from validation rows, see docs/molecules.md."""
 
 
 class PropertyNumbers(NamedTuple):
-    """What None stands for in the settings of a model of molecules, by their names."""
+    """The values of None in the settings of a model of molecules, by their names."""
 
     model_dim: int = 64
     head_dim: int = 128
@@ -196,11 +196,11 @@ class PropertyNumbers(NamedTuple):
 
 USUAL = PropertyNumbers()
 OF_LAYERS: dict[str, dict[str, Any]] = {"dmpnn": {"model_dim": 256, "head_dim": 256}}
-"""Of layers that learn more with others."""
+"""For layers that learn more with other sizes."""
 OF_CLASSES = {"encoder_dropout": 0.1, "molecule_dropout": 0.3, "descriptor_dropout": 0.3, "head_dropout": 0.3}
-"""Of classes, which are learned by heart sooner than numbers."""
+"""For classification, which overfits sooner."""
 OF_KNOWN = {"molecule_dropout": 0.05, "descriptor_dropout": 0.05, "head_dropout": 0.0}
-"""Of numbers of molecules that are known from many rows: what is learned is how they answer to conditions."""
+"""For regression with many rows per molecule: the model learns how molecules respond to conditions."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +265,7 @@ class PropertySettings(Settings):
             )
         if self.temperature != 1.0 and self.normalize != "softmax":
             raise SettingError(f"--temperature goes with --normalize softmax, not {self.normalize}.")
+
         if self.model_dim is not None:
             check_heads(self)
 
@@ -272,8 +273,8 @@ class PropertySettings(Settings):
         """The settings of layers that are given and that a layer does not read."""
         layers = [LAYERS[name] for name in layers_for("molecules")]
         read = {name for layer in layers for name in layer.readable("molecules")} - {"model", "num_heads", "score"}
-        given = [name for name in sorted(read) if getattr(self, name, None) != getattr(PropertySettings, name, None)]
-        return [name for name in given if name not in spec.readable("molecules")]
+        changed = [name for name in sorted(read) if getattr(self, name, None) != getattr(PropertySettings, name, None)]
+        return [name for name in changed if name not in spec.readable("molecules")]
 
     @property
     def spec(self) -> LayerSpec:
@@ -306,6 +307,7 @@ class PropertySettings(Settings):
         num_variants = self.num_variants or variants_for(batch_size)
         chosen = replace(self, model=self.model or ("dmpnn" if by_bonds else "attention"), num_variants=num_variants)
         usual = OF_CLASSES if of_classes else OF_KNOWN if of_known else {}
+
         return replace(chosen, **chosen._numbers(usual)._asdict())
 
     @property
@@ -314,13 +316,13 @@ class PropertySettings(Settings):
         return self._numbers({})
 
     def _numbers(self, usual: Mapping[str, Any]) -> PropertyNumbers:
-        given = {name: getattr(self, name) for name in PropertyNumbers._fields if getattr(self, name) is not None}
-        return USUAL._replace(**OF_LAYERS.get(self.spec.name, {}), **usual)._replace(**given)
+        chosen = {name: getattr(self, name) for name in PropertyNumbers._fields if getattr(self, name) is not None}
+        return USUAL._replace(**OF_LAYERS.get(self.spec.name, {}), **usual)._replace(**chosen)
 
 
 @dataclass(frozen=True)
 class PropertySizes:
-    """What a property model must know of the data it is made for."""
+    """The sizes of the data that a property model is made for."""
 
     num_node_features: int
     """Features of an atom."""
@@ -349,13 +351,13 @@ class PropertySizes:
     are_binary: bool = False
     """Whether an output of the trees is the log-odds of a target, not the logarithm of the probability of a class."""
     num_substructures: int = 0
-    """Kinds of substructures that are counted in a molecule for what stands beside the network; 0 for none."""
+    """Substructures that are counted in a molecule for the Gaussian process and the forest; 0 for none."""
     process_rows: int = 0
     """Rows that the Gaussian process beside the network has learned from; 0 where there is none."""
     process_molecules: int = 0
     """Molecules of these rows."""
     process_copies: int = 0
-    """How often the process stands beside the variants of the head: how much it weighs."""
+    """The number of copies of the process beside the variants of the head, which is its weight."""
 
     def __post_init__(self) -> None:
         check_unit("typical_nodes", self.typical_nodes)

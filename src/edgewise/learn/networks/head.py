@@ -11,8 +11,8 @@ from edgewise.layers.dropout import Dropout, activate_and_drop
 from edgewise.layers.linear import Linear
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 
-MOST_DROPPED = 0.9
-"""Of mixed descriptors: where all are dropped nothing is learned of them, and a prediction sees them untrained."""
+MAX_DROPOUT = 0.9
+"""The largest dropout of mixed descriptors: with all dropped, they would stay untrained, but be used to predict."""
 
 
 class ConditionedHead(nn.Module):
@@ -53,6 +53,7 @@ class ConditionedHead(nn.Module):
         self.input = Linear(input_dim, head_dim)
         condition_dim = 32 if num_conditions else 0
         self.add: nn.Module | None = None
+
         if num_conditions:
             self.add = Linear(num_conditions, head_dim)
             self.condition = nn.Sequential(
@@ -61,6 +62,7 @@ class ConditionedHead(nn.Module):
                 Linear(condition_dim, condition_dim),
                 nn.SiLU(),
             )
+
         self.blocks = nn.ModuleList(ModulatedBlock(head_dim, condition_dim, dropout) for _ in range(num_layers))
         if num_variants is None:
             raise SettingError("num_variants is None; hand over settings.resolved(batch_size).")
@@ -68,6 +70,7 @@ class ConditionedHead(nn.Module):
         low, high = (None, None) if bounds is None else (torch.tensor(bound) for bound in bounds)
         self.register_buffer("low", low, persistent=False)
         self.register_buffer("high", high, persistent=False)
+
         # One long vector: what decays in training are matrices, and these signs must not.
         self.signs = nn.Parameter(torch.randn(self.num_variants * head_dim).sign())
         scale = 0.5 / math.sqrt(head_dim)
@@ -84,9 +87,11 @@ class ConditionedHead(nn.Module):
         variants = rows.unsqueeze(1) * self.signs.view(self.num_variants, -1)
         for block in self.blocks:
             variants = block(variants, condition)
+
         outputs = torch.einsum("rvh,vho->rvo", variants, self.output) + self.offset.view(self.num_variants, -1)
         if self.low is None or self.high is None:
             return outputs
+
         # Fractions stay fractions: 0 at the low end, 1 at the high one.
         low, high = self.low.to(outputs.dtype), self.high.to(outputs.dtype)
         return low + (high - low) * torch.sigmoid(2 * outputs)
@@ -129,5 +134,5 @@ def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | N
         Dropout(dropped),
         Linear(sizes.num_global_features, settings.numbers.model_dim),
         nn.SiLU(),
-        Dropout(min(2 * dropped, MOST_DROPPED)),
+        Dropout(min(2 * dropped, MAX_DROPOUT)),
     )

@@ -80,6 +80,7 @@ class NextTokenModel(nn.Module):
             positions = first_positions(nodes) + cache.length
         nodes = placed(self.settings, self.position, nodes, positions)
         neighborhood = self.neighborhood if neighborhood is None else neighborhood
+
         return self.stack(self.dropout(nodes), neighborhood, positions=positions, cache=cache, trace=trace)
 
     def scores(self, nodes: Float[Tensor, " *token model_dim"]) -> Float[Tensor, " *token num_tokens"]:

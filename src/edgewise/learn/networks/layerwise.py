@@ -3,7 +3,7 @@
     hidden_0 = features;  hidden_s[part] = step_s(hidden_{s−1}[part and its neighbors]),  part after part
 
 Nothing is sampled: a part has all edges of its nodes, so that the result is that of the whole graph up to rounding.
-Nodes between steps stand in files that are mapped into memory.
+Nodes between steps are stored in files that are mapped into memory.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from edgewise.learn.progress import counted
 
 @runtime_checkable
 class StoredGraph(Protocol):
-    """A graph whose features and edges stand in files."""
+    """A graph whose features and edges are stored in files."""
 
     num_nodes: int
     """How many nodes it has."""
@@ -72,52 +72,55 @@ def layer_by_layer(layers: Any, batch: StoredBatch, *, of_vectors: bool = False)
     """
     graph, steps, device = batch.graph, layers.steps(), batch.rows.device
     everyone, rows = np.arange(graph.num_nodes), batch.rows.cpu().numpy()
-    wanted, order = np.unique(rows, return_inverse=True)
+    distinct_rows, order = np.unique(rows, return_inverse=True)
     before: Any = graph.features
+
     kept: list[np.ndarray] = []
     with torch.no_grad():
-        for place, step in enumerate(counted(steps, "layer by layer")):
-            nodes = wanted if place == len(steps) - 1 else everyone
+        for number, step in enumerate(counted(steps, "layer by layer")):
+            nodes = distinct_rows if number == len(steps) - 1 else everyone
             after = _after(step, before, graph, nodes, device, width_of(layers))
             kept = [*kept, after][-layers.num_read :]
             before = _Rows(after)
-        found = torch.from_numpy(_outputs(layers, kept, wanted, graph, device, of_vectors))
-    is_in_order = len(wanted) == len(rows) and bool((order == np.arange(len(rows))).all())
-    return (found if is_in_order else found[torch.from_numpy(order)]).to(device)
+        outputs = torch.from_numpy(_outputs(layers, kept, distinct_rows, graph, device, of_vectors))
+
+    is_in_order = len(distinct_rows) == len(rows) and bool((order == np.arange(len(rows))).all())
+    return (outputs if is_in_order else outputs[torch.from_numpy(order)]).to(device)
 
 
 def _after(
     step: Any, before: Any, graph: StoredGraph, nodes: np.ndarray, device: torch.device, width: int
 ) -> np.ndarray:
     """The nodes after a step, `(node, feature)`."""
-    found: np.ndarray | None = None
+    results: np.ndarray | None = None
     start = 0
-    for own, part, count in graph.parts(nodes, width, with_edges=step.reads_edges):
-        vectors = before(own)
+    for node_rows, part, count in graph.parts(nodes, width, with_edges=step.reads_edges):
+        vectors = before(node_rows)
         after = step.function(vectors.to(device), part.to(device), None)[:count].float().cpu().numpy()
-        if found is None:
-            found = graph.scratch((len(nodes), after.shape[1]))
-        found[start : start + count] = after
+        if results is None:
+            results = graph.scratch((len(nodes), after.shape[1]))
+        results[start : start + count] = after
         start += count
-    return graph.scratch((0, 0)) if found is None else found
+    return graph.scratch((0, 0)) if results is None else results
 
 
 def _outputs(
     layers: Any, kept: list[np.ndarray], wanted: np.ndarray, graph: StoredGraph, device: torch.device, of_vectors: bool
 ) -> np.ndarray:
     """What the network gives for some nodes after its last steps."""
-    found: np.ndarray | None = None
+    results: np.ndarray | None = None
     for start in range(0, max(len(wanted), 1), BLOCK):
         inside = slice(start, start + BLOCK)
         # The last step computed these nodes alone, those before it all.
-        rows = [each[wanted[inside]] for each in kept[:-1]] + [np.array(kept[-1][inside])]
-        vectors, outputs = layers.outputs([torch.from_numpy(each).to(device) for each in rows])
+        rows = [vectors_of_step[wanted[inside]] for vectors_of_step in kept[:-1]] + [np.array(kept[-1][inside])]
+        vectors, outputs = layers.outputs([torch.from_numpy(vectors_of_step).to(device) for vectors_of_step in rows])
         block = (vectors if of_vectors else outputs).float().cpu().numpy()
-        if found is None:
-            found = graph.scratch((len(wanted), block.shape[1]))
-        found[inside] = block
-    assert found is not None
-    return found
+        if results is None:
+            results = graph.scratch((len(wanted), block.shape[1]))
+        results[inside] = block
+
+    assert results is not None
+    return results
 
 
 class _Rows:

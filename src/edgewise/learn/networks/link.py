@@ -48,24 +48,24 @@ class LinkModel(nn.Module):
 
     def vectors(self, graph: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node vector"]:
         """The vector of each node; of a graph whose edges are one way, that of the sender and of the receiver."""
-        found = self.encoder(graph, trace)
-        return self.measured(found, *self.moments(found))
+        nodes = self.encoder(graph, trace)
+        return self.measured(nodes, *self.moments(nodes))
 
     def moments(
-        self, found: Float[Tensor, " *batch node vector"]
+        self, nodes: Float[Tensor, " *batch node vector"]
     ) -> tuple[Float[Tensor, " *batch 1 vector"], Float[Tensor, " *batch 1 1"]]:
         """h̄ and the mean of all (h − h̄)² of what the layers give."""
-        mean = found.mean(dim=-2, keepdim=True)
-        return mean, (found - mean).square().mean(dim=(-2, -1), keepdim=True)
+        mean = nodes.mean(dim=-2, keepdim=True)
+        return mean, (nodes - mean).square().mean(dim=(-2, -1), keepdim=True)
 
     def measured(
         self,
-        found: Float[Tensor, " *batch node vector"],
+        nodes: Float[Tensor, " *batch node vector"],
         mean: Float[Tensor, " *#batch 1 vector"],
         square: Float[Tensor, " *#batch 1 1"],
     ) -> Float[Tensor, " *batch node vector"]:
         """z of some nodes out of what the layers give of them, and the moments of all."""
-        return (found - mean) * torch.where(square > 0, square, 1.0).rsqrt()
+        return (nodes - mean) * torch.where(square > 0, square, 1.0).rsqrt()
 
     def score_pairs(
         self, vectors: Float[Tensor, " node vector"], senders: Int64[Tensor, " row"], receivers: Int64[Tensor, " row"]

@@ -1,4 +1,4 @@
-"""The Molecule Attention Transformer: all atoms of a molecule look at all others, mixed with distances and bonds."""
+"""The Molecule Attention Transformer: every atom attends to all others, mixed with distances and bonds."""
 
 import torch
 from jaxtyping import Float
@@ -54,21 +54,23 @@ class MoleculeTransformer(nn.Module):
             DataError: the batch does not say where the atoms are.
         """
         if batch.coordinates is None:
-            raise DataError("The batch has no coordinates, which --model mat needs: use store.with_coordinates().")
+            raise DataError("The batch lacks coordinates, which --model mat needs: use store.with_coordinates().")
         numbers, offsets = _with_dummies(batch)
         num_nodes = len(numbers) + batch.num_graphs
         nodes = self.dummy.expand(num_nodes, -1).index_copy(0, numbers, self.input(batch.node_features))
-        places = batch.coordinates.new_tensor([0.0, 0.0, FAR]).expand(num_nodes, -1)
-        places = places.index_copy(0, numbers, batch.coordinates)
+        positions = batch.coordinates.new_tensor([0.0, 0.0, FAR]).expand(num_nodes, -1)
+        positions = positions.index_copy(0, numbers, batch.coordinates)
+
         # Loops of the atoms: a dummy has none.
         senders = torch.cat([numbers[batch.edges.senders], numbers])
         receivers = torch.cat([numbers[batch.edges.receivers], numbers])
         bonds, together = derived(senders, receivers, num_nodes, num_nodes), Segments(offsets)
         for layer in self.layers:
-            nodes = layer(nodes, places, bonds, together, trace)
+            nodes = layer(nodes, positions, bonds, together, trace)
         graphs = self.dropout(self.mean(self.norm(nodes), offsets))
         if self.describe is None:
             return graphs
+
         return torch.cat([graphs, self.describe(batch.global_features)], -1)
 
 

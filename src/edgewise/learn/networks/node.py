@@ -40,15 +40,15 @@ class NodeModel(nn.Module):
         """The outputs for each row, in model units (or logits)."""
         if isinstance(batch, StoredBatch):
             return layer_by_layer(self.layers, batch)
-        found: Tensor = self.layers(batch, trace)[1]
-        return found[batch.rows]
+        outputs: Tensor = self.layers(batch, trace)[1]
+        return outputs[batch.rows]
 
     def fingerprint(self, batch: NodeBatch | StoredBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row, before the last layer."""
         if isinstance(batch, StoredBatch):
             return layer_by_layer(self.layers, batch, of_vectors=True)
-        found: Tensor = self.layers(batch, trace)[0]
-        return found[batch.rows]
+        vectors: Tensor = self.layers(batch, trace)[0]
+        return vectors[batch.rows]
 
 
 class NodeEncoder(nn.Module):
@@ -61,11 +61,11 @@ class NodeEncoder(nn.Module):
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node output"]:
         """The vector of each node."""
-        found: Tensor = self.layers(batch, trace)[1]
-        return found
+        outputs: Tensor = self.layers(batch, trace)[1]
+        return outputs
 
 
-class Step(NamedTuple):
+class LayerStep(NamedTuple):
     """A part of a network that reads of a node no more than its own vector and those of its neighbors."""
 
     function: Callable[[Any, NodeBatch, Trace | None], Tensor]
@@ -81,21 +81,21 @@ class GraphLayers(nn.Module):
     """How many of the last steps `outputs` reads; 0 for all."""
 
     @abstractmethod
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Sequence[LayerStep]:
         """The steps, first to last; the first reads the features of the nodes."""
 
     @abstractmethod
-    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The vectors of nodes before the output layer, and the output, from the nodes after the last steps."""
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The vectors of all nodes before the output layer, and the output."""
-        found: list[Tensor] = []
+        step_outputs: list[Tensor] = []
         nodes: Any = batch.features
         for step in self.steps():
             nodes = step.function(nodes, batch, trace)
-            found = [*found, nodes][-self.num_read :]
-        return self.outputs(found, trace)
+            step_outputs = [*step_outputs, nodes][-self.num_read :]
+        return self.outputs(step_outputs, trace)
 
 
 class PaperLayers(GraphLayers):
@@ -117,7 +117,7 @@ class PaperLayers(GraphLayers):
         dims = [first, *[settings.model_dim] * last, sizes.num_outputs]
         assert spec.build is not None
         self.layers = nn.ModuleList(
-            spec.build(dims[place], dims[place + 1], settings, edge_dim, place == last) for place in range(last + 1)
+            spec.build(dims[number], dims[number + 1], settings, edge_dim, number == last) for number in range(last + 1)
         )
         self.attends, self.reads_edges, self.reads_degrees = spec.attends, edge_dim > 0, spec.reads_sender_degrees
         self.activation = F.elu if spec.attends else torch.relu
@@ -128,36 +128,36 @@ class PaperLayers(GraphLayers):
         """The last layer, and the one before it."""
         return min(2, len(self.layers))
 
-    def steps(self) -> Sequence[Step]:
-        """A layer each, with what stands before and behind it."""
-        return [Step(partial(self._step, place)) for place in range(len(self.layers))]
+    def steps(self) -> Sequence[LayerStep]:
+        """A step for each layer, with what comes before and after it."""
+        return [LayerStep(partial(self._step, number)) for number in range(len(self.layers))]
 
-    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes before the last layer (after it, where it is the only one), and its output."""
-        return found[0], found[-1]
+        return step_outputs[0], step_outputs[-1]
 
-    def _step(self, place: int, nodes: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _step(self, number: int, nodes: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
         nodes = self.dropout(nodes)
-        if place == 0 and self.input is not None:
+        if number == 0 and self.input is not None:
             nodes = self.input(nodes)
-        nodes = self._layer(place, nodes, batch, trace)
-        return nodes if place == len(self.layers) - 1 else self.activation(nodes)
+        nodes = self._layer(number, nodes, batch, trace)
+        return nodes if number == len(self.layers) - 1 else self.activation(nodes)
 
-    def _layer(self, place: int, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _layer(self, number: int, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
         """The nodes after one layer."""
-        layer = partial(self._along, self.layers[place], trace)
+        layer = partial(self._along, self.layers[number], trace)
         return by_receivers(layer, nodes, batch, trace) if self.reads_edges else layer(nodes, batch)
 
     def _along(self, layer: nn.Module, trace: Trace | None, nodes: Tensor | SparseFeatures, batch: NodeBatch) -> Tensor:
-        given: dict[str, Any] = {"trace": trace} if self.attends else {}
+        options: dict[str, Any] = {"trace": trace} if self.attends else {}
         if self.reads_edges:
-            given["edge"] = batch.edge_features
+            options["edge"] = batch.edge_features
         if self.reads_weights:
-            given["edge_weight"] = batch.edge_features[:, 0]
+            options["edge_weight"] = batch.edge_features[:, 0]
         if self.reads_degrees and batch.degrees is not None:
-            given["degrees"] = batch.degrees
-        found: Tensor = layer(nodes, batch.edges, **given)
-        return found
+            options["degrees"] = batch.degrees
+        outputs: Tensor = layer(nodes, batch.edges, **options)
+        return outputs
 
 
 class AttentionLayers(GraphLayers):
@@ -197,13 +197,16 @@ class AttentionLayers(GraphLayers):
         num_virtual = settings.num_virtual_nodes
         self.virtual = nn.Parameter(torch.randn(num_virtual, model_dim)) if num_virtual else None
 
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Sequence[LayerStep]:
         """The input of each node, then a block each."""
-        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, block)) for block in self.blocks)]
+        return [
+            LayerStep(self._begin, reads_edges=False),
+            *(LayerStep(partial(self._step, block)) for block in self.blocks),
+        ]
 
-    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last block, and the outputs."""
-        nodes = found[-1] if self.virtual is None else found[-1][: -len(self.virtual)]
+        nodes = step_outputs[-1] if self.virtual is None else step_outputs[-1][: -len(self.virtual)]
         nodes = self.norm(nodes)
         return nodes, self.output(nodes)
 
@@ -237,32 +240,32 @@ class HopLayers(GraphLayers):
 
     num_read = 0
 
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Sequence[LayerStep]:
         """The nodes before the spreading, their outputs, then a distance each."""
-        own = [Step(self._hidden, reads_edges=False), Step(self._begin, reads_edges=False)]
-        return [*own, *(Step(_spread) for _ in range(self.hops.num_hops))]
+        own = [LayerStep(self._hidden, reads_edges=False), LayerStep(self._begin, reads_edges=False)]
+        return [*own, *(LayerStep(_spread) for _ in range(self.hops.num_hops))]
 
-    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes before the spreading, and the outputs after it."""
-        return found[0], self.hops.over_distances(found[1:], trace)
+        return step_outputs[0], self.hops.over_distances(step_outputs[1:], trace)
 
     def _hidden(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
         return torch.relu(self.input(self.dropout(features)))
 
     def _begin(self, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
-        found: Tensor = self.output(self.dropout(nodes))
-        return found
+        outputs: Tensor = self.output(self.dropout(nodes))
+        return outputs
 
 
 def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
     """The layers that the settings name: from a batch to its nodes before the output layer, and the output."""
-    own: dict[str, Callable[[NodeSizes, NodeSettings], nn.Module]] = {
+    layers_of_model: dict[str, Callable[[NodeSizes, NodeSettings], nn.Module]] = {
         "hop_attention": HopLayers,
         "attention": AttentionLayers,
         "rgcn": RelationalConvolutionLayers,
         "hgt": RelationalAttentionLayers,
     }
-    return own.get(settings.model, PaperLayers)(sizes, settings)
+    return layers_of_model.get(settings.model, PaperLayers)(sizes, settings)
 
 
 class RelationalConvolutionLayers(GraphLayers):
@@ -281,13 +284,16 @@ class RelationalConvolutionLayers(GraphLayers):
         )
         self.output = Linear(model_dim, sizes.num_outputs)
 
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Sequence[LayerStep]:
         """The input of each node, then a layer each."""
-        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, layer)) for layer in self.layers)]
+        return [
+            LayerStep(self._begin, reads_edges=False),
+            *(LayerStep(partial(self._step, layer)) for layer in self.layers),
+        ]
 
-    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and the outputs."""
-        return found[-1], self.output(self.dropout(found[-1]))
+        return step_outputs[-1], self.output(self.dropout(step_outputs[-1]))
 
     def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
         return torch.relu(self.input(self.dropout(features), types_of(batch)[0]))
@@ -321,19 +327,19 @@ class RelationalAttentionLayers(GraphLayers):
         self.norm, self.output = nn.LayerNorm(model_dim), Linear(model_dim, sizes.num_outputs)
         self.part = settings.dropout
 
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Sequence[LayerStep]:
         """The input of each node, then a layer each."""
         layers = zip(self.layers, self.norms, strict=True)
-        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, *each)) for each in layers)]
+        return [LayerStep(self._begin, reads_edges=False), *(LayerStep(partial(self._step, *each)) for each in layers)]
 
-    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and the outputs."""
-        nodes = self.norm(found[-1])
+        nodes = self.norm(step_outputs[-1])
         return nodes, self.output(nodes)
 
     def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
-        found: Tensor = self.input(self.dropout(features), types_of(batch)[0])
-        return found
+        vectors: Tensor = self.input(self.dropout(features), types_of(batch)[0])
+        return vectors
 
     def _step(self, layer: nn.Module, norm: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
         attended = by_receivers(partial(_attended, layer, trace), norm(nodes), batch, trace)
@@ -342,8 +348,8 @@ class RelationalAttentionLayers(GraphLayers):
 
 def _block(block: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
     edge = batch.edge_features if batch.edge_features.shape[1] else None
-    found: Tensor = block(nodes, batch.edges, edge=edge, trace=trace)
-    return found
+    outputs: Tensor = block(nodes, batch.edges, edge=edge, trace=trace)
+    return outputs
 
 
 def _spread(nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
@@ -351,13 +357,13 @@ def _spread(nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
 
 
 def _convolved(layer: nn.Module, nodes: Any, batch: NodeBatch) -> Tensor:
-    found: Tensor = layer(nodes, batch.relations)
-    return found
+    outputs: Tensor = layer(nodes, batch.relations)
+    return outputs
 
 
 def _attended(layer: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
-    found: Tensor = layer(nodes, batch.types, batch.relations, trace)
-    return found
+    outputs: Tensor = layer(nodes, batch.types, batch.relations, trace)
+    return outputs
 
 
 def types_of(batch: NodeBatch) -> tuple[Types, Relations]:

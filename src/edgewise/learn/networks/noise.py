@@ -31,12 +31,12 @@ def heavy_tailed(
     from scipy.special import gammaln
 
     residuals, uncertain = np.empty_like(targets), np.empty_like(targets)
-    for own in blocks:
-        block = covariance[np.ix_(own, own)] + np.diag(noise[own])
-        factor = cho_factor(block, lower=True, check_finite=False)
-        solved = cho_solve(factor, np.column_stack([targets[own], np.eye(len(targets[own]))]), check_finite=False)
+    for rows in blocks:
+        factor = cho_factor(covariance[np.ix_(rows, rows)] + np.diag(noise[rows]), lower=True, check_finite=False)
+        solved = cho_solve(factor, np.column_stack([targets[rows], np.eye(len(targets[rows]))]), check_finite=False)
         precision = solved[:, 1:].diagonal()
-        residuals[own], uncertain[own] = solved[:, 0] / precision, 1 / precision - noise[own]
+        residuals[rows], uncertain[rows] = solved[:, 0] / precision, 1 / precision - noise[rows]
+
     best = -np.inf
     for freedom in FREEDOMS:
         constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - np.log(freedom) / 2
@@ -45,8 +45,9 @@ def heavy_tailed(
             squares = residuals**2 / variance
             density = constant - np.log(variance) / 2 - (freedom + 1) / 2 * np.log1p(squares / freedom)
             if (likelihood := density.sum()) > best:
-                best, found = likelihood, share * noise * (freedom + squares) / (freedom + 1)
-    return found
+                best, noises = likelihood, share * noise * (freedom + squares) / (freedom + 1)
+
+    return noises
 
 
 def blocks_of(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]:

@@ -33,8 +33,8 @@ class PropertyModel(nn.Module):
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
         super().__init__()
-        kind = MoleculeTransformer if settings.needs_coordinates else GraphEncoder
-        self.encoder = kind(sizes, settings)
+        encoder_class = MoleculeTransformer if settings.needs_coordinates else GraphEncoder
+        self.encoder = encoder_class(sizes, settings)
         self.head = ConditionedHead(
             self.encoder.output_dim * sizes.num_components,
             sizes.num_conditions,
@@ -46,26 +46,28 @@ class PropertyModel(nn.Module):
             bounds=None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high),
         )
         self.forest: Forest | None = None
+
         if sizes.tree_nodes:
             counts = (sizes.tree_nodes, sizes.trees, sizes.tree_targets, sizes.num_outputs)
             self.forest = Forest(*counts, is_binary=sizes.are_binary)
+
         self.process = GaussianProcess(sizes) if sizes.process_rows else None
         self.process_copies = sizes.process_copies
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
         """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts.
 
-        Where trees stand beside the network, they are twice as many further variants: they have two thirds of the
+        Where trees complement the network, they are twice as many further variants: they have two thirds of the
         weight. A Gaussian process is as many as it deserves by the validation rows.
         """
-        found = self.head(self.fingerprint(batch, trace), batch.conditions)
+        outputs = self.head(self.fingerprint(batch, trace), batch.conditions)
         if self.training:
-            return found
+            return outputs
         if self.forest is not None:
-            found = _beside(found, self.forest(numbers_of(batch)), 2 * found.shape[1])
+            outputs = _beside(outputs, self.forest(numbers_of(batch)), 2 * outputs.shape[1])
         if self.process is not None:
-            found = _beside(found, self.process(batch), self.process_copies)
-        return found
+            outputs = _beside(outputs, self.process(batch), self.process_copies)
+        return outputs
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row: those of its molecules side by side, before any condition."""
@@ -90,21 +92,24 @@ class GraphEncoder(nn.Module):
         model_dim = settings.numbers.model_dim
         self.typical_nodes = sizes.typical_nodes
         self.input: nn.Module
+
         if settings.spec.over_edges:
-            given, edge_dim = sizes.num_node_features, sizes.num_edge_features
+            width, edge_dim = sizes.num_node_features, sizes.num_edge_features
             through = DirectedMessages(
-                given, edge_dim, model_dim, settings.num_layers, settings.numbers.encoder_dropout
+                width, edge_dim, model_dim, settings.num_layers, settings.numbers.encoder_dropout
             )
             self.input, self.layers = nn.Identity(), nn.ModuleList([through])
         else:
             self.input = Linear(sizes.num_node_features, model_dim)
             self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.num_layers))
+
         self.norm = nn.LayerNorm(model_dim)
         self.settings = settings
         if not settings.spec.over_edges:
             self.attention = Readout(model_dim, "attention", settings.num_heads)
             self.sum = Readout(model_dim, "sum")
             self.join = Linear(2 * model_dim, model_dim)
+
         self.dropout = Dropout(settings.numbers.molecule_dropout)
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim
@@ -145,8 +150,8 @@ class ConvolutionBlock(nn.Module):
 
     def forward(self, nodes: Tensor, edges: Edges, edge: Tensor) -> Tensor:
         """The nodes after the block."""
-        given = (edge,) if self.reads_edges else ()
-        return nodes + self.dropout(torch.relu(self.convolution(self.norm(nodes), edges, *given)))
+        features = (edge,) if self.reads_edges else ()
+        return nodes + self.dropout(torch.relu(self.convolution(self.norm(nodes), edges, *features)))
 
 
 def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
@@ -156,6 +161,7 @@ def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
         reads_edges = spec.has_edge_features and edge_dim > 0
         convolution = spec.build(model_dim, model_dim, settings, edge_dim if reads_edges else 0, False)
         return ConvolutionBlock(convolution, model_dim, settings.numbers.encoder_dropout, reads_edges=reads_edges)
+
     attention = MultiHeadAttention(
         model_dim,
         settings.num_heads,
@@ -164,6 +170,7 @@ def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
         normalize=normalizer_of(settings.normalize, settings.temperature),
         combine=settings.combine,
     )
+
     return ResidualBlock(attention, model_dim, 2 * model_dim, hidden_dropout=settings.numbers.encoder_dropout)
 
 

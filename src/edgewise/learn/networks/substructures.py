@@ -1,4 +1,4 @@
-"""How often each kind of substructure occurs in the graphs of a batch, for what stands beside a network."""
+"""Counts of substructures in the graphs of a batch, for the models beside a network."""
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ def with_substructures(batch: Batch, num_kinds: int, radius: int = RADIUS) -> Ba
     senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
     codes, bonds = _codes(batch.node_features.numpy()), _codes(batch.edge_features.numpy())
     graphs = np.repeat(np.arange(batch.num_graphs), np.diff(batch.offsets.numpy()))
+
     counts = np.zeros((batch.num_graphs, num_kinds), np.float32)
     for step in range(radius + 1):
         if step:
@@ -31,6 +32,7 @@ def with_substructures(batch: Batch, num_kinds: int, radius: int = RADIUS) -> Ba
             np.add.at(around, receivers, _mixed(codes[senders] ^ (bonds * ODD)))
             codes = _mixed(codes * np.uint64(3) + _mixed(around) + np.uint64(step))
         np.add.at(counts, (graphs, (codes % np.uint64(num_kinds)).astype(np.int64)), 1)
+
     return unchecked(batch, **cached(batch), substructures=torch.from_numpy(counts))
 
 

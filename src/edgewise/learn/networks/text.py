@@ -51,6 +51,7 @@ class TextModel(nn.Module):
         self.dropout = Dropout(text.head_dropout)
         self.output = Linear(settings.model_dim, num_outputs)
         self.counts = None if counts is None else WordCounts(num_tokens, counts)
+
         if self.counts is not None:
             self.read_counts = Linear(self.counts.num_columns, settings.model_dim, bias=False)
             nn.init.normal_(self.read_counts.weight, std=0.02)
@@ -82,6 +83,7 @@ class TextModel(nn.Module):
         log_odds = torch.einsum("tko,k->to", ratios, self.count_weight)
         rows = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths, output_size=len(log_odds))
         wide = deep.new_zeros(deep.shape).index_add(0, rows, log_odds.to(deep.dtype))
+
         return deep + wide / lengths.clamp(min=1).sqrt().unsqueeze(1)
 
     def fingerprint(self, batch: TextRows, trace: Trace | None = None) -> Float[Tensor, " row model_dim"]:
@@ -118,7 +120,7 @@ class TagModel(nn.Module):
         settings: the sizes of what reads.
 
     Source: Huang et al. 2015 with an LSTM; Devlin et al. 2019, section 5.3, with a transformer and the first piece of
-    each word. No tag knows its neighbors' (there is no CRF above).
+    each word. Each tag is predicted independently of its neighbors' (without a CRF).
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from edgewise.learn.settings import (
 
 @dataclass(frozen=True)
 class TransformerSettings(Settings):
-    """The sizes of a stack of residual blocks, and how its nodes know where they stand."""
+    """The sizes of a stack of residual blocks, and how it encodes positions."""
 
     num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Blocks."""

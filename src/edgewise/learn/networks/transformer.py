@@ -33,7 +33,7 @@ class Stack(nn.Module):
 
     Args:
         settings: sizes and choices.
-        is_causal: whether keys never stand after their query, so that positions need not tell the two sides apart.
+        is_causal: whether keys never come after their query, so that positions need not distinguish the two sides.
         has_source: whether every block also attends to the nodes of another stack.
 
     Source: Vaswani et al. 2017; Radford et al. 2019 for the normalization at the end and the start of the weights.
@@ -69,6 +69,7 @@ class Stack(nn.Module):
                 source_cache=None if cache is None or source is None else cache.of_source(number),
                 trace=trace,
             )
+
         return self.last_norm(nodes)
 
 
@@ -116,7 +117,7 @@ def within_texts(neighborhood: Neighborhood, batch: TextBatch) -> tuple[Neighbor
 
 
 def check_length(settings: TransformerSettings, nodes: Tensor, positions: Tensor | None) -> None:
-    """Raise ShapeError where a token stands beyond the positions that were learned."""
+    """Raise ShapeError where a token is beyond the positions that were learned."""
     if settings.position != "learned":
         return
     last = nodes.shape[-2] if positions is None else int(positions.max()) + 1 if positions.numel() > 0 else 0

@@ -67,7 +67,7 @@ class Writer(nn.Module):
 
     @abstractmethod
     def begin(self, source: Int64[Tensor, " graph key"], lengths: Int64[Tensor, " graph"], num_beams: int = 1) -> Any:
-        """Before the first word of `num_beams` texts for every source; those of one stand side by side.
+        """Before the first word of `num_beams` texts for every source; those of one source are adjacent.
 
         The result has `reorder(beams)`, after which `next` goes on from these texts, each in the place of one with the
         same source.
@@ -75,7 +75,7 @@ class Writer(nn.Module):
 
     @abstractmethod
     def next(self, tokens: Int64[Tensor, " beam"], progress: Any) -> Float[Tensor, " beam num_tokens"]:
-        """The scores for the token after one more of every text; `progress` then stands behind it."""
+        """The scores for the token after one more of every text; `progress` is then behind it."""
 
     def _scaled(self, tokens: Tensor, vectors: Tensor | None = None) -> Tensor:
         """√d E[token]."""
@@ -84,7 +84,7 @@ class Writer(nn.Module):
 
 @dataclass(eq=False)
 class TranslationProgress:
-    """Where a transformer stands in the texts that it writes."""
+    """The progress of a transformer in the texts that it writes."""
 
     source: Float[Tensor, " beam key model_dim"]
     """The vectors of the source's tokens, for every text."""
@@ -145,6 +145,7 @@ class TranslationModel(Writer):
             cache=cache,
             trace=trace,
         )
+
         return nn.functional.linear(nodes, self.embedding.weight)
 
     def begin(
@@ -167,10 +168,10 @@ class TranslationModel(Writer):
 
 @dataclass(eq=False)
 class RecurrentProgress:
-    """Where a recurrent model stands in the texts that it writes."""
+    """The progress of a recurrent model in the texts that it writes."""
 
     source: RecurrentSource
-    """What every word looks at."""
+    """The encoded source that every word attends to."""
     state: RecurrentState
     """The state after the words so far."""
 
@@ -231,8 +232,8 @@ class RecurrentTranslationModel(Writer):
         self, source: Int64[Tensor, " graph key"], lengths: Int64[Tensor, " graph"], num_beams: int = 1
     ) -> RecurrentProgress:
         states = self.read(source, lengths).repeat_interleave(num_beams, 0)
-        known = self.decoder.source(states, lengths.repeat_interleave(num_beams, 0))
-        return RecurrentProgress(known, self.decoder.start(known))
+        source_states = self.decoder.source(states, lengths.repeat_interleave(num_beams, 0))
+        return RecurrentProgress(source_states, self.decoder.start(source_states))
 
     def next(self, tokens: Int64[Tensor, " beam"], progress: RecurrentProgress) -> Float[Tensor, " beam num_tokens"]:
         words = self.decoder.words(self.dropout(self._scaled(tokens)))

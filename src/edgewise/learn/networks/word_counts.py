@@ -19,7 +19,7 @@ MAX_PAIR_COUNTS = 8 * MAX_PAIRS
 """Pairs times outputs: with many classes or targets fewer pairs are counted."""
 MAX_PAIRED = 2**18
 """Rows in which the most frequent pairs are looked for, evenly chosen where there are more."""
-TOGETHER = 2**12
+BATCH_SIZE = 2**12
 """Rows that are counted together."""
 
 
@@ -33,7 +33,7 @@ class WordCounts(nn.Module):
     seen says nothing: r = 0. A pair is shared evenly by its two words.
 
     In training a row is left out of the counts that it is read with (n_f, m_f and π without it). Otherwise words that
-    stand in one row alone would give its class away, and nothing else would be learned.
+    occur in one row alone would give its class away, and the model would learn nothing else.
 
     Memory: 8 bytes for each output and each word, stem and pair, in every member of an ensemble; at most 32 MiB of them
     for pairs, while words and stems grow with the vocabulary. A batch needs some 40 numbers for each token and output.
@@ -84,13 +84,15 @@ class WordCounts(nn.Module):
         features = self._features(tokens, starts)
         counts, rows = self.counts[:, features], self.rows.view(2, 1, 1, -1)
         if targets is not None:
-            own = memberships(targets, self.sizes.num_classes).to(counts.dtype)
-            own = own.repeat_interleave(offsets.diff(), 1).unsqueeze(2)
-            counts, rows = (counts - own).clamp(min=0), (rows - own).clamp(min=0)
+            own_counts = memberships(targets, self.sizes.num_classes).to(counts.dtype)
+            own_counts = own_counts.repeat_interleave(offsets.diff(), 1).unsqueeze(2)
+            counts, rows = (counts - own_counts).clamp(min=0), (rows - own_counts).clamp(min=0)
+
         share = (rows[0] + 1) / (rows.sum(0) + 2)
         ratios = torch.log((counts[0] + 2 * share) / (counts[1] + 2 * (1 - share))) - torch.logit(share)
         words, pairs = ratios[:, :2], ratios[:, 2] / 2
         is_first = torch.zeros_like(tokens, dtype=torch.bool).index_fill(0, starts, True).unsqueeze(1)
+
         # A text begins with a pair of which only the second is a word.
         after = torch.where(is_first, 0, pairs).roll(-1, 0)
         return torch.cat([words, (torch.where(is_first, 2 * pairs, pairs) + after).unsqueeze(1)], 1)
@@ -98,9 +100,9 @@ class WordCounts(nn.Module):
     def _features(self, tokens: Tensor, starts: Tensor) -> Int64[Tensor, " token kind"]:
         """The numbers of the features that end at each token."""
         keys = tokens.roll(1, 0).index_fill(0, starts, self.num_tokens) * self.num_tokens + tokens
-        places = torch.searchsorted(self.pairs, keys)
-        is_known = torch.cat([self.pairs, keys.new_full((1,), -1)])[places] == keys
-        pairs = self.first_pair + torch.where(is_known, places, len(self.pairs))
+        positions = torch.searchsorted(self.pairs, keys)
+        is_known = torch.cat([self.pairs, keys.new_full((1,), -1)])[positions] == keys
+        pairs = self.first_pair + torch.where(is_known, positions, len(self.pairs))
         return torch.stack([tokens, self.num_tokens + self.stem_of_token[tokens], pairs], 1)
 
     @classmethod
@@ -127,38 +129,40 @@ class WordCounts(nn.Module):
         num_outputs = sum(num_classes) or targets.shape[1]
         most = min(MAX_PAIRS, MAX_PAIR_COUNTS // num_outputs)
         pairs = np.sort(pairs[np.argsort(-times, kind="stable")[:most]])
-        found = cls(num_tokens, CountSizes(len(stems), len(pairs), targets.shape[1], num_classes))
-        found.stem_of_token.copy_(torch.from_numpy(stem_of_token))
-        found.pairs.copy_(torch.from_numpy(pairs))
-        for start in range(0, len(texts), TOGETHER):
-            some = texts[start : start + TOGETHER]
-            tokens = np.concatenate([np.zeros(0, np.int64), *some])
-            offsets = np.cumsum([0, *map(len, some)], dtype=np.int64)
+        model = cls(num_tokens, CountSizes(len(stems), len(pairs), targets.shape[1], num_classes))
+        model.stem_of_token.copy_(torch.from_numpy(stem_of_token))
+        model.pairs.copy_(torch.from_numpy(pairs))
+
+        for start in range(0, len(texts), BATCH_SIZE):
+            batch = texts[start : start + BATCH_SIZE]
+            tokens = np.concatenate([np.zeros(0, np.int64), *batch])
+            offsets = np.cumsum([0, *map(len, batch)], dtype=np.int64)
             starts = torch.from_numpy(offsets[:-1][np.diff(offsets) > 0])
-            features = found._features(torch.from_numpy(tokens), starts).flatten().numpy()
-            shape = len(some), found.counts.shape[1]
-            held = csr_array((np.ones(len(features), dtype=np.float32), features, KINDS * offsets), shape=shape)
+            features = model._features(torch.from_numpy(tokens), starts).flatten().numpy()
+            shape = len(batch), model.counts.shape[1]
+            occurrences = csr_array((np.ones(len(features), dtype=np.float32), features, KINDS * offsets), shape=shape)
             # A row counts once, however often it has the word.
-            held.sum_duplicates()
-            held.data[:] = 1
-            for side, own in enumerate(memberships(targets[start : start + TOGETHER], num_classes)):
-                found.counts[side].add_(torch.from_numpy(held.T @ own.numpy()))
-                found.rows[side].add_(own.sum(0))
-        found.counts[:, -1] = 0
-        return found
+            occurrences.sum_duplicates()
+            occurrences.data[:] = 1
+            for side, members in enumerate(memberships(targets[start : start + BATCH_SIZE], num_classes)):
+                model.counts[side].add_(torch.from_numpy(occurrences.T @ members.numpy()))
+                model.rows[side].add_(members.sum(0))
+
+        model.counts[:, -1] = 0
+        return model
 
 
 def _counted_pairs(texts: Sequence[np.ndarray], num_tokens: int) -> tuple[np.ndarray, np.ndarray]:
     """The different pairs of tokens and how often each occurs, in at most `MAX_PAIRED` of the texts."""
     step = -(-len(texts) // MAX_PAIRED) or 1
     pairs, times = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    for start in range(0, len(texts), TOGETHER * step):
-        some = texts[start : start + TOGETHER * step : step]
-        tokens = np.concatenate([np.zeros(0, np.int64), *some])
-        before = np.concatenate([np.zeros(0, np.int64), *([num_tokens, *text[:-1]] for text in some if len(text))])
+    for start in range(0, len(texts), BATCH_SIZE * step):
+        batch = texts[start : start + BATCH_SIZE * step : step]
+        tokens = np.concatenate([np.zeros(0, np.int64), *batch])
+        before = np.concatenate([np.zeros(0, np.int64), *([num_tokens, *text[:-1]] for text in batch if len(text))])
         new, counts = np.unique(before * num_tokens + tokens, return_counts=True)
-        pairs, places = np.unique(np.concatenate([pairs, new]), return_inverse=True)
-        times = np.bincount(places, np.concatenate([times, counts])).astype(np.int64)
+        pairs, positions = np.unique(np.concatenate([pairs, new]), return_inverse=True)
+        times = np.bincount(positions, np.concatenate([times, counts])).astype(np.int64)
     return pairs, times
 
 
@@ -166,10 +170,10 @@ def memberships(
     targets: Float[Tensor, " row target"], num_classes: tuple[int, ...]
 ) -> Float[Tensor, " side row output"]:
     """1 where a row is of the class of an output, and 1 where it is not; 0 for both where that is unknown."""
-    known = (~targets.isnan()).to(targets.dtype)
+    is_known = (~targets.isnan()).to(targets.dtype)
     values = targets.nan_to_num(0)
     if num_classes:
-        each = [nn.functional.one_hot(v.long(), size) for v, size in zip(values.T, num_classes, strict=True)]
-        known = known.repeat_interleave(torch.tensor(num_classes, device=known.device), 1)
-        values = torch.cat(each, 1).to(known.dtype)
-    return torch.stack([values * known, (1 - values) * known])
+        one_hot = [nn.functional.one_hot(v.long(), size) for v, size in zip(values.T, num_classes, strict=True)]
+        is_known = is_known.repeat_interleave(torch.tensor(num_classes, device=is_known.device), 1)
+        values = torch.cat(one_hot, 1).to(is_known.dtype)
+    return torch.stack([values * is_known, (1 - values) * is_known])

@@ -1,7 +1,7 @@
 """BERT as Hugging Face stores it, `config.json` and `model.safetensors`, as our model; and our model as theirs.
 
 Every tensor of theirs is one of ours under another name. The head that predicts hidden tokens may be missing there; the
-parts that `LEFT_OUT` names have no place in our model.
+parts that `LEFT_OUT` names are not in our model.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ LEFT_OUT = {
     "cls.seq_relationship.": "the head that predicts whether two texts follow each other",
     "classifier.": "the classifier",
 }
-"""Parts of a checkpoint that have no place in our model, by the beginnings of their names."""
+"""Parts of a checkpoint that are not in our model, by the beginnings of their names."""
 MUST_BE = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
@@ -91,7 +91,8 @@ def model_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[
     has_head = any(name.startswith(HEAD) for name in read.left)
     if has_head:
         _untie(read)
-    state = {own: read.take(other) for other, own in _names(settings.num_layers, has_head).items()}
+
+    state = {name: read.take(other) for other, name in _names(settings.num_layers, has_head).items()}
     read.check_all_taken("BERT")
     num_tokens = state["encoder.embedding.weight"].shape[0]
     model = with_state(lambda: MaskedModel(num_tokens, settings, has_head=has_head), state)
@@ -108,12 +109,12 @@ def checkpoint_of(model: MaskedModel) -> tuple[dict[str, Any], dict[str, Tensor]
     check_choices(settings, "BERT", CHOICES)
     if settings.num_segments < 1:
         raise DataError("num_segments is 0; BERT has at least 1.")
-    own = state_of(model)
-    tensors = {other: own[name].contiguous() for other, name in _names(settings.num_layers, has_head).items()}
+    state = state_of(model)
+    tensors = {other: state[name].contiguous() for other, name in _names(settings.num_layers, has_head).items()}
     config = {
         "architectures": ["BertForMaskedLM" if has_head else "BertModel"],
         "model_type": "bert",
-        "vocab_size": own["encoder.embedding.weight"].shape[0],
+        "vocab_size": state["encoder.embedding.weight"].shape[0],
         **{other: getattr(settings, name) for name, other in SIZES.items()},
         "intermediate_size": settings.hidden_dim or 4 * settings.model_dim,
         "hidden_act": activation_name(settings.activation),
@@ -123,6 +124,7 @@ def checkpoint_of(model: MaskedModel) -> tuple[dict[str, Any], dict[str, Tensor]
     }
     if has_head:
         tensors = {name if name.startswith(HEAD) else f"bert.{name}": tensor for name, tensor in tensors.items()}
+
     return config, tensors
 
 
@@ -131,12 +133,12 @@ def _names(num_layers: int, has_head: bool) -> dict[str, str]:
     layers = {"embeddings.LayerNorm": "encoder.norm"}
     for number in range(num_layers):
         pairs = LAYERS.items()
-        layers |= {f"encoder.layer.{number}.{other}": f"encoder.stack.blocks.{number}.{own}" for other, own in pairs}
+        layers |= {f"encoder.layer.{number}.{other}": f"encoder.stack.blocks.{number}.{name}" for other, name in pairs}
     if has_head:
         layers |= HEAD_LAYERS
-    names = {f"{other}.weight": f"{own}.weight" for other, own in EMBEDDINGS.items()}
+    names = {f"{other}.weight": f"{name}.weight" for other, name in EMBEDDINGS.items()}
     for part in ("weight", "bias"):
-        names |= {f"{other}.{part}": f"{own}.{part}" for other, own in layers.items()}
+        names |= {f"{other}.{part}": f"{name}.{part}" for other, name in layers.items()}
     return names | ({f"{HEAD}bias": "head.bias"} if has_head else {})
 
 

@@ -38,35 +38,35 @@ class Config:
 
     def size(self, name: str, default: int | None = None) -> int:
         """A whole number; raises DataError where it is missing, without a default, or something else."""
-        found = self.content.get(name, default)
-        if type(found) is not int:
-            raise DataError(f"config.json: {name} is {found!r}, expected a whole number.")
-        return found
+        value = self.content.get(name, default)
+        if type(value) is not int:
+            raise DataError(f"config.json: {name} is {value!r}, expected a whole number.")
+        return value
 
     def sizes(self, names: Mapping[str, str], defaults: Mapping[str, int]) -> dict[str, Any]:
         """Whole numbers by our names, from theirs."""
-        return {own: self.size(other, defaults.get(other)) for own, other in names.items()}
+        return {field: self.size(other, defaults.get(other)) for field, other in names.items()}
 
     def number(self, name: str, default: float) -> float:
         """A number; raises DataError where it is something else."""
-        found = self.content.get(name, default)
-        if type(found) not in (int, float):
-            raise DataError(f"config.json: {name} is {found!r}, expected a number.")
-        return float(found)
+        value = self.content.get(name, default)
+        if type(value) not in (int, float):
+            raise DataError(f"config.json: {name} is {value!r}, expected a number.")
+        return float(value)
 
     def activation(self, name: str, default: str) -> Activation:
         """An activation by our name; raises DataError where we do not have it."""
-        found = self.content.get(name, default)
-        if found not in ACTIVATIONS:
-            raise DataError(f"config.json: {name} is {found!r}; only {', '.join(ACTIVATIONS)} can be converted.")
-        return ACTIVATIONS[found]
+        value = self.content.get(name, default)
+        if value not in ACTIVATIONS:
+            raise DataError(f"config.json: {name} is {value!r}; only {', '.join(ACTIVATIONS)} can be converted.")
+        return ACTIVATIONS[value]
 
     def dropout(self, *names: str) -> float:
         """The dropout that several names share; raises DataError where they differ."""
-        found = {self.number(name, 0.1) for name in names}
-        if len(found) > 1:
+        values = {self.number(name, 0.1) for name in names}
+        if len(values) > 1:
             raise DataError(f"config.json: {', '.join(names[:-1])} and {names[-1]} differ; ours has one dropout.")
-        return found.pop()
+        return values.pop()
 
 
 class Tensors:

@@ -60,8 +60,9 @@ def model_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NextTo
     named = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
     others = (".attn.bias", ".attn.masked_bias", "lm_head.weight")  # masks; the tied output
     read = Tensors({name: tensor for name, tensor in named.items() if not name.endswith(others)})
-    state = {own: _turned(other, read.take(other)) for other, own in _names(settings.num_layers).items()}
+    state = {name: _turned(other, read.take(other)) for other, name in _names(settings.num_layers).items()}
     read.check_all_taken("GPT-2")
+
     for name in [name for name in state if ".projections." in name]:
         pieces = zip(PROJECTIONS, state.pop(name).chunk(3), strict=True)
         state |= {name.replace("projections", projection): piece for projection, piece in pieces}
@@ -76,15 +77,16 @@ def checkpoint_of(model: NextTokenModel) -> tuple[dict[str, Any], dict[str, Tens
     """
     settings = model.settings
     check_choices(settings, "GPT-2", {"position": "learned", "norm": "pre", "window": None})
-    own, tensors = state_of(model), {}
+    state, tensors = state_of(model), {}
     for other, name in _names(settings.num_layers).items():
         if ".projections." in name:
-            own[name] = torch.cat([own[name.replace("projections", projection)] for projection in PROJECTIONS])
-        tensors[f"transformer.{other}"] = _turned(other, own[name]).contiguous()
+            state[name] = torch.cat([state[name.replace("projections", projection)] for projection in PROJECTIONS])
+        tensors[f"transformer.{other}"] = _turned(other, state[name]).contiguous()
+
     config = {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
-        "vocab_size": own["embedding.weight"].shape[0],
+        "vocab_size": state["embedding.weight"].shape[0],
         **{other: getattr(settings, name) for name, other in SIZES.items()},
         "n_inner": settings.hidden_dim,
         "activation_function": activation_name(settings.activation),
@@ -92,6 +94,7 @@ def checkpoint_of(model: NextTokenModel) -> tuple[dict[str, Any], dict[str, Tens
         **dict.fromkeys(DROPOUTS, settings.dropout),
         "tie_word_embeddings": True,
     }
+
     return config, tensors
 
 
@@ -101,8 +104,8 @@ def _names(num_layers: int) -> dict[str, str]:
     for part in ("weight", "bias"):
         names[f"ln_f.{part}"] = f"stack.last_norm.{part}"
         for layer in range(num_layers):
-            for other, own in (LINEARS | NORMS).items():
-                names[f"h.{layer}.{other}.{part}"] = f"stack.blocks.{layer}.{own}.{part}"
+            for other, inner in (LINEARS | NORMS).items():
+                names[f"h.{layer}.{other}.{part}"] = f"stack.blocks.{layer}.{inner}.{part}"
     return names
 
 

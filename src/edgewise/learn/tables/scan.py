@@ -21,7 +21,7 @@ _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 
 
 @dataclass
-class Layout:
+class FileLayout:
     """What one pass found out."""
 
     header: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class LineCursor:
     """The lines of rows that are read some at a time.
 
     Args:
-        blocks: as in `Layout.lines`.
+        blocks: as in `FileLayout.lines`.
     """
 
     def __init__(self, blocks: Iterable[np.ndarray | range]):
@@ -76,13 +76,13 @@ class LineCursor:
         return line_numbers[:count]
 
 
-def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
+def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> FileLayout:
     """Pass over a file.
 
     Raises:
         DataError: it is not text in UTF-8, holds a zero byte, or a row or the header is larger than the limits.
     """
-    layout, remainder, line, waiting = Layout(form=file.form), b"", 1, list[bytes]()
+    layout, remainder, line, waiting = FileLayout(form=file.form), b"", 1, list[bytes]()
     special = [b'"', b"\r"] if file.form.has_quotes else [b"\r"]
     layout.start = file.mark
     for chunk in file.chunks():
@@ -114,7 +114,7 @@ def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
 
 
 def _scan_chunk(
-    name: str, piece: bytes, is_last: bool, line: int, layout: Layout, delimiter: str, limits: ReadLimits
+    name: str, piece: bytes, is_last: bool, line: int, layout: FileLayout, delimiter: str, limits: ReadLimits
 ) -> tuple[int, int]:
     """Look at the rows that are whole in a piece that begins with a row; how many bytes and lines they have."""
     if not layout.is_regular:
@@ -187,7 +187,7 @@ def _num_plain_lines(remainder: bytes, chunk: bytes, special: Sequence[bytes]) -
     return 0 if (is_end[1:] & is_end[:-1]).any() else int(np.count_nonzero(is_end))
 
 
-def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, layout: Layout) -> np.ndarray:
+def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, layout: FileLayout) -> np.ndarray:
     """One past each line break; a \\r at the end of a piece waits for what follows it."""
     ends = np.flatnonzero(signs == _NEWLINE) + 1
     if piece.count(b"\r") == piece.count(b"\r\n"):
@@ -203,7 +203,7 @@ def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, layout: Layout) -
 
 
 def _row_ends(
-    piece: bytes, signs: np.ndarray, ends: np.ndarray, is_last: bool, layout: Layout, delimiter: str
+    piece: bytes, signs: np.ndarray, ends: np.ndarray, is_last: bool, layout: FileLayout, delimiter: str
 ) -> np.ndarray:
     """The line breaks that stand in no quotes; all of them where quotes stand in other places than around cells."""
     if not layout.form.has_quotes or b'"' not in piece:
@@ -230,7 +230,7 @@ def _are_ends(signs: np.ndarray, starts: np.ndarray, row_ends: np.ndarray) -> np
     return (first == _NEWLINE) | (first == _RETURN) | (starts == row_ends)
 
 
-def _read_header(name: str, row: bytes, line: int, layout: Layout, delimiter: str, limits: ReadLimits) -> None:
+def _read_header(name: str, row: bytes, line: int, layout: FileLayout, delimiter: str, limits: ReadLimits) -> None:
     try:
         text, quoting = io.StringIO(row.decode(), newline=""), layout.form.csv_quoting
         layout.header = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))

@@ -19,7 +19,7 @@ from edgewise.learn.tables.decode import check_files_differ
 from edgewise.learn.tasks.config import begin
 from edgewise.learn.tasks.report.leakage import leakage
 from edgewise.learn.tasks.task import Prepared, Task
-from edgewise.learn.training.distributed import ALONE, Group
+from edgewise.learn.training.distributed import ALONE, WorkerGroup
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import seed_of
 from edgewise.learn.training.log import MetricsLog, check_logger
@@ -42,7 +42,7 @@ class Run:
     """Where the results go."""
     resume: bool
     """Whether checkpoints in the folder are continued."""
-    group: Group = ALONE
+    group: WorkerGroup = ALONE
     """The processes that train together. The first has the folder; the others only train."""
     claim: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, repr=False)
     """Holds the lock of the folder until the run ends."""
@@ -56,7 +56,7 @@ class Run:
         *,
         overwrite: bool = False,
         resume: bool = False,
-        group: Group = ALONE,
+        group: WorkerGroup = ALONE,
     ) -> Self:
         """Reads the data and begins the folder: nothing is written before the data is known to be good.
 
@@ -121,7 +121,7 @@ def fit(
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
-    group: Group = ALONE,
+    group: WorkerGroup = ALONE,
 ) -> list["FitResult"]:
     """Trains the members of `prepared.fitted`, in place; what each went through.
 

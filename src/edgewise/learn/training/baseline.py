@@ -71,8 +71,8 @@ def fit_mean(targets: np.ndarray, weights: np.ndarray, num_classes: tuple[int, .
     """The weighted mean of each target, or the frequency of each class; (row, target), NaN where missing."""
     models: list[Any] = []
     for column, count in enumerate(num_classes):
-        known = ~np.isnan(targets[:, column])
-        values, scale = targets[known, column], weights[known] / weights[known].sum()
+        is_present = ~np.isnan(targets[:, column])
+        values, scale = targets[is_present, column], weights[is_present] / weights[is_present].sum()
         if count:
             models.append(np.bincount(values.astype(np.int64), scale, minlength=count))
         else:
@@ -109,15 +109,16 @@ def fit_forest(
 
     models: list[Any] = []
     for column, count in enumerate(num_classes):
-        known = ~np.isnan(targets[:, column])
-        kind, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
-        forest = kind(trees or num_trees(*features.shape), max_features=part, n_jobs=jobs, random_state=seed)
-        values, found = targets[known, column], forest
+        is_present = ~np.isnan(targets[:, column])
+        forest_class, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
+        forest = forest_class(trees or num_trees(*features.shape), max_features=part, n_jobs=jobs, random_state=seed)
+        values, baseline = targets[is_present, column], forest
         if not count:
             center, scale = scale_of(values)
-            values, found = (values - center) / scale, Scaled(forest, center, scale)
-        forest.fit(features[known], values, sample_weight=weights[known])
-        models.append(found)
+            values, baseline = (values - center) / scale, Scaled(forest, center, scale)
+        forest.fit(features[is_present], values, sample_weight=weights[is_present])
+        models.append(baseline)
+
     return Baseline(tuple(models), num_classes)
 
 
@@ -181,8 +182,8 @@ class ForestBeside:
     def predict(self, features: np.ndarray) -> list[np.ndarray]:
         """As a `Predictor`; raises what `fit` does."""
         with _lost():
-            found: list[np.ndarray] = self.process.call(features, seconds=LONGEST)
-        return found
+            predictions: list[np.ndarray] = self.process.call(features, seconds=LONGEST)
+        return predictions
 
 
 @contextlib.contextmanager
@@ -227,17 +228,20 @@ def fit_words(
             "naive_bayes": lambda: make_pipeline(CountVectorizer(**counted), MultinomialNB()),
             "logistic": lambda: make_pipeline(TfidfVectorizer(**counted), LogisticRegression(C=10, max_iter=1000)),
         }
-    known = [np.flatnonzero(~np.isnan(column)).tolist() for column in targets.T]
-    if is_class and any(len(np.unique(targets[rows, place])) < 2 for place, rows in enumerate(known)):
+
+    known_rows = [np.flatnonzero(~np.isnan(column)).tolist() for column in targets.T]
+    if is_class and any(len(np.unique(targets[rows, column])) < 2 for column, rows in enumerate(known_rows)):
         del makers["logistic"]  # needs two classes
+
     fitted = {}
     for name, make in makers.items():
         models = []
-        for place, rows in enumerate(known):
+        for column, rows in enumerate(known_rows):
             model = make()
             weight = {f"{model.steps[-1][0]}__sample_weight": weights[rows]}
-            models.append(model.fit([texts[row] for row in rows], targets[rows, place], **weight))
+            models.append(model.fit([texts[row] for row in rows], targets[rows, column], **weight))
         fitted[name] = Baseline(tuple(models), num_classes)
+
     return fitted
 
 
@@ -254,7 +258,7 @@ class FiniteFeatures:
     columns: np.ndarray
     """The columns that have a number in a training row."""
     medians: np.ndarray
-    """Of these columns, over the training rows."""
+    """The medians of these columns over the training rows."""
     varies: np.ndarray
     """Which of these columns are not constant on the training rows, bool."""
     scale: np.ndarray
@@ -267,14 +271,14 @@ class FiniteFeatures:
         Args:
             features: (row, feature); RDKit gives NaN or huge numbers for some descriptors of some molecules.
         """
-        known = _clipped(features)
-        columns = np.flatnonzero(~np.isnan(known).all(axis=0))
-        exponents = np.frexp(np.nanmax(np.abs(known[:, columns]), axis=0, initial=0.0))[1]
+        clipped = _clipped(features)
+        columns = np.flatnonzero(~np.isnan(clipped).all(axis=0))
+        exponents = np.frexp(np.nanmax(np.abs(clipped[:, columns]), axis=0, initial=0.0))[1]
         scale = np.ldexp(1.0, np.where(exponents < SMALL_EXPONENT, -exponents, 0))
-        found = cls(columns, np.nanmedian(known[:, columns], axis=0), np.ones(len(columns), bool), scale)
-        filled = found._filled(features)
-        varies = filled.min(axis=0) < filled.max(axis=0) if len(filled) else ~found.varies
-        return replace(found, varies=varies)
+        finite_columns = cls(columns, np.nanmedian(clipped[:, columns], axis=0), np.ones(len(columns), bool), scale)
+        filled = finite_columns._filled(features)
+        varies = filled.min(axis=0) < filled.max(axis=0) if len(filled) else ~finite_columns.varies
+        return replace(finite_columns, varies=varies)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """(row, used feature), float32; what is missing holds the median of the training rows."""
@@ -283,8 +287,8 @@ class FiniteFeatures:
         return self._filled(features)[:, self.varies]
 
     def _filled(self, features: np.ndarray) -> np.ndarray:
-        known = _clipped(features)[:, self.columns]
-        return (np.where(np.isnan(known), self.medians, known) * self.scale).astype(np.float32)
+        clipped = _clipped(features)[:, self.columns]
+        return (np.where(np.isnan(clipped), self.medians, clipped) * self.scale).astype(np.float32)
 
 
 def _clipped(features: np.ndarray) -> np.ndarray:
@@ -300,4 +304,4 @@ def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def filled(features: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Features of rows with a number everywhere, learned from some of them."""
     finite = FiniteFeatures.fit(features(rows))
-    return lambda some: finite(features(some))
+    return lambda row_numbers: finite(features(row_numbers))

@@ -70,6 +70,7 @@ def latest(folder: Path, *, keeps_best: bool = True) -> Saved | None:
             note(f"{str(failed).removesuffix('; train again with --overwrite.')}; the training goes on from {path}.")
         needs_best = keeps_best and path.name != FINISHED and read_history(path, content)[1] >= 0
         return Saved(path, content, load_checkpoint(folder / BEST).get("state_dict") if needs_best else None)
+
     if failed is not None:
         raise failed
     return None
@@ -82,7 +83,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         RunFolderError: The file is missing, damaged, or holds something else.
     """
     try:
-        # torch reads the numbers without a look at their checksums.
+        # torch reads the numbers without verifying their checksums.
         with zipfile.ZipFile(path) as archive:
             if (member := archive.testzip()) is not None:
                 raise damaged(path, f"the checksum of {member} is wrong")
@@ -96,6 +97,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise damaged(path, "it holds Python objects beside tensors, numbers and text, and is not loaded") from error
     except (zipfile.BadZipFile, zlib.error) as error:
         raise damaged(path, error) from error
+
     if not isinstance(content, dict):
         raise damaged(path, f"it holds a {type(content).__name__}, expected a dict")
     return content
@@ -110,7 +112,7 @@ def damaged(path: Path, reason: object) -> RunFolderError:
 def read_history(path: Path, content: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
     """The numbers of each epoch, and the best of the epochs or −1; RunFolderError where they are something else."""
     history, best_epoch = content.get("history"), content.get("best_epoch")
-    if not isinstance(history, list) or not all(isinstance(each, dict) and _is_record(each) for each in history):
+    if not isinstance(history, list) or not all(isinstance(record, dict) and _is_record(record) for record in history):
         raise damaged(path, "history holds other things than the numbers of epochs")
     if type(best_epoch) is not int or not -1 <= best_epoch < len(history):
         raise damaged(path, f"best_epoch is {best_epoch!r:.60}")
@@ -133,14 +135,18 @@ def check_within(path: Path, within: Any, num_batches: int) -> None:
     sums, usual, others = within["sums"], torch.get_rng_state(), within.get("others", [])
     if type(within["batches"]) is not int or not 0 < within["batches"] <= num_batches:
         raise damaged(path, f"batches is {within['batches']!r:.60}")
-    if not isinstance(others, list) or not all(isinstance(each, tuple) and len(each) == 2 for each in others):
+    if not isinstance(others, list) or not all(
+        isinstance(generator_state, tuple) and len(generator_state) == 2 for generator_state in others
+    ):
         raise damaged(path, "the state of the other processes holds other things")
+
     for random, on_device in ((within["random"], within["random_on_device"]), *others):
         if not isinstance(random, Tensor) or (random.dtype, random.shape) != (usual.dtype, usual.shape):
             raise damaged(path, "the state of the random numbers is none")
         if not isinstance(on_device, Tensor | None):
             raise damaged(path, "the state within the epoch holds other things")
+
     if not isinstance(sums, tuple) or len(sums) != 2:
         raise damaged(path, "the state within the epoch holds other things")
-    if not all(isinstance(each, Tensor) and each.numel() == 1 for each in sums):
-        raise damaged(path, "the sums of the losses are no numbers")
+    if not all(isinstance(total, Tensor) and total.numel() == 1 for total in sums):
+        raise damaged(path, "the sums of the losses are not numbers")

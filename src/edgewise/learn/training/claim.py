@@ -62,24 +62,25 @@ def refuse_place(path: Path) -> None:
         reason = "above the folder that you are in"
     elif os.path.ismount(real):
         reason = "a mount point"
+
     if reason is not None:
         raise RunFolderError(f"{path} is {reason}, which is never a run folder; choose a folder of its own with -o.")
 
 
 def existing_outputs(path: Path) -> set[str]:
     """The files in a folder, links among them, that have names of a run's files; links to folders are not followed."""
-    found = {name for name in FILES if os.path.lexists(path / name) and not _is_folder(path / name)}
+    names_found = {name for name in FILES if os.path.lexists(path / name) and not _is_folder(path / name)}
     for folder in FOLDERS:
         for at, _, names in os.walk(path / folder) if _is_folder(path / folder) else ():
             relative = Path(at).relative_to(path).as_posix()
-            found |= {f"{relative}/{name}" for name in names if is_output(f"{relative}/{name}")}
-    return found
+            names_found |= {f"{relative}/{name}" for name in names if is_output(f"{relative}/{name}")}
+    return names_found
 
 
 def own_folders(path: Path) -> list[Path]:
     """A folder and those in it where a run writes; links are left out."""
     members = (path / "checkpoints").glob("member_*") if _is_folder(path / "checkpoints") else ()
-    return [each for each in (path, path / "logs", *members) if each == path or _is_folder(each)]
+    return [folder for folder in (path, path / "logs", *members) if folder == path or _is_folder(folder)]
 
 
 def _is_folder(path: Path) -> bool:
@@ -101,11 +102,13 @@ def owned_files(path: Path) -> frozenset[str] | None:
     names = content.get("files") if isinstance(content, dict) and content.get("format") == FORMAT else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise RunFolderError(f"{marker} is damaged, so nothing here is replaced; choose another folder with -o.")
+
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
         raise RunFolderError(
             f"{marker} has format {version!r}, this Edgewise writes {FORMAT_VERSION}; choose another folder with -o."
         )
+
     # The other logger names its files itself; its folder is ours.
     return frozenset(names) | {name for name in existing_outputs(path) if _EVENTS.fullmatch(name)}
 
@@ -168,13 +171,13 @@ def refuse_file(path: Path) -> None:
 @contextlib.contextmanager
 def tidied(path: Path) -> Iterator[None]:
     """Removes what the block made of a folder and those above it, where nothing was written into them."""
-    made = [each for each in (path, *path.parents) if not each.exists()]
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         yield
     finally:
-        for each in made:
+        for folder in missing:
             with contextlib.suppress(OSError):
-                each.rmdir()
+                folder.rmdir()
 
 
 @contextlib.contextmanager
@@ -182,9 +185,9 @@ def locked(path: Path) -> Iterator[None]:
     """Holds the lock of a folder, which is made if it is not there; the system drops it when the process ends.
 
     Raises:
-        RunFolderError: Somebody else holds it; the message names the process, its machine, and since when.
+        RunFolderError: Another process holds it; the message names the process, its machine, and since when.
     """
-    file, place = _acquire(path), path / LOCK
+    file, lock_path = _acquire(path), path / LOCK
     try:
         holder = {"process": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         file.write(json.dumps(holder).encode())
@@ -192,32 +195,35 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            place.unlink()  # while it is held: who waits for this very file sees that the name is gone
+            lock_path.unlink()  # while it is held: who waits for this very file sees that the name is gone
         file.close()
 
 
 def _acquire(path: Path) -> IO[bytes]:
     """The lock file, locked; a lock that was removed meanwhile is none."""
-    place = path / LOCK
+    lock_path = path / LOCK
     while True:
         path.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(place, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         except FileNotFoundError:  # the folder was removed by a training that found no data
             continue
+
         file = os.fdopen(descriptor, "r+b")
         if not _lock(file):
             file.close()
             raise RunFolderError(_in_use(path))
+
         with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(place, follow_symlinks=False)):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(lock_path, follow_symlinks=False)):
                 file.truncate(0)
                 return file
+
         file.close()
 
 
 def check_unlocked(path: Path) -> None:
-    """Raise RunFolderError where somebody holds the lock of a folder."""
+    """Raise RunFolderError where a process holds the lock of a folder."""
     with contextlib.suppress(FileNotFoundError), open(path / LOCK, "r+b") as file:
         if not _lock(file):
             raise RunFolderError(_in_use(path))
@@ -232,7 +238,9 @@ def _lock(file: IO[bytes]) -> bool:
     except BlockingIOError:
         return False
     except (ImportError, OSError) as error:
-        warnings.warn(f"{file.name}: this file system has no locks ({error}); train once at a time.", stacklevel=3)
+        warnings.warn(
+            f"{file.name}: this file system does not support locks ({error}); train once at a time.", stacklevel=3
+        )
     return True
 
 

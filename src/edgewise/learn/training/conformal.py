@@ -79,6 +79,7 @@ def empty_intervals(counts: Mapping[str, int], coverage: float) -> str:
                 f"intervals of {name} stay empty: a coverage of {coverage:g} takes {needed} validation rows with a "
                 f"target, there {'is' if count == 1 else 'are'} {count}; give more{other}"
             )
+
     return ""
 
 
@@ -103,19 +104,21 @@ class Difficulty:
             features: What grows with the difficulty of a row, such as the distance to the training rows.
             errors: Prediction minus target; NaN rows are left out.
         """
-        known = ~np.isnan(errors)
-        features, sizes = features[known], np.abs(errors[known])
+        is_known = ~np.isnan(errors)
+        features, sizes = features[is_known], np.abs(errors[is_known])
         if not len(sizes) or not sizes.any():
             return cls(0.0, (0.0,) * features.shape[1])
+
         used = [column for column in range(features.shape[1]) if np.ptp(features[:, column]) > 0]
         while True:
-            found = _likeliest(features[:, used], sizes)
-            if not (found[1:] < 0).any():
+            coefficients = _likeliest(features[:, used], sizes)
+            if not (coefficients[1:] < 0).any():
                 break
-            used.pop(int(np.argmin(found[1:])))
+            used.pop(int(np.argmin(coefficients[1:])))
+
         slopes = np.zeros(features.shape[1])
-        slopes[used] = found[1:]
-        return cls(float(found[0]), tuple(slopes.tolist()))
+        slopes[used] = coefficients[1:]
+        return cls(float(coefficients[0]), tuple(slopes.tolist()))
 
     def __call__(self, features: Float[np.ndarray, " row feature"]) -> Float[np.ndarray, " row"]:
         """σ of each row."""
@@ -147,19 +150,20 @@ def learn_difficulty(
     if not features.shape[1] or num_known < MIN_ROWS or len(np.unique(groups[~np.isnan(errors)])) < MIN_GROUPS:
         return Difficulty(), np.ones(len(errors))
     part = (np.random.default_rng(0).permutation(len(names)) % NUM_PARTS)[group]
+
     sigma = np.ones(len(errors))
     for number in range(NUM_PARTS):
-        own = part == number
-        sigma[own] = Difficulty.fit(features[~own], errors[~own])(features[own])
+        in_fold = part == number
+        sigma[in_fold] = Difficulty.fit(features[~in_fold], errors[~in_fold])(features[in_fold])
     return Difficulty.fit(features, errors), sigma
 
 
 def coverage_of(targets: np.ndarray, low: np.ndarray, high: np.ndarray) -> float | None:
     """The part of the known targets that lies within its interval; None where there are none, or no intervals."""
-    known = ~np.isnan(targets) & ~np.isnan(low) & ~np.isnan(high)
-    if not known.any():
+    is_known = ~np.isnan(targets) & ~np.isnan(low) & ~np.isnan(high)
+    if not is_known.any():
         return None
-    return float(((low <= targets) & (targets <= high))[known].mean())
+    return float(((low <= targets) & (targets <= high))[is_known].mean())
 
 
 def check_coverage(coverage: float) -> None:
@@ -171,21 +175,22 @@ def check_coverage(coverage: float) -> None:
 def _likeliest(features: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """The constant and the slopes of greatest likelihood: a convex problem, by Newton's method with halved steps."""
     design = np.concatenate([np.ones((len(sizes), 1)), features], axis=1)
-    found = np.zeros(design.shape[1])
-    found[0] = math.log(sizes.mean())
-    ridge = 1e-6 * len(sizes) * np.eye(len(found))
+    coefficients = np.zeros(design.shape[1])
+    coefficients[0] = math.log(sizes.mean())
+    ridge = 1e-6 * len(sizes) * np.eye(len(coefficients))
 
     def loss(weights: np.ndarray) -> float:
         expected = design @ weights
         return float((expected + sizes * np.exp(-np.clip(expected, -500, 500))).sum())
 
     for _ in range(NUM_STEPS):
-        ratio = sizes * np.exp(-np.clip(design @ found, -500, 500))
+        ratio = sizes * np.exp(-np.clip(design @ coefficients, -500, 500))
         step = np.linalg.solve((design * ratio[:, None]).T @ design + ridge, design.T @ (ratio - 1))
-        before, share = loss(found), 1.0
-        while loss(found + share * step) > before and share > 1e-6:
+        before, share = loss(coefficients), 1.0
+        while loss(coefficients + share * step) > before and share > 1e-6:
             share /= 2
-        found = found + share * step
+        coefficients = coefficients + share * step
         if np.abs(step).max() < 1e-8:
             break
-    return found
+
+    return coefficients

@@ -36,13 +36,14 @@ def cpu_threads(count: int) -> Iterator[None]:
 def autocast(precision: str, device: str) -> Iterator[None]:
     """The precision of a step: mixed where `precision` is bf16 or 16, else that of the tensors.
 
-    oneDNN has no LSTM in bfloat16 for processors without AVX-512, and torch asks for it all the same:
+    oneDNN lacks an LSTM in bfloat16 for processors without AVX-512, but torch requests it all the same:
     "could not create a primitive descriptor". There torch's own code computes.
     """
     kinds = {"bf16": torch.bfloat16, "16": torch.float16}
     if precision not in kinds:
         yield
         return
+
     onednn: Any = torch.backends.mkldnn  # torch declares its switch as a descriptor
     before = onednn.enabled
     onednn.enabled = before and (device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -22,11 +22,11 @@ STRATEGIES = ("ddp", "fsdp")
 RENDEZVOUS = "EDGEWISE_RENDEZVOUS"
 """The variable that names the file where the processes of `--devices` meet; without it they meet as torchrun has it."""
 LOST = ("gloo", "NCCL", "TCPStore", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
-"""What stands in torch's errors where another process has ended."""
+"""Parts of torch's errors where another process has ended."""
 
 
 @dataclass(frozen=True)
-class Group:
+class WorkerGroup:
     """The processes of a training, as one of them sees them; one process alone exchanges nothing.
 
     `ddp` adds the gradients of all processes in one vector. Its layout is always the same, so that a training that is
@@ -48,7 +48,7 @@ class Group:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is no other process."""
+        """Whether this is the only process."""
         return self.size == 1
 
     @property
@@ -63,53 +63,53 @@ class Group:
 
     def sum(self, *values: Tensor) -> tuple[Tensor, ...]:
         """The sums of single numbers over all processes, as float64."""
-        found = torch.stack([value.detach().double() for value in values])
+        totals = torch.stack([value.detach().double() for value in values])
         if not self.is_alone:
             with exchanging():
-                torch.distributed.all_reduce(found)
-        return found.unbind()
+                torch.distributed.all_reduce(totals)
+        return totals.unbind()
 
     def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """Replaces the gradients by their sums over all processes; one that nobody has stays None."""
+        """Replaces the gradients by their sums over all processes; a gradient that is None everywhere stays None."""
         if self.is_alone or self.strategy == "fsdp":
             return
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         is_used = torch.tensor([float(p.grad is not None) for p in trained], dtype=trained[0].dtype)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in trained]
-        whole = torch.cat([*(g.flatten() for g in gradients), is_used.to(trained[0].device)])
+        flat = torch.cat([*(g.flatten() for g in gradients), is_used.to(trained[0].device)])
         with exchanging():
-            torch.distributed.all_reduce(whole)
-        sums = whole.split([*(p.numel() for p in trained), len(trained)])
-        for place, (parameter, found) in enumerate(zip(trained, sums)):
-            if parameter.grad is not None or sums[-1][place]:
-                parameter.grad = found.view_as(parameter)
+            torch.distributed.all_reduce(flat)
+        sums = flat.split([*(p.numel() for p in trained), len(trained)])
+        for number, (parameter, gradient) in enumerate(zip(trained, sums)):
+            if parameter.grad is not None or sums[-1][number]:
+                parameter.grad = gradient.view_as(parameter)
 
     def share(self, value: Value) -> Value:
         """The value of the first process, for all."""
         if self.is_alone:
             return value
-        found = [value]
+        values = [value]
         with exchanging():
-            torch.distributed.broadcast_object_list(found, src=0)
-        return found[0]
+            torch.distributed.broadcast_object_list(values, src=0)
+        return values[0]
 
     def agree(self, flag: bool) -> bool:
         """What the first process says: a cheap `share` on the CPU, for each step."""
         if self.is_alone:
             return flag
-        found = torch.tensor([flag])
+        flags = torch.tensor([flag])
         with exchanging():
-            torch.distributed.broadcast(found, src=0)
-        return bool(found)
+            torch.distributed.broadcast(flags, src=0)
+        return bool(flags)
 
     def gather(self, value: Value) -> list[Value]:
         """The values of all processes."""
-        found: list[Any] = [None] * self.size
+        values: list[Any] = [None] * self.size
         if self.is_alone:
             return [value]
         with exchanging():
-            torch.distributed.all_gather_object(found, value)
-        return found
+            torch.distributed.all_gather_object(values, value)
+        return values
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -129,9 +129,9 @@ class Group:
 
     def same(self, name: str, value: Any) -> None:
         """Raise SettingError where a value differs between processes, as it does where they read other files."""
-        found = self.gather(value)
-        if any(each != found[0] for each in found):
-            listed = ", ".join(f"{each!r:.60} in process {rank}" for rank, each in enumerate(found))
+        values = self.gather(value)
+        if any(other != values[0] for other in values):
+            listed = ", ".join(f"{other!r:.60} in process {rank}" for rank, other in enumerate(values))
             raise SettingError(f"{name}: {listed}; all processes must read the same files with the same settings.")
 
     def spread(self, model: nn.Module, device: str) -> nn.Module:
@@ -143,7 +143,7 @@ class Group:
             return fully_shard(model, mesh=init_device_mesh(device, (self.size,)))  # type: ignore[return-value]
 
 
-ALONE = Group()
+ALONE = WorkerGroup()
 """One process."""
 
 
@@ -194,7 +194,7 @@ def is_started() -> bool:
 
 
 @contextlib.contextmanager
-def connected(strategy: str, device: str = "auto") -> Iterator[Group]:
+def connected(strategy: str, device: str = "auto") -> Iterator[WorkerGroup]:
     """Joins the processes that were started together: gloo between CPUs, nccl between GPUs.
 
     Args:
@@ -205,17 +205,19 @@ def connected(strategy: str, device: str = "auto") -> Iterator[Group]:
         SettingError: A machine has fewer GPUs than processes.
     """
     if torch.distributed.is_initialized():  # Ray has done it
-        yield Group(torch.distributed.get_rank(), torch.distributed.get_world_size(), strategy)
+        yield WorkerGroup(torch.distributed.get_rank(), torch.distributed.get_world_size(), strategy)
         return
+
     on_gpu = device in ("auto", "cuda") and torch.cuda.is_available()
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if on_gpu:
         if local >= torch.cuda.device_count():
             raise SettingError(
-                f"process {local} of this machine has no GPU: torch finds {torch.cuda.device_count()}; start fewer "
+                f"process {local} of this machine lacks a GPU: torch finds {torch.cuda.device_count()}; start fewer "
                 "processes, or use --device cpu."
             )
         torch.cuda.set_device(local)
+
     with exchanging():
         torch.distributed.init_process_group(
             "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
@@ -223,7 +225,8 @@ def connected(strategy: str, device: str = "auto") -> Iterator[Group]:
             rank=int(os.environ["RANK"]),
             world_size=int(os.environ["WORLD_SIZE"]),
         )
+
     try:
-        yield Group(torch.distributed.get_rank(), torch.distributed.get_world_size(), strategy)
+        yield WorkerGroup(torch.distributed.get_rank(), torch.distributed.get_world_size(), strategy)
     finally:
         torch.distributed.destroy_process_group()

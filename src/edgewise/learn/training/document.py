@@ -58,12 +58,14 @@ def to_document(value: Any) -> Any:
     """A value as JSON can hold it: dataclasses become objects, tuples lists, and infinity a word."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            each.name: to_document(getattr(value, each.name)) for each in dataclasses.fields(value) if is_saved(each)
+            saved_field.name: to_document(getattr(value, saved_field.name))
+            for saved_field in dataclasses.fields(value)
+            if is_saved(saved_field)
         }
     if isinstance(value, Mapping):
-        return {name: to_document(each) for name, each in value.items()}
+        return {name: to_document(entry) for name, entry in value.items()}
     if isinstance(value, (tuple, list)):
-        return [to_document(each) for each in value]
+        return [to_document(entry) for entry in value]
     return "inf" if value == math.inf else value
 
 
@@ -73,19 +75,30 @@ def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict
     Raises:
         DataError: A value is missing or of another type.
     """
-    saved, known = [each for each in dataclasses.fields(kind) if is_saved(each)], _annotations(kind)
-    needed = [each.name for each in saved if each.default is each.default_factory is dataclasses.MISSING]
+    saved, type_of_field = (
+        [saved_field for saved_field in dataclasses.fields(kind) if is_saved(saved_field)],
+        _annotations(kind),
+    )
+    needed = [
+        saved_field.name
+        for saved_field in saved
+        if saved_field.default is saved_field.default_factory is dataclasses.MISSING
+    ]
     if missing := [name for name in needed if name not in content]:
         raise DataError(f"{_inside(where, missing[0])} is missing.")
-    found = {
-        each.name: typed(known[each.name], content[each.name], _inside(where, each.name))
-        for each in saved
-        if each.name in content
+
+    fields = {
+        saved_field.name: typed(
+            type_of_field[saved_field.name], content[saved_field.name], _inside(where, saved_field.name)
+        )
+        for saved_field in saved
+        if saved_field.name in content
     }
-    for name, value in found.items():
+    for name, value in fields.items():
         if name.endswith("_layers") and isinstance(value, int) and value > MAX_LAYERS:
             raise _mismatch(value, f"at most {MAX_LAYERS}", _inside(where, name))
-    return found
+
+    return fields
 
 
 def typed(kind: Any, value: Any, where: str) -> Any:
@@ -106,11 +119,12 @@ def typed(kind: Any, value: Any, where: str) -> Any:
     if origin is dict:
         if not isinstance(value, dict):
             raise _mismatch(value, "an object", where)
-        return {name: typed(parts[1], each, _inside(where, name)) for name, each in value.items()}
+        return {name: typed(parts[1], entry, _inside(where, name)) for name, entry in value.items()}
     if origin in (tuple, list):
         return _several(origin, parts, value, where)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass(kind, value, where)
+
     return _plain(kind, value, where)
 
 
@@ -130,28 +144,30 @@ def _several(origin: type, parts: tuple[Any, ...], value: Any, where: str) -> An
     if not isinstance(value, list):
         raise _mismatch(value, "a list", where)
     if origin is list or parts[1:] == (...,):
-        return origin(typed(parts[0], each, f"{where}[{place}]") for place, each in enumerate(value))
+        return origin(typed(parts[0], entry, f"{where}[{index}]") for index, entry in enumerate(value))
     if len(value) != len(parts):
         raise _mismatch(value, plural(len(parts), "value"), where)
-    return tuple(typed(kind, each, f"{where}[{place}]") for place, (kind, each) in enumerate(zip(parts, value)))
+    return tuple(typed(kind, entry, f"{where}[{index}]") for index, (kind, entry) in enumerate(zip(parts, value)))
 
 
 def _dataclass(kind: type, value: Any, where: str) -> Any:
-    known = _annotations(kind)
-    if isinstance(value, str):  # scalers stand in some files as a line of JSON
+    annotations = _annotations(kind)
+    if isinstance(value, str):  # some files hold a scaler as a line of JSON
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{where}: it is not JSON ({error}).") from error
-    if isinstance(value, list) and len(known) == 1:
-        value = {next(iter(known)): value}
+
+    if isinstance(value, list) and len(annotations) == 1:
+        value = {next(iter(annotations)): value}
     if not isinstance(value, dict):
         raise _mismatch(value, "an object", where)
-    if unknown := sorted(set(value) - set(known)):
+    if unknown := sorted(set(value) - set(annotations)):
         raise DataError(f"{_inside(where, unknown[0][:_SHOWN])} is not known here.")
-    found = read_fields(kind, value, where)
+
+    fields = read_fields(kind, value, where)
     try:
-        return kind(**found)
+        return kind(**fields)
     except (SettingError, DataError) as error:
         raise DataError(f"{where or 'the document'}: {error}") from error
 
@@ -164,7 +180,7 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 def _plain(kind: type, value: Any, where: str) -> Any:
     if kind is float:
-        if value == "inf":  # JSON has no infinities
+        if value == "inf":  # JSON cannot write infinity
             return math.inf
         if type(value) in (int, float) and abs(value) <= LARGEST**8 and math.isfinite(value):
             return float(value)

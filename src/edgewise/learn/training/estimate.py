@@ -24,7 +24,7 @@ STEPS = 2
 COPIES = 2
 """How often the output of a layer is stored: before and after its activation."""
 VALIDATED = 1 / 3
-"""A batch that is validated, in parts of a step: there is no backward pass."""
+"""The cost of a validation batch in training steps: it lacks the backward pass."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Estimate:
     def line(self, num_train: int, num_val: int, epochs: int) -> str:
         """The estimate in a line, for so many batches an epoch."""
         of = "" if self.available is None else f" of {size(self.available)} available"
-        found = f"estimate: {size(self.needed)} of memory{of}"
+        text = f"estimate: {size(self.needed)} of memory{of}"
         if self.step_seconds is None:
-            return found
+            return text
         epoch = self.step_seconds * (num_train + VALIDATED * num_val)
-        return f"{found}; {duration(epoch)} an epoch, {duration(epoch * epochs)} for {plural(epochs, 'epoch')}"
+        return f"{text}; {duration(epoch)} an epoch, {duration(epoch * epochs)} for {plural(epochs, 'epoch')}"
 
 
 def of_sizes(model: nn.Module, batch: Any, settings: TrainSettings, device: str) -> Estimate:
@@ -93,6 +93,7 @@ def of_counts(
     widths = sum(width_of(module) for module in model.modules())
     number = {"64": 8, "bf16": 2, "16": 2}.get(settings.precision, 4)
     activations = COPIES * units * widths * number + edges * 16
+
     return Estimate(copies * weights, read + activations, available_memory(device))
 
 
@@ -131,6 +132,7 @@ def measured(
     was_training = model.training
     model.train()
     limit = estimate.available if settings.check_memory else None
+
     stored, seconds = StoredTensors(model, batch, None if limit is None else limit - estimate.states), 0.0
     try:
         for _ in range(STEPS):
@@ -152,6 +154,7 @@ def measured(
         with torch.no_grad():
             for name, value in model.named_buffers():
                 value.copy_(buffers[name])
+
     # While gradients flow back through the largest tensor, there are two more of its size.
     return Estimate(estimate.states, stored.size + 2 * stored.largest, estimate.available, seconds)
 
@@ -165,8 +168,8 @@ class StoredTensors:
     """
 
     def __init__(self, model: nn.Module, batch: Any, limit: int | None):
-        own = (*model.parameters(), *model.buffers(), *tensors_of(batch))
-        self.seen = {tensor.untyped_storage().data_ptr() for tensor in own}
+        tensors = (*model.parameters(), *model.buffers(), *tensors_of(batch))
+        self.seen = {tensor.untyped_storage().data_ptr() for tensor in tensors}
         self.limit = limit
         self.size = self.largest = 0
         self.is_full = False
@@ -214,20 +217,22 @@ def prepared(
     """
     batch = next(iter(loader))
     batch = batch.batch if isinstance(batch, Idle) else batch
-    found = of_sizes(model, batch, settings, device)
+    estimate = of_sizes(model, batch, settings, device)
     if settings.check_memory:
-        found.check()
+        estimate.check()
     if not measures or settings.compile or settings.precision == "64":
-        return found
+        return estimate
+
     home = next(model.parameters()).device
     try:
         batch = batch if device == "cpu" else batch.to(device)
-        found = measured(found, model.to(device), loss, batch, settings, device)
+        estimate = measured(estimate, model.to(device), loss, batch, settings, device)
     finally:
         model.to(home)
+
     if settings.check_memory:
-        found.check()
-    return found
+        estimate.check()
+    return estimate
 
 
 def size(count: int) -> str:

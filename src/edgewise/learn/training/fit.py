@@ -14,7 +14,7 @@ from edgewise.errors import SettingError
 from edgewise.learn.progress import is_monitored, say, stage
 from edgewise.learn.training.checkpoint import FINISHED, PREVIOUS, Saved, latest, read_history, save_checkpoint
 from edgewise.learn.training.device import cpu_threads, pick_device
-from edgewise.learn.training.distributed import ALONE, Group
+from edgewise.learn.training.distributed import ALONE, WorkerGroup
 from edgewise.learn.training.estimate import prepared
 from edgewise.learn.training.loader import Loader, StepLoader
 from edgewise.learn.training.log import MetricsLog
@@ -35,7 +35,7 @@ def fit(
     resume: bool = False,
     log: MetricsLog | None = None,
     member: int = 0,
-    group: Group = ALONE,
+    group: WorkerGroup = ALONE,
 ) -> FitResult:
     """Trains a model in place.
 
@@ -75,26 +75,30 @@ def fit(
         return reload(model, saved, log, member)
     if settings.epochs is None:
         raise SettingError("epochs is None; hand over settings.resolved(num_rows, num_molecules).")
+
     if settings.eval_steps is not None:
         epochs = math.ceil(settings.epochs * len(train_loader) / settings.eval_steps)
         train_loader, settings = StepLoader(train_loader, settings.eval_steps), replace(settings, epochs=epochs)
+
     num_steps = (settings.epochs or 0) * len(train_loader)
     group.same("steps of an epoch", len(train_loader))
     for loader in (train_loader, val_loader):
         if loader is not None:
             loader.shard = group.shard
+
     has_val = val_loader is not None and len(val_loader) > 0
     if saved is None:
-        measures = is_monitored() and member == 0  # nobody else reads how long a step takes
+        measures = is_monitored() and member == 0  # only a monitor shows the duration of a step
         gpus = range(torch.cuda.device_count())
         with (
             cpu_threads(settings.threads),
             torch.random.fork_rng(devices=gpus),
             stage("compiling and measuring a step"),
         ):
-            found = prepared(model, loss, train_loader, settings, device, measures=measures)
+            estimate = prepared(model, loss, train_loader, settings, device, measures=measures)
         if member == 0 and settings.epochs is not None:
-            say(found.line(len(train_loader), len(val_loader) if val_loader is not None else 0, settings.epochs))
+            say(estimate.line(len(train_loader), len(val_loader) if val_loader is not None else 0, settings.epochs))
+
     devices = [torch.cuda.current_device()] if device == "cuda" else []
     with (
         compiling(settings),
@@ -110,16 +114,18 @@ def fit(
         if saved is not None:
             training.restore(saved)
         training.run(train_loader, val_loader if has_val else None, progress)
+
     tensors = training.best if settings.keeps_best and training.best is not None else training.weights()
     model.float().cpu()
     model.load_state_dict(tensors)
     if folder is not None:
         save_checkpoint({"state_dict": model.state_dict(), **training.results}, folder / FINISHED)
         (folder / PREVIOUS).unlink(missing_ok=True)
+
     return FitResult(training.history, training.best_epoch)
 
 
-def check_group(group: Group, settings: TrainSettings, device: str) -> None:
+def check_group(group: WorkerGroup, settings: TrainSettings, device: str) -> None:
     """Raise SettingError where several processes cannot train so."""
     if group.is_alone:
         return
@@ -151,6 +157,7 @@ def compiling(settings: TrainSettings) -> Iterator[None]:
     if not settings.compile:
         yield
         return
+
     from torch._dynamo.exc import TorchDynamoException
     from torch.fx.experimental import _config
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CHECKSUM = "sha256"
 """Where model.json holds a checksum of the rest of it."""
-TOGETHER = 2**13
+BATCH_SIZE = 2**13
 """Rows of a file that are written together."""
 
 
@@ -74,8 +74,8 @@ class RunFolder:
     def locked(self) -> Iterator[Self]:
         """Locks the folder until the block ends; raises RunFolderError that names who holds the lock."""
         with claim.locked(self.path):
-            for each in claim.own_folders(self.path):
-                remove_parts(each)
+            for folder in claim.own_folders(self.path):
+                remove_parts(folder)
             yield self
 
     def check(self, *, overwrite: bool = False, resume: bool = False, is_locked: bool = False) -> None:
@@ -92,6 +92,7 @@ class RunFolder:
             raise RunFolderError("--overwrite and --resume contradict each other; give one of them.")
         if not self.path.exists():
             return
+
         if not is_locked:
             claim.check_unlocked(self.path)
         owned = self._owned()
@@ -99,6 +100,7 @@ class RunFolder:
             return
         for name in owned:
             claim.require_own_folders(self.path, name)
+
         if foreign := claim.existing_outputs(self.path) - owned:
             raise RunFolderError(
                 f"{self.path} holds {claim.shown(foreign)}, which no run of Edgewise wrote; move it away, or choose "
@@ -114,18 +116,19 @@ class RunFolder:
             raise RunFolderError(
                 f"{self.path} holds an unfinished run; continue it with --resume, or replace it with --overwrite."
             )
-        if taken := claim.existing_outputs(self.path):
+        if outputs := claim.existing_outputs(self.path):
             raise RunFolderError(
-                f"{self.path} already holds {claim.shown(taken)}; choose another folder with -o, or replace it with "
+                f"{self.path} already holds {claim.shown(outputs)}; choose another folder with -o, or replace it with "
                 "--overwrite."
             )
 
     def _owned(self) -> frozenset[str] | None:
         """The files that runs wrote here; None where the folder is empty, and an error where others use it."""
         owned = claim.owned_files(self.path)
-        if owned is None and (found := claim.foreign_content(self.path)):
+        if owned is None and (foreign := claim.foreign_content(self.path)):
             raise RunFolderError(
-                f"{self.path} is no run folder and holds {claim.shown(found)}; choose an empty or a new folder with -o."
+                f"{self.path} is not a run folder and holds {claim.shown(foreign)}; choose an empty or a new folder "
+                "with -o."
             )
         return owned
 
@@ -141,7 +144,8 @@ class RunFolder:
         claim.write_marker(self.path, owned - outputs)
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file of the run, and lists it as ours; raises RunFolderError where somebody else's is there."""
+        """Writes a file of the run, and lists it as ours; raises RunFolderError where a file of another program is
+        there."""
         self._own([name])
         write_bytes(self.path / name, content)
 
@@ -173,8 +177,8 @@ class RunFolder:
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Writes config.toml; settings that are None are left out."""
-        known = {name: value for name, value in settings.items() if value is not None}
-        text = "# Repeat this run: edgewise train --config-path config.toml -o another_folder\n" + tomli_w.dumps(known)
+        given = {name: value for name, value in settings.items() if value is not None}
+        text = "# Repeat this run: edgewise train --config-path config.toml -o another_folder\n" + tomli_w.dumps(given)
         self.write("config.toml", text.encode())
 
     def read_config(self) -> dict[str, Any]:
@@ -195,8 +199,8 @@ class RunFolder:
             before = "{"
             for split, rows in splits.items():
                 file.write(f"{before}\n {json.dumps(split)}: [".encode())
-                for start in range(0, len(rows), TOGETHER):
-                    numbers = map(int, rows[start : start + TOGETHER])
+                for start in range(0, len(rows), BATCH_SIZE):
+                    numbers = map(int, rows[start : start + BATCH_SIZE])
                     file.write(("," * (start > 0) + ",".join(f"\n  {number}" for number in numbers)).encode())
                 file.write(b"\n ]" if len(rows) else b"]")
                 before = ","
@@ -210,14 +214,15 @@ class RunFolder:
         """The content of model.json; raises RunFolderError where it is of another kind, or newer than can be read.
 
         Args:
-            kind: What stands under `format`.
+            kind: The value of `format`.
             newest: The largest `format_version` that can be read.
         """
         content, path = self.read_json("model.json"), self.path / "model.json"
         if not isinstance(content, dict) or content.get("format") != kind:
-            found = self.read_format() or ""
-            other = f" but an {found[:60]}" if found.startswith("edgewise ") else ""
-            raise RunFolderError(f"{path} is no {kind}{other}.")
+            actual = self.read_format() or ""
+            other = f" but an {actual[:60]}" if actual.startswith("edgewise ") else ""
+            raise RunFolderError(f"{path} is not an {kind}{other}.")
+
         version = content.get("format_version")
         if type(version) is not int or version < 1:
             raise RunFolderError(f"{path} is damaged: format_version is {version!r:.60}, expected a whole number.")
@@ -226,27 +231,28 @@ class RunFolder:
                 f"{path} has format {version}, this Edgewise reads up to {newest}; "
                 "upgrade it: pip install --upgrade edgewise"
             )
+
         return content
 
     def write_model(self, content: Mapping[str, Any]) -> None:
         """Writes model.json, with a checksum of all that it says."""
-        known = {name: value for name, value in content.items() if name != CHECKSUM}
-        self.write_json("model.json", {**known, CHECKSUM: checksum_of(known)})
+        hashed = {name: value for name, value in content.items() if name != CHECKSUM}
+        self.write_json("model.json", {**hashed, CHECKSUM: checksum_of(hashed)})
 
     def check_model(self, content: Mapping[str, Any]) -> None:
         """Raise RunFolderError where the content of model.json was changed since it was written."""
-        known = {name: value for name, value in content.items() if name != CHECKSUM}
-        if content.get(CHECKSUM) != checksum_of(known):
+        hashed = {name: value for name, value in content.items() if name != CHECKSUM}
+        if content.get(CHECKSUM) != checksum_of(hashed):
             raise RunFolderError(
                 f"{self.path / 'model.json'} is damaged: it was changed since it was written (its checksum differs); "
                 "restore it, or train again."
             )
 
     def read_format(self) -> str | None:
-        """What stands under `format` in model.json; raises RunFolderError where the file is missing or damaged."""
+        """The value of `format` in model.json; raises RunFolderError where the file is missing or damaged."""
         content = self.read_json("model.json")
-        found = content.get("format") if isinstance(content, dict) else None
-        return found if isinstance(found, str) else None
+        format_name = content.get("format") if isinstance(content, dict) else None
+        return format_name if isinstance(format_name, str) else None
 
     def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Writes a CSV file, some rows at a time."""
@@ -254,13 +260,15 @@ class RunFolder:
         lines = iter(rows)
         with written_aside(self.path / name) as file:
             file.write(csv_text(header, ()).encode())
-            while some := list(itertools.islice(lines, TOGETHER)):
-                file.write(csv_text(None, some).encode())
+            while block := list(itertools.islice(lines, BATCH_SIZE)):
+                file.write(csv_text(None, block).encode())
 
     def folds(self) -> list[Path]:
-        """The finished runs of a cross-validation, whose folder has no model of its own."""
+        """The finished runs of a cross-validation, whose folder holds runs instead of a model."""
         return sorted(
-            each.parent for form in ("fold_*", "repeat_*/fold_*") for each in self.path.glob(f"{form}/model.json")
+            model_file.parent
+            for form in ("fold_*", "repeat_*/fold_*")
+            for model_file in self.path.glob(f"{form}/model.json")
         )
 
     @classmethod
@@ -273,7 +281,7 @@ class RunFolder:
             )
         if not folder.path.is_dir():
             raise RunFolderError(
-                f"{path} is no run folder: it does not exist. `edgewise train ... -o {path}` makes one."
+                f"{path} is not a run folder: it does not exist. `edgewise train ... -o {path}` makes one."
             )
         if (folder.path / "model.json").is_file() and (folder.path / "model.safetensors").is_file():
             return folder
@@ -284,14 +292,15 @@ class RunFolder:
             )
         if folder.is_started:
             raise RunFolderError(f"{path} holds an unfinished run; continue it: edgewise train --resume -o {path}")
-        runs = sorted(each.parent for each in folder.path.glob("*/model.json"))
+
+        runs = sorted(model_file.parent for model_file in folder.path.glob("*/model.json"))
         shown = f"; it holds {claim.shown({str(run) for run in runs})}: name one" if runs else ""
-        raise RunFolderError(f"{path} is no run folder: it has no model.json and model.safetensors{shown}.")
+        raise RunFolderError(f"{path} is not a run folder: model.json or model.safetensors is missing{shown}.")
 
 
 @contextlib.contextmanager
 def corrupt_as_run_error(path: Path) -> Iterator[None]:
-    """Takes an error for damage of a folder: around the reading of results, which only reports look at."""
+    """Reports errors while reading results as damage of the folder; only reports read them."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, csv.Error) as error:

@@ -25,7 +25,7 @@ def link_scores(links: np.ndarray, others: np.ndarray) -> Scores:
 
     Args:
         links: (link): the prediction for each link, the larger the likelier.
-        others: (pair): of each pair that is no link.
+        others: (pair): the prediction for each pair that is not a link.
 
     Returns:
         num_links, num_others, roc_auc, average_precision, mrr, hits@10, hits@50; None for a score that is not defined,
@@ -45,6 +45,7 @@ def link_scores(links: np.ndarray, others: np.ndarray) -> Scores:
     hits = {
         f"hits@{count}": float((links > ascending[-count]).mean()) if len(others) >= count else None for count in HITS
     }
+
     return {
         **counts,
         "roc_auc": float(roc_auc_score(truth, predicted)),
@@ -86,23 +87,25 @@ def simple_links(
     near = one_way + one_way.T
     near.data[:] = 1
     degrees = np.asarray(near.sum(axis=1)).ravel()
-    # Whoever two different nodes both know has two neighbors at least.
+
+    # A common neighbor of two different nodes has at least two neighbors.
     rarity = np.where(degrees > 1, 1 / np.log(np.maximum(degrees, 2)), 0)
     rare = csr_array(near.multiply(rarity[None, :]))
     leaving = np.asarray(one_way.sum(axis=1)).ravel() if is_directed else degrees
     reaching = np.asarray(one_way.sum(axis=0)).ravel() if is_directed else degrees
-    known: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    scores: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
         "common_neighbors": lambda i, j: _shared(near, near, i, j),
         "adamic_adar": lambda i, j: _shared(near, rare, i, j),
         "preferential": lambda i, j: leaving[i] * reaching[j],
     }
     if is_directed:
-        known["other_way"] = lambda i, j: np.asarray(one_way[j, i], dtype=float).ravel()
+        scores["other_way"] = lambda i, j: np.asarray(one_way[j, i], dtype=float).ravel()
+
     if features is not None:
         lengths = np.sqrt(np.asarray(features.multiply(features).sum(axis=1)).ravel())
         units = csr_array(features.multiply((1 / np.where(lengths > 0, lengths, 1))[:, None]))
-        known["features"] = lambda i, j: _shared(units, units, i, j)
-    return known
+        scores["features"] = lambda i, j: _shared(units, units, i, j)
+    return scores
 
 
 def _shared(left: Any, right: Any, i: np.ndarray, j: np.ndarray) -> np.ndarray:

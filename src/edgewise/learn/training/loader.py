@@ -32,13 +32,13 @@ class Shard:
 
     def batch(self, rows: np.ndarray, make_batch: Callable[[np.ndarray], Any]) -> Any:
         """The share of a batch; `Idle` where there are fewer rows than processes, and none for this one."""
-        own = self.of(rows)
-        return make_batch(own) if len(own) or not len(rows) else Idle(make_batch(rows[:1]))
+        share = self.of(rows)
+        return make_batch(share) if len(share) or not len(rows) else Idle(make_batch(rows[:1]))
 
 
 @dataclass(frozen=True, eq=False)
 class Idle:
-    """A batch that counts nothing: its process takes part in a step for which it has no rows."""
+    """A batch of weight zero: its process takes part in a step without rows for it."""
 
     batch: Any
     """What is computed, as all processes have to run the same layers."""
@@ -156,8 +156,8 @@ class WindowLoader:
         self.tokens, self.context, self.batch_size, self.seed = tokens, context, batch_size, seed
         self.epoch, self.shard = 0, Shard()
         self.whole = (len(tokens) - 1) // context
-        rest = (len(tokens) - 1) % context > 0
-        self.num_batches = math.ceil(self.whole / batch_size) + rest if num_batches is None else num_batches
+        has_rest = (len(tokens) - 1) % context > 0
+        self.num_batches = math.ceil(self.whole / batch_size) + has_rest if num_batches is None else num_batches
 
     def __len__(self) -> int:
         return self.num_batches
@@ -172,15 +172,15 @@ class WindowLoader:
         for first in range(0, self.whole, self.batch_size):
             starts = np.arange(first, min(first + self.batch_size, self.whole)) * self.context
             yield self.shard.batch(starts, self.windows)
-        if (rest := self.tokens[self.whole * self.context :]).shape[0] > 1:
-            last = TextBatch(rest[None, :-1], targets=rest[None, 1:])
+        if (remainder := self.tokens[self.whole * self.context :]).shape[0] > 1:
+            last = TextBatch(remainder[None, :-1], targets=remainder[None, 1:])
             yield self.shard.batch(np.zeros(1), lambda _: last)
 
     def windows(self, starts: np.ndarray) -> TextBatch:
         """The windows that begin at these places."""
-        places = torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)
-        found = self.tokens[places]
-        return TextBatch(found[:, :-1], targets=found[:, 1:])
+        positions = torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)
+        windows = self.tokens[positions]
+        return TextBatch(windows[:, :-1], targets=windows[:, 1:])
 
 
 class LengthLoader:

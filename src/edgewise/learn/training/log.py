@@ -42,6 +42,7 @@ class MetricsLog:
             for record in records
         ]
         write_bytes(self.folder / "metrics.csv", csv_text(COLUMNS, rows).encode())
+
         if self.other is not None and new:
             numbers = {f"member_{member}/{name}": history[-1][name] for name in COLUMNS[3:]}
             self.other.log_metrics(
@@ -55,7 +56,7 @@ class MetricsLog:
 
 
 def show(value: Any) -> Any:
-    """A cell of the table; empty where there is no number."""
+    """A cell of the table; empty for a missing number."""
     if isinstance(value, float):
         return f"{value:.8g}"
     return "" if value is None else value

@@ -45,16 +45,18 @@ class TargetLoss:
             targets = targets.repeat_interleave(members, 0)
             weights = None if weights is None else weights.repeat_interleave(members, 0)
             output = output.flatten(0, 1)
-        known = ~targets.isnan()
+
+        is_known = ~targets.isnan()
         # NaN must not reach the loss: its gradient would be NaN even where the result is masked away.
-        losses = self.each(output, torch.where(known, targets, 0.0))
-        counts = known.to(losses.dtype)
+        losses = self.each(output, torch.where(is_known, targets, 0.0))
+        counts = is_known.to(losses.dtype)
         if weights is not None:
             counts = counts * weights.to(losses.dtype)[:, None]
         for column, of_classes in enumerate(self.class_weights):
-            chosen = torch.where(known[:, column], targets[:, column], 0.0).long()
+            chosen = torch.where(is_known[:, column], targets[:, column], 0.0).long()
             weight = torch.tensor(of_classes, dtype=losses.dtype, device=losses.device)[chosen]
             counts = torch.cat([counts[:, :column], (counts[:, column] * weight)[:, None], counts[:, column + 1 :]], 1)
+
         return (losses * counts).sum(), counts.sum()
 
     def each(self, output: Tensor, targets: Tensor) -> Tensor:
@@ -74,6 +76,7 @@ class TargetLoss:
             return (output - targets).abs()
         if self.loss_function == "mse":
             return (output - targets).square()
+
         return F.huber_loss(output, targets, reduction="none", delta=self.huber_width) / self.huber_width
 
 
@@ -82,7 +85,7 @@ class RelativeLoss:
     """A loss of numbers whose errors are multiplied, row by row, before they are looked at."""
 
     loss: TargetLoss
-    """Of the errors then."""
+    """The loss of the scaled errors."""
 
     def __call__(self, output: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """The sum of the losses of all known targets, and how many there are.
@@ -119,6 +122,7 @@ class TokenLoss:
             reduction="sum",
             label_smoothing=self.smoothing,
         )
+
         return total, (targets >= 0).sum()
 
 

@@ -13,14 +13,14 @@ from edgewise.graph.records import MaskedBatch
 from edgewise.learn.training.loader import Shard
 
 MASKED, SWAPPED = 0.8, 0.1
-"""Of the tokens to predict: the share that becomes the mask, and the share that becomes a random token. The rest stays,
-since texts at prediction time have no masks."""
+"""The shares of the tokens to predict that become the mask, and a random token. The rest stays, since texts at
+prediction time are without masks."""
 FIXED_DRAW = 2019
 """Seed of what is hidden where a model is judged: the same for all models of one text."""
 
 
 @dataclass(frozen=True, eq=False)
-class Chunks:
+class TokenChunks:
     """Texts as tokens, packed one behind the other, none longer than a model reads at once."""
 
     numbers: np.ndarray
@@ -33,7 +33,7 @@ class Chunks:
     """How many of them were longer, and are several chunks."""
 
     @classmethod
-    def of(cls, texts: Sequence[np.ndarray], context: int) -> "Chunks":
+    def of(cls, texts: Sequence[np.ndarray], context: int) -> "TokenChunks":
         """Texts, those with more than `context` tokens cut into chunks of that length; the last is what is left."""
         stops, num_tokens = [0], 0
         for text in texts:
@@ -51,13 +51,13 @@ class Chunks:
         """The tokens of some chunks, one behind the other, and where each begins."""
         starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        return self.numbers[places], offsets
+        positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        return self.numbers[positions], offsets
 
 
 @dataclass(frozen=True, eq=False)
 class Masking:
-    """What is hidden of a text, and what stands there instead.
+    """Chooses the tokens of a text that are masked, and their replacements.
 
     A share of the tokens is to be predicted. Of these 80 % become the mask, 10 % a token drawn at random, 10 % stay.
 
@@ -65,9 +65,9 @@ class Masking:
     """
 
     mask: int
-    """The token that stands for a hidden one."""
+    """The mask token."""
     ordinary: np.ndarray
-    """The tokens that can be hidden, and drawn: all that stand for text."""
+    """The tokens that can be masked, and drawn: all but the special ones."""
     part: float = 0.15
     """The share of tokens to predict."""
 
@@ -79,12 +79,12 @@ class Masking:
         """The tokens with some of them hidden, and the places of those: at least one, where any can be."""
         able = self.able(numbers)
         count = min(len(able), max(1, round(self.part * len(able))))
-        places = np.sort(random.choice(able, count, replace=False))
+        masked_positions = np.sort(random.choice(able, count, replace=False))
         draw, hidden = random.random(count), numbers.copy()
-        hidden[places[draw < MASKED]] = self.mask
-        swapped = places[(draw >= MASKED) & (draw < MASKED + SWAPPED)]
+        hidden[masked_positions[draw < MASKED]] = self.mask
+        swapped = masked_positions[(draw >= MASKED) & (draw < MASKED + SWAPPED)]
         hidden[swapped] = random.choice(self.ordinary, len(swapped))
-        return hidden, places
+        return hidden, masked_positions
 
 
 class MaskLoader:
@@ -100,7 +100,7 @@ class MaskLoader:
         seed: Seed of the draws.
     """
 
-    def __init__(self, chunks: Chunks, masking: Masking, batch_tokens: int, seed: int | None = None):
+    def __init__(self, chunks: TokenChunks, masking: Masking, batch_tokens: int, seed: int | None = None):
         self.chunks, self.masking, self.seed = chunks, masking, seed
         self.epoch, self.shard = 0, Shard()
         # A number that does not depend on the order: the steps of all epochs are counted before the first.
@@ -137,7 +137,7 @@ class MaskLoader:
 
 
 def masked_batch(
-    numbers: np.ndarray, offsets: np.ndarray, hidden: np.ndarray, places: np.ndarray, chosen: np.ndarray
+    numbers: np.ndarray, offsets: np.ndarray, hidden: np.ndarray, all_positions: np.ndarray, chosen: np.ndarray
 ) -> MaskedBatch:
     """Some consecutive chunks of a packed batch.
 
@@ -148,6 +148,6 @@ def masked_batch(
     """
     bounds = offsets[chosen[0] : chosen[-1] + 2]
     first, last = bounds[0], bounds[-1]
-    own = places[(places >= first) & (places < last)]
-    tokens, targets = torch.from_numpy(hidden[first:last]), torch.from_numpy(numbers[own])
-    return MaskedBatch(tokens, torch.from_numpy(bounds - first), torch.from_numpy(own - first), targets)
+    masked_positions = all_positions[(all_positions >= first) & (all_positions < last)]
+    tokens, targets = torch.from_numpy(hidden[first:last]), torch.from_numpy(numbers[masked_positions])
+    return MaskedBatch(tokens, torch.from_numpy(bounds - first), torch.from_numpy(masked_positions - first), targets)

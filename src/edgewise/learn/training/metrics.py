@@ -36,12 +36,13 @@ def regression_scores(targets: np.ndarray, predictions: np.ndarray) -> Scores:
     Returns:
         num_rows, rmse, mae, max_error, r2, pearson, spearman; None for a score that these rows do not define.
     """
-    known = ~np.isnan(targets)
-    targets, predictions = targets[known], np.asarray(predictions, dtype=np.float64)[known]
+    is_known = ~np.isnan(targets)
+    targets, predictions = targets[is_known], np.asarray(predictions, dtype=np.float64)[is_known]
     if not len(targets):
         return {"num_rows": 0}
     errors = predictions - targets
     spread = ((targets - targets.mean()) ** 2).sum()
+
     return {
         "num_rows": len(targets),
         "rmse": float(np.sqrt((errors**2).mean())),
@@ -77,32 +78,35 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
     """
     from sklearn import metrics
 
-    known = ~np.isnan(targets)
-    truth, probabilities = targets[known].astype(np.int64), probabilities[known]
+    is_known = ~np.isnan(targets)
+    truth, probabilities = targets[is_known].astype(np.int64), probabilities[is_known]
     if not len(truth):
         return {"num_rows": 0}
     chosen = probabilities.argmax(axis=1)
-    seen = np.unique(truth)
+    present_classes = np.unique(truth)
+
     scores: dict[str, Any] = {
         "num_rows": len(truth),
         "accuracy": (chosen == truth).mean(),
-        "balanced_accuracy": np.mean([(chosen[truth == one] == one).mean() for one in seen]),
+        "balanced_accuracy": np.mean([(chosen[truth == one] == one).mean() for one in present_classes]),
         "log_loss": -np.log(np.maximum(probabilities[np.arange(len(truth)), truth], 1e-15)).mean(),
     }
     if len(np.union1d(truth, chosen)) > 1:
         scores["mcc"] = metrics.matthews_corrcoef(truth, chosen)
     else:
         scores["mcc"] = None
+
     if task_type == "multiclass":
-        # Over the classes that occur in these rows, as targets or as predictions: one that does not has no F1.
+        # Over the classes that occur in these rows, as targets or as predictions: others lack an F1.
         scores["f1_macro"] = metrics.f1_score(truth, chosen, average="macro", zero_division=0)
     else:
         positive = probabilities[:, 1]
-        both = len(seen) == 2
+        both = len(present_classes) == 2
         scores["roc_auc"] = metrics.roc_auc_score(truth, positive) if both else None
         scores["average_precision"] = metrics.average_precision_score(truth, positive) if both else None
         scores["f1"] = metrics.f1_score(truth, chosen, zero_division=0)
         scores["brier"] = ((positive - truth) ** 2).mean()
+
     return {name: value if value is None or name == "num_rows" else float(value) for name, value in scores.items()}
 
 

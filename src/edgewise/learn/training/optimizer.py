@@ -13,7 +13,7 @@ from edgewise.learn.training.distributed import assign
 from edgewise.learn.training.settings import TrainSettings
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What Adam knows of a parameter, as torch calls it."""
+"""The state of Adam for a parameter, by the names of torch."""
 
 
 class Adam:
@@ -30,7 +30,7 @@ class Adam:
     def __init__(self, model: nn.Module, settings: TrainSettings):
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         matrices, vectors = ([p for p in trained if (p.ndim >= 2) is is_matrix] for is_matrix in (True, False))
-        self.decays = [(each, decay) for each, decay in ((matrices, settings.weight_decay), (vectors, 0.0)) if each]
+        self.decays = [(group, decay) for group, decay in ((matrices, settings.weight_decay), (vectors, 0.0)) if group]
         self.parameters: list[Tensor] = [parameter for group, _ in self.decays for parameter in group]
         self.param_groups = [{"params": self.parameters}]  # a GradScaler reads them
         self.update = adam if settings.optimizer == "adam" else adamw
@@ -56,7 +56,7 @@ class Adam:
         """w ← w − learning_rate · (m̂ / (√v̂ + ε) + decay · w), for all parameters that have a gradient."""
         for group, decay in self.decays:
             moved: list[Tensor] = [parameter for parameter in group if parameter.grad is not None]
-            steps, means, squares = ([self.moments[p][place] for p in moved] for place in range(3))
+            steps, means, squares = ([self.moments[p][moment] for p in moved] for moment in range(3))
             self.update(
                 moved,
                 [parameter.grad for parameter in moved if parameter.grad is not None],
@@ -77,7 +77,7 @@ class Adam:
 
     def state(self) -> dict[int, dict[str, Tensor]]:
         """The moments of all parameters, by their numbers, as the state of torch's optimizers is."""
-        return {place: dict(zip(MOMENTS, self.moments[p])) for place, p in enumerate(self.parameters)}
+        return {number: dict(zip(MOMENTS, self.moments[p])) for number, p in enumerate(self.parameters)}
 
     @torch.no_grad()
     def restore(self, path: Path, state: Any) -> None:
@@ -88,12 +88,12 @@ class Adam:
         """
         if not isinstance(state, dict):
             raise damaged(path, "the state of the optimizer is not that of Adam")
-        for place, parameter in enumerate(self.parameters):
-            found = state.get(place)
-            if not isinstance(found, dict) or set(found) != set(MOMENTS):
+        for number, parameter in enumerate(self.parameters):
+            moments = state.get(number)
+            if not isinstance(moments, dict) or set(moments) != set(MOMENTS):
                 raise damaged(path, "the state of the optimizer is not that of Adam")
             for name, moment in zip(MOMENTS, self.moments[parameter]):
-                value = found[name]
+                value = moments[name]
                 if not isinstance(value, Tensor) or value.shape != moment.shape or not torch.isfinite(value).all():
                     raise damaged(path, f"{name} of the optimizer has another shape or is not finite")
                 assign(moment, value)

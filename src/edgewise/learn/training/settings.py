@@ -18,9 +18,9 @@ OPTIMIZERS = ("adamw", "adam")
 
 def usual_threads(most: int = 1) -> int:
     """The CPU threads of a run that names none: OMP_NUM_THREADS where it is set, else the cores, at most `most`."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if wanted.isascii() and wanted.isdigit() and int(wanted):
-        return int(wanted)
+    variable = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if variable.isascii() and variable.isdigit() and int(variable):
+        return int(variable)
     return min(available_cores(), most)
 
 

@@ -27,20 +27,21 @@ def spans_of(tags: Tags) -> set[Span]:
 
     Source: conlleval of the CoNLL shared tasks; seqeval (Nakayama 2018) in its default mode.
     """
-    found: set[Span] = set()
+    spans: set[Span] = set()
     begin, before, before_type = 0, "O", ""
-    for place, tag in enumerate([*tags, "O"]):
+    for index, tag in enumerate([*tags, "O"]):
         sign, of_type = tag[:1], tag[1:].split("-", 1)[-1] or "_"
         changes = of_type != before_type
         if before != "O" and (before in "ES" or sign in "BSO" or changes):
-            found.add((before_type, begin, place))
+            spans.add((before_type, begin, index))
         if sign != "O" and (sign in "BS" or before in "OES" or changes):
-            begin = place
+            begin = index
         before, before_type = sign, of_type
-    return found
+
+    return spans
 
 
-def tag_scores(truths: Sequence[Tags], found: Sequence[Tags], *, spans: bool) -> dict[str, Any]:
+def tag_scores(truths: Sequence[Tags], predictions: Sequence[Tags], *, spans: bool) -> dict[str, Any]:
     """The scores of the tags of some sentences.
 
     Args:
@@ -54,7 +55,7 @@ def tag_scores(truths: Sequence[Tags], found: Sequence[Tags], *, spans: bool) ->
         there are. Otherwise f1_macro, the mean over the tags that occur. 0 where nothing could be right, None without
         words.
     """
-    pairs = [pair for truth, tags in zip(truths, found, strict=True) for pair in zip(truth, tags, strict=True)]
+    pairs = [pair for truth, tags in zip(truths, predictions, strict=True) for pair in zip(truth, tags, strict=True)]
     scores: dict[str, Any] = {
         "num_sentences": len(truths),
         "num_words": len(pairs),
@@ -63,14 +64,16 @@ def tag_scores(truths: Sequence[Tags], found: Sequence[Tags], *, spans: bool) ->
     if not spans:
         there, predicted = Counter(truth for truth, _ in pairs), Counter(tag for _, tag in pairs)
         right = Counter(truth for truth, tag in pairs if truth == tag)
-        each = [_shares(right[tag], predicted[tag], there[tag])["f1"] for tag in there | predicted]
-        return scores | {"f1_macro": sum(each) / len(each) if each else None}
+        f1_of_tags = [_shares(right[tag], predicted[tag], there[tag])["f1"] for tag in there | predicted]
+        return scores | {"f1_macro": sum(f1_of_tags) / len(f1_of_tags) if f1_of_tags else None}
+
     there, predicted, right = Counter(), Counter(), Counter()
-    for truth, tags in zip(truths, found, strict=True):
-        known, found_spans = spans_of(truth), spans_of(tags)
-        there.update(of_type for of_type, *_ in known)
-        predicted.update(of_type for of_type, *_ in found_spans)
-        right.update(of_type for of_type, *_ in known & found_spans)
+    for truth, tags in zip(truths, predictions, strict=True):
+        true_spans, predicted_spans = spans_of(truth), spans_of(tags)
+        there.update(of_type for of_type, *_ in true_spans)
+        predicted.update(of_type for of_type, *_ in predicted_spans)
+        right.update(of_type for of_type, *_ in true_spans & predicted_spans)
+
     types = {
         of_type: {**_shares(right[of_type], predicted[of_type], there[of_type]), "support": there[of_type]}
         for of_type in sorted(there | predicted)

@@ -25,7 +25,7 @@ from edgewise.learn.training.checkpoint import (
     save_checkpoint,
 )
 from edgewise.learn.training.device import autocast
-from edgewise.learn.training.distributed import ALONE, Group, assign, whole
+from edgewise.learn.training.distributed import ALONE, WorkerGroup, assign, whole
 from edgewise.learn.training.loader import Idle, Loader, seed_of
 from edgewise.learn.training.log import MetricsLog
 from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss, loss_of
@@ -79,17 +79,19 @@ class Training:
         folder: Path | None = None,
         log: MetricsLog | None = None,
         member: int = 0,
-        group: Group = ALONE,
+        group: WorkerGroup = ALONE,
     ):
         self.model, self.loss, self.settings, self.device = model, loss, settings, device
         self.num_batches, self.num_steps = num_batches, num_batches * (settings.epochs or 0)
         self.folder, self.log, self.member, self.group = folder, log, member, group
         self.saves = group.share(folder is not None)
+
         # A function is compiled, not the model, whose tensors would get other names.
         self.loss_in_training = torch.compile(loss_of, dynamic=True) if settings.compile else loss_of
         self.optimizer = Adam(model, settings)
         self.parameters: list[Tensor] = list(model.parameters())
         self.averaged = [p.detach().clone() for p in self.parameters] if settings.ema_decay else []
+
         # Half precision on a GPU: gradients are scaled up, as they would vanish otherwise.
         self.scaler = torch.amp.GradScaler(device, enabled=settings.precision == "16")
         self.step = 0
@@ -138,17 +140,20 @@ class Training:
         loader.epoch = self.epoch
         self.seed_epoch()
         self.total, self.weight = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+
         batches, first = iter(loader), 0
         if self.within is not None:
             first = self.within["batches"]
             for _ in range(first):
                 next(batches)
             self.restore_within(self.within)
-        for place, batch in enumerate(batches, first + 1):
+
+        for number, batch in enumerate(batches, first + 1):
             self.train_step(self.moved(batch))
             progress.done = self.step
-            if self.saves and place < self.num_batches:
-                self.save_within(place)
+            if self.saves and number < self.num_batches:
+                self.save_within(number)
+
         return float(self.total / self.weight)
 
     def train_step(self, batch: Any) -> None:
@@ -159,12 +164,15 @@ class Training:
         self.optimizer.zero_grad()
         self.scaler.scale(mean).backward()
         self.group.sum_gradients(self.parameters)
+
         if self.settings.clip_norm:
             self.scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
             nn.utils.clip_grad_norm_(self.optimizer.parameters, self.settings.clip_norm)
+
         self.scaler.step(self.optimizer)  # type: ignore[arg-type]
         self.scaler.update()
         self.step += 1
+
         # Summed on the device: reading a number would wait for it.
         self.total, self.weight = self.total + sums[0], self.weight + sums[1]
         if self.averaged:
@@ -184,6 +192,7 @@ class Training:
             return total / weight.where(weight > 0, 1.0), (total.detach(), weight.detach())
         if is_idle:
             total, weight = total * 0.0, weight * 0
+
         totals, weights = (value.to(total.dtype) for value in self.group.sum(total, weight))
         # FSDP divides the sum of the gradients by the number of processes.
         factor = self.group.size if self.group.is_sharded else 1
@@ -216,6 +225,7 @@ class Training:
             raise EdgewiseError(
                 f"the training diverged: the loss of epoch {self.epoch} is not finite; try a smaller --learning-rate."
             )
+
         record = {
             "epoch": self.epoch,
             "step": self.step,
@@ -225,12 +235,15 @@ class Training:
             "seconds": round(seconds, 4),
         }
         self.history.append(record)
+
         if val_loss is not None and val_loss < self.best_loss:
             self.best_loss, self.best_epoch = val_loss, self.epoch - 1
             self.best, self.is_best_saved = self.weights(), False
+
         if self.saves and self.group.agree(self.is_over or time.perf_counter() >= self.next_epoch_checkpoint):
             self.save()
             self.next_checkpoint = time.perf_counter() + CHECKPOINT_SECONDS
+
         if self.log is not None:
             self.log.write(self.member, self.history)
 
@@ -241,7 +254,7 @@ class Training:
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
-        """The averaged weights stand in the model, the trained ones in their place."""
+        """Swaps the averaged weights into the model, and the trained ones out."""
         self._swap()
         try:
             yield
@@ -278,6 +291,7 @@ class Training:
             if not self.is_best_saved:
                 save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / BEST)
             save_checkpoint(content, self.folder / LAST, previous=self.folder / PREVIOUS)
+
         self.is_best_saved = True
         self.next_epoch_checkpoint = time.perf_counter() + EPOCH_CHECKPOINT_SECONDS
 
@@ -313,13 +327,13 @@ class Training:
                 torch.cuda.set_rng_state(on_device)
         else:
             self.seed_epoch(within["batches"])
-        self.total, self.weight = (each.to(self.device) for each in within["sums"])
+        self.total, self.weight = (total.to(self.device) for total in within["sums"])
         self.within = None
 
     def seed_epoch(self, *numbers: int) -> None:
         """Seeds the random numbers of an epoch; those of each process are its own."""
-        own = (self.group.rank, *numbers) if self.group.rank else ()
-        torch.manual_seed(seed_of(self.settings.seed, self.epoch, *own))
+        seeds = (self.group.rank, *numbers) if self.group.rank else ()
+        torch.manual_seed(seed_of(self.settings.seed, self.epoch, *seeds))
 
     def restore(self, saved: Saved) -> None:
         """Takes over where the run was that wrote a checkpoint.
@@ -345,6 +359,7 @@ class Training:
             self.scaler.load_state_dict(content["scaler"])
         except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise error if isinstance(error, EdgewiseError) else damaged(path, error) from error
+
         if saved.best is not None:
             check_weights(self.weights(), saved.best, path.with_name(BEST))
             self.best = saved.best

@@ -44,7 +44,8 @@ def filled(build: Callable[[], Model], tensors: Mapping[str, Tensor], path: Path
         with torch.random.fork_rng(devices=[]), Limited(4 * size + SLACK):
             model = build()
     except (RuntimeError, OverflowError, MemoryError, ValueError) as error:
-        raise RunFolderError(f"{path.parent}: model.json describes no model that can be made: {error}") from error
+        raise RunFolderError(f"{path.parent}: model.json describes a model that cannot be made: {error}") from error
+
     check_weights(model.state_dict(), tensors, path)
     model.load_state_dict(tensors)
     return model.eval()
@@ -86,10 +87,11 @@ MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.ra
 def check_weights(expected: Mapping[str, Tensor], tensors: Any, path: Path) -> None:
     """Raise RunFolderError unless tensors have the names, shapes and types of a model, and are finite."""
     if not isinstance(tensors, Mapping) or not all(isinstance(name, str) for name in tensors):
-        raise RunFolderError(f"{path} is damaged: it holds no weights by name; train again with --overwrite.")
+        raise RunFolderError(f"{path} is damaged: it does not hold weights by name; train again with --overwrite.")
     if differing := sorted(expected.keys() ^ tensors.keys()):
         what = "is missing" if differing[0] in expected else "is not known"
         raise RunFolderError(f"{path} does not fit the model: the tensor {differing[0][:80]} {what}.")
+
     for name, tensor in tensors.items():
         usual = expected[name]
         if not isinstance(tensor, Tensor):

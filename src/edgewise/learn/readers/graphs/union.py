@@ -14,7 +14,7 @@ from edgewise.neighborhood import Edges
 
 
 @dataclass(frozen=True, eq=False)
-class Union:
+class GraphUnion:
     """Some graphs of many as one, in the given order."""
 
     nodes: Int64[np.ndarray, " node"]
@@ -34,7 +34,7 @@ class Union:
         edge_offsets: Int64[Tensor, " boundary"],
         senders: Integer[Tensor, " every_edge"],
         receivers: Integer[Tensor, " every_edge"],
-    ) -> "Union":
+    ) -> "GraphUnion":
         """The union of some graphs.
 
         Args:

@@ -14,7 +14,7 @@ from edgewise.errors import DataError
 from edgewise.graph.records import Batch, EdgeTypes, Example
 from edgewise.learn.files import release
 from edgewise.learn.progress import counted, stage
-from edgewise.learn.readers.graphs.union import Union, take
+from edgewise.learn.readers.graphs.union import GraphUnion, take
 from edgewise.learn.readers.molecules.bounded import conformers
 from edgewise.learn.readers.molecules.conformer import Conformer, conformer_note
 from edgewise.learn.readers.molecules.distinct import DistinctMolecules
@@ -232,7 +232,7 @@ class MoleculeStore:
                 f"batch: graph_of_row holds {wrong}, expected 0 to {len(self) - 1}: batch usable rows only."
             )
 
-        union = Union.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
+        union = GraphUnion.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
         release(self.mapped)  # the system maps 64 kB around each molecule, of each file
         types = self.type_of_edge.numpy()[union.edge_places].astype(np.int64)
         loops = np.full(len(union.nodes), len(self.edge_types))

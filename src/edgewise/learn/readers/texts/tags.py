@@ -314,7 +314,7 @@ def _together(
 
 
 @dataclass(frozen=True, eq=False)
-class Chunk:
+class SentenceChunk:
     """Some words of a sentence that follow each other, as tokens."""
 
     numbers: Int64[np.ndarray, " token"]
@@ -329,7 +329,7 @@ class Chunk:
     """One past the last."""
 
 
-def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[Chunk]:
+def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[SentenceChunk]:
     """A sentence in chunks of at most `context` tokens, cut before words.
 
     The words are joined by spaces and encoded together; the first token that overlaps a word represents it. The
@@ -356,7 +356,7 @@ def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
         ends = tokens.starts[[begin] * before], tokens.stops[[stop - 1] * after]
         sides = [np.concatenate([ends[0], side[begin:stop], ends[1]]) for side in (tokens.starts, tokens.stops)]
         numbers = tokenizer.around(tokens.numbers[begin:stop])
-        chunks.append(Chunk(numbers, firsts[inside] - begin + before, word_numbers[inside], *sides))
+        chunks.append(SentenceChunk(numbers, firsts[inside] - begin + before, word_numbers[inside], *sides))
 
     return chunks
 

@@ -17,7 +17,7 @@ from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
 from edgewise.learn.readers.graphs.node_features import Categories, check_categories
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
-from edgewise.learn.readers.graphs.union import Union, take
+from edgewise.learn.readers.graphs.union import GraphUnion, take
 from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits
@@ -142,7 +142,7 @@ class FittedGraphs(FittedTable):
         )
 
         def batch(rows: np.ndarray) -> GraphBatch:
-            union = Union.of(rows, offsets, edge_offsets, senders, receivers)
+            union = GraphUnion.of(rows, offsets, edge_offsets, senders, receivers)
             among, known = union.edges, take(of_edge, union.edge_places)
             if self.settings.has_loops:
                 among, known = with_loops(among, known)

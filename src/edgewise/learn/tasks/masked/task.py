@@ -26,7 +26,7 @@ from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader
 from edgewise.learn.training.loss import TokenLoss
-from edgewise.learn.training.masks import Chunks, Masking, MaskLoader
+from edgewise.learn.training.masks import Masking, MaskLoader, TokenChunks
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class FittedMasked(FittedText):
             for numbers in (self.tokenizer.encode(text).numbers for text in own)
             for start in range(0, len(numbers), length)
         ]
-        pieces = Chunks.of([numbers for _, numbers in texts], self.model.settings.context)
+        pieces = TokenChunks.of([numbers for _, numbers in texts], self.model.settings.context)
         row_of_token = np.repeat([row for row, _ in texts], [len(numbers) for _, numbers in texts])
         sums = torch.zeros(table.num_rows, self.model.settings.model_dim, dtype=torch.float64)
         encoder = self.model.encoder.to(device).eval()
@@ -119,7 +119,7 @@ class MaskedScores:
         return {"loss": self.loss, "perplexity": math.exp(min(self.loss, 700.0)), "accuracy": self.accuracy}
 
 
-def scores_of_frequency(training: Chunks, masking: Masking, loader: MaskLoader, num_tokens: int) -> MaskedScores:
+def scores_of_frequency(training: TokenChunks, masking: Masking, loader: MaskLoader, num_tokens: int) -> MaskedScores:
     """The scores of always predicting the most frequent token.
 
     p(token) comes from counting the tokens of the training texts that can be hidden, each once more than seen.
@@ -147,7 +147,7 @@ class MaskedTask(Task):
             words["train"], settings.tokens, settings.vocabulary_size, special=(MASK,), lowercase=settings.lowercase
         )
         splits = {
-            split: Chunks.of([tokenizer.encode(text).numbers for text in found], settings.model.context)
+            split: TokenChunks.of([tokenizer.encode(text).numbers for text in found], settings.model.context)
             for split, found in words.items()
         }
         if not len(masking_of(tokenizer, settings).able(splits["train"].numbers)):

@@ -14,7 +14,7 @@ from edgewise.graph.records import TextBatch
 from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSettings
 from edgewise.learn.progress import counted, note
-from edgewise.learn.readers.texts.tags import KEYS, Chunk, TaggedSentences, chunks_of, names_of, read_tagged
+from edgewise.learn.readers.texts.tags import KEYS, SentenceChunk, TaggedSentences, chunks_of, names_of, read_tagged
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tasks.fitted import FittedText
 from edgewise.learn.tasks.pretrained import scheduled
@@ -76,7 +76,7 @@ class FittedTagger(FittedText):
 
     def scores(
         self, sentences: Sequence[Sequence[str]], device: str = "cpu"
-    ) -> Iterator[tuple[int, Chunk, Float[np.ndarray, " word tag"]]]:
+    ) -> Iterator[tuple[int, SentenceChunk, Float[np.ndarray, " word tag"]]]:
         """The pieces of some sentences, the number of the sentence of each, and how well each tag fits each word of
         it before softmax; a word that is no token at all stands in none."""
         context = self.model.settings.context
@@ -111,7 +111,7 @@ def tag_loader(
     It is −1 at other tokens, and where no training sentence has the tag.
     """
     number_of = {tag: number for number, tag in enumerate(fitted.tags)}
-    chunks: list[Chunk] = []
+    chunks: list[SentenceChunk] = []
     targets: list[np.ndarray] = []
     for row in rows.tolist():
         for chunk in chunks_of(sentences.words[row], fitted.tokenizer, fitted.settings.context):
