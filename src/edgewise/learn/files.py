@@ -11,12 +11,14 @@ import weakref
 from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from edgewise.errors import WriteError
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
 Content: TypeAlias = Any  # what has a buffer: `collections.abc.Buffer` from Python 3.12 on
 """What is written: bytes, or those of an array."""
@@ -128,8 +130,10 @@ class FileWriter:
         """The checksum so far."""
         return self._digest.hexdigest()
 
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._exits.__exit__(*error)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return self._exits.__exit__(kind, error, traceback)
 
 
 class Scratch:
@@ -149,7 +153,7 @@ class Scratch:
             raise WriteError(self.parent or tempfile.gettempdir(), error) from error
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -187,7 +191,7 @@ class ScratchFile:
     def flush(self) -> None:
         """Nothing waits to be written."""
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def remove(self) -> None:
@@ -195,7 +199,9 @@ class ScratchFile:
         _remove(self.path)
 
 
-def mapped_array(shape: tuple[int, ...], dtype: Any, folder: str | os.PathLike[str] | None = None) -> "np.ndarray":
+def mapped_array(
+    shape: tuple[int, ...], dtype: "npt.DTypeLike", folder: str | os.PathLike[str] | None = None
+) -> "np.ndarray":
     """An array of zeros in a file without a name, mapped into memory, so that it may be larger than that.
 
     Its room on the disk is taken at once: a full disk is an error here, not a crash at some later time.
@@ -237,7 +243,7 @@ class GrowingArray:
         WriteError: the disk is full.
     """
 
-    def __init__(self, dtype: Any, row: tuple[int, ...] = (), folder: str | os.PathLike[str] | None = None):
+    def __init__(self, dtype: "npt.DTypeLike", row: tuple[int, ...] = (), folder: str | os.PathLike[str] | None = None):
         self.dtype, self.row, self.num_rows = dtype, row, 0
         directory = Path(folder or tempfile.gettempdir())
         try:
@@ -246,7 +252,7 @@ class GrowingArray:
             raise WriteError(directory, error) from error
         weakref.finalize(self, self._file.file.close)  # also where an error ends the reading of a table
 
-    def append(self, rows: Any) -> None:
+    def append(self, rows: "npt.ArrayLike") -> None:
         """Adds rows behind the last."""
         import numpy as np
 

@@ -193,7 +193,7 @@ class _Caught:
     def __enter__(self) -> "_Caught":
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         if not isinstance(error, Exception):
             return False
         self.error = error

@@ -41,9 +41,9 @@ class NodeSettings(Settings):
     model_dim: int = setting(64, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of a node's vector, all heads together."""
     dropout: float = setting(0.5, at_least=0, below=1)
-    """Of features, and between layers."""
+    """Dropout of features, and between layers."""
     attention_dropout: float = setting(0.0, at_least=0, below=1)
-    """Of weights, with models gat, gatv2, attention and hgt."""
+    """Dropout of attention weights, with models gat, gatv2, attention and hgt."""
     expander_degree: int = setting(0, at_least=0, at_most=1024, even=True)
     """Random neighbors that each node gets beside its own, with model attention; 0 for none."""
     num_virtual_nodes: int = setting(0, at_least=0, at_most=1024)
@@ -217,7 +217,7 @@ class PropertySettings(Settings):
     normalize: NormalizerName = setting("softmax")
     """From the scores of a neighborhood to its weights."""
     temperature: float = setting(1.0, at_least=0)
-    """Of softmax: 0 is hard, 1 soft, inf uniform."""
+    """Temperature of softmax: 0 is hard, 1 soft, inf uniform."""
     combine: Combine = setting("concatenate")
     """How the heads are joined."""
     attention_share: float = setting(0.33)

@@ -91,7 +91,7 @@ class GraphLayers(nn.Module):
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The vectors of all nodes before the output layer, and the output."""
         step_outputs: list[Tensor] = []
-        nodes: Any = batch.features
+        nodes: Tensor | SparseFeatures = batch.features
         for step in self.steps():
             nodes = step.function(nodes, batch, trace)
             step_outputs = [*step_outputs, nodes][-self.num_read :]
@@ -136,7 +136,7 @@ class PaperLayers(GraphLayers):
         """The nodes before the last layer (after it, where it is the only one), and its output."""
         return step_outputs[0], step_outputs[-1]
 
-    def _step(self, number: int, nodes: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _step(self, number: int, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
         nodes = self.dropout(nodes)
         if number == 0 and self.input is not None:
             nodes = self.input(nodes)
@@ -149,7 +149,7 @@ class PaperLayers(GraphLayers):
         return by_receivers(layer, nodes, batch, trace) if self.reads_edges else layer(nodes, batch)
 
     def _along(self, layer: nn.Module, trace: Trace | None, nodes: Tensor | SparseFeatures, batch: NodeBatch) -> Tensor:
-        options: dict[str, Any] = {"trace": trace} if self.attends else {}
+        options: dict[str, Trace | Tensor | None] = {"trace": trace} if self.attends else {}
         if self.reads_edges:
             options["edge"] = batch.edge_features
         if self.reads_weights:
@@ -210,7 +210,7 @@ class AttentionLayers(GraphLayers):
         nodes = self.norm(nodes)
         return nodes, self.output(nodes)
 
-    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _begin(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
         nodes: Tensor = self.input(self.dropout(features))
         if self.position is not None:
             assert batch.positions is not None
@@ -242,14 +242,14 @@ class HopLayers(GraphLayers):
 
     def steps(self) -> Sequence[LayerStep]:
         """The nodes before the spreading, their outputs, then a distance each."""
-        own = [LayerStep(self._hidden, reads_edges=False), LayerStep(self._begin, reads_edges=False)]
-        return [*own, *(LayerStep(_spread) for _ in range(self.hops.num_hops))]
+        first_steps = [LayerStep(self._hidden, reads_edges=False), LayerStep(self._begin, reads_edges=False)]
+        return [*first_steps, *(LayerStep(_spread) for _ in range(self.hops.num_hops))]
 
     def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes before the spreading, and the outputs after it."""
         return step_outputs[0], self.hops.over_distances(step_outputs[1:], trace)
 
-    def _hidden(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _hidden(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
         return torch.relu(self.input(self.dropout(features)))
 
     def _begin(self, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
@@ -295,7 +295,7 @@ class RelationalConvolutionLayers(GraphLayers):
         """The nodes after the last layer, and the outputs."""
         return step_outputs[-1], self.output(self.dropout(step_outputs[-1]))
 
-    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _begin(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
         return torch.relu(self.input(self.dropout(features), types_of(batch)[0]))
 
     def _step(self, layer: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
@@ -330,14 +330,17 @@ class RelationalAttentionLayers(GraphLayers):
     def steps(self) -> Sequence[LayerStep]:
         """The input of each node, then a layer each."""
         layers = zip(self.layers, self.norms, strict=True)
-        return [LayerStep(self._begin, reads_edges=False), *(LayerStep(partial(self._step, *each)) for each in layers)]
+        return [
+            LayerStep(self._begin, reads_edges=False),
+            *(LayerStep(partial(self._step, *norm_and_layer)) for norm_and_layer in layers),
+        ]
 
     def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and the outputs."""
         nodes = self.norm(step_outputs[-1])
         return nodes, self.output(nodes)
 
-    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _begin(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
         vectors: Tensor = self.input(self.dropout(features), types_of(batch)[0])
         return vectors
 
@@ -346,7 +349,7 @@ class RelationalAttentionLayers(GraphLayers):
         return nodes + dropout(attended, self.part, self.training)
 
 
-def _block(block: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
+def _block(block: nn.Module, trace: Trace | None, nodes: Tensor, batch: NodeBatch) -> Tensor:
     edge = batch.edge_features if batch.edge_features.shape[1] else None
     outputs: Tensor = block(nodes, batch.edges, edge=edge, trace=trace)
     return outputs
@@ -356,12 +359,12 @@ def _spread(nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
     return spread_evenly(nodes, batch.edges, degrees=batch.degrees)
 
 
-def _convolved(layer: nn.Module, nodes: Any, batch: NodeBatch) -> Tensor:
+def _convolved(layer: nn.Module, nodes: Tensor, batch: NodeBatch) -> Tensor:
     outputs: Tensor = layer(nodes, batch.relations)
     return outputs
 
 
-def _attended(layer: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
+def _attended(layer: nn.Module, trace: Trace | None, nodes: Tensor, batch: NodeBatch) -> Tensor:
     outputs: Tensor = layer(nodes, batch.types, batch.relations, trace)
     return outputs
 

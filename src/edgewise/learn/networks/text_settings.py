@@ -46,7 +46,7 @@ class TransformerSettings(Settings):
     activation: Activation = setting("gelu")
     """In the feed-forward networks."""
     dropout: float = setting(0.0, at_least=0, below=1)
-    """Of embeddings, of the output of each sublayer, and of attention weights, in training."""
+    """Dropout of embeddings, of the output of each sublayer, and of attention weights, in training."""
     norm_embeddings: bool = setting(False, hidden=True)
     """Whether the tokens are normalized before the first block, as in BERT."""
     num_segments: int = setting(0, at_least=0, hidden=True)
@@ -135,7 +135,7 @@ class ReaderSettings(Settings):
     word_dropout: float = setting(0.2, at_least=0, below=1)
     """The fraction of tokens that is replaced by the unknown token in each training step."""
     head_dropout: float = setting(0.3, at_least=0, below=1)
-    """Of the vectors before the output layer, in training."""
+    """Dropout of the vectors before the output layer, in training."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class RecurrentSettings(Settings):
     context: int = setting(256, at_least=1, aliases=CONTEXT)
     """Tokens of a text, at most."""
     dropout: float = setting(0.3, at_least=0, below=1)
-    """Of embeddings, between the networks of the encoder, and before the output, in training."""
+    """Dropout of embeddings, between the networks of the encoder, and before the output, in training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

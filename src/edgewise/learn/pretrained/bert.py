@@ -60,7 +60,7 @@ CHOICES = {"position": "learned", "norm": "post", "norm_embeddings": True, "wind
 """What only such a model of ours can be written as."""
 
 
-def settings_of(config: Mapping[str, Any]) -> TransformerSettings:
+def settings_of(config: Mapping[str, object]) -> TransformerSettings:
     """The choices that a `config.json` describes.
 
     Raises:
@@ -78,7 +78,7 @@ def settings_of(config: Mapping[str, Any]) -> TransformerSettings:
     )
 
 
-def model_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[MaskedModel, tuple[str, ...]]:
+def model_of(config: Mapping[str, object], tensors: Mapping[str, Tensor]) -> tuple[MaskedModel, tuple[str, ...]]:
     """The model that a checkpoint holds, in evaluation mode, without a head where there is none; and what is left out.
 
     Raises:

@@ -28,7 +28,7 @@ class Config:
         DataError: it describes another kind of model, or has another value for one of `must_be`.
     """
 
-    def __init__(self, content: Mapping[str, Any], model_type: str, must_be: Mapping[str, Any]):
+    def __init__(self, content: Mapping[str, object], model_type: str, must_be: Mapping[str, object]):
         if content.get("model_type") != model_type:
             raise DataError(f"config.json: model_type is {content.get('model_type')!r}, expected {model_type!r}.")
         for name, expected in must_be.items():
@@ -105,7 +105,7 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().cpu() for name, value in model.state_dict().items()}
 
 
-def check_choices(settings: TransformerSettings, model_name: str, choices: Mapping[str, Any]) -> None:
+def check_choices(settings: TransformerSettings, model_name: str, choices: Mapping[str, object]) -> None:
     """Raise DataError where settings have a choice that a model of another library does not have."""
     for name, expected in choices.items():
         if getattr(settings, name) != expected:

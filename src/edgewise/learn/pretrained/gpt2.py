@@ -33,7 +33,7 @@ MUST_BE = {
 """Settings that a configuration must have where it has them."""
 
 
-def settings_of(config: Mapping[str, Any]) -> TransformerSettings:
+def settings_of(config: Mapping[str, object]) -> TransformerSettings:
     """The choices that a `config.json` describes.
 
     Raises:
@@ -50,7 +50,7 @@ def settings_of(config: Mapping[str, Any]) -> TransformerSettings:
     )
 
 
-def model_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NextTokenModel:
+def model_of(config: Mapping[str, object], tensors: Mapping[str, Tensor]) -> NextTokenModel:
     """The model that a checkpoint holds, in evaluation mode.
 
     Raises:

@@ -227,7 +227,7 @@ def distinct(cells: Texts) -> tuple[list[str], Int64[np.ndarray, " row"]]:
     return values, np.concatenate([np.zeros(0, dtype=np.int64), *(chunk.indices for chunk in chunks)])
 
 
-def joined(texts: Any) -> Any:
+def joined(texts: "pa.Array | pa.ChunkedArray") -> "pa.Array":
     """A column as one array."""
     if not isinstance(texts, pa.ChunkedArray):
         return texts
@@ -242,7 +242,7 @@ def text_arrays(names: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.diff(offsets), letters
 
 
-def texts_of(offsets: np.ndarray, letters: np.ndarray, start: int, stop: int) -> Any:
+def texts_of(offsets: np.ndarray, letters: np.ndarray, start: int, stop: int) -> "pa.Array":
     """The texts `start:stop` of those that `text_arrays` took apart."""
     bounds = np.array(offsets[start : stop + 1])
     inside = letters[bounds[0] : bounds[-1]].tobytes()
@@ -325,7 +325,7 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in _MISSING
 
 
-def refuse_single_text(what: str, values: Any) -> None:
+def refuse_single_text(what: str, values: object) -> None:
     """Raise where one text, or what has no order, is given for several texts: Python would take the characters of the
     text, the keys of a dictionary, or a set in any order.
 

@@ -10,9 +10,9 @@ import itertools
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Int64, UInt64
 
 from edgewise.learn.files import GrowingArray, release
@@ -96,11 +96,11 @@ def mapped_note(num_rows: int) -> str:
 class ListedArray:
     """The same as a `GrowingArray`, in memory."""
 
-    def __init__(self, dtype: Any, row: tuple[int, ...] = ()):
+    def __init__(self, dtype: npt.DTypeLike, row: tuple[int, ...] = ()):
         self.dtype, self.row, self.num_rows = dtype, row, 0
         self._parts = [np.zeros((0, *row), dtype)]
 
-    def append(self, rows: Any) -> None:
+    def append(self, rows: npt.ArrayLike) -> None:
         """Adds rows behind the last."""
         self._parts.append(np.asarray(rows, self.dtype))
         self.num_rows += len(rows)
@@ -110,7 +110,7 @@ class ListedArray:
         return np.concatenate(self._parts)
 
 
-def growing(dtype: Any, row: tuple[int, ...] = (), *, is_mapped: bool) -> GrowingArray | ListedArray:
+def growing(dtype: npt.DTypeLike, row: tuple[int, ...] = (), *, is_mapped: bool) -> GrowingArray | ListedArray:
     """An array to which rows are appended, in a file or in memory."""
     return GrowingArray(dtype, row) if is_mapped else ListedArray(dtype, row)
 
@@ -179,7 +179,7 @@ class MappedTexts(Sequence[str]):
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
         value = self.array[place]
         return tuple(value.to_pylist()) if isinstance(place, slice) else value.as_py()
 

@@ -1,6 +1,6 @@
 """A table whose rows can be learned from: targets, weights, and what is wrong with the rows that cannot be used."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -125,13 +125,13 @@ class Table:
         """The scaffold of each of some rows, for splits that keep scaffolds together."""
         raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
 
-    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+    def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
         """What some rows hold besides their targets: equal for rows that are the same to a model."""
         raise NotImplementedError
 
     def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
         """A number for each row of some sets of rows, equal where the contents of two rows are."""
-        numbers: dict[tuple[Any, ...], int] = {}
+        numbers: dict[tuple[Hashable, ...], int] = {}
         return [
             np.array([numbers.setdefault(content, len(numbers)) for content in self.contents(row_numbers)], np.int64)
             for row_numbers in rows

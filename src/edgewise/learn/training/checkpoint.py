@@ -125,7 +125,7 @@ def _is_record(record: dict[Any, Any]) -> bool:
     return counts and numbers and "val_loss" in record and isinstance(record["val_loss"], float | None)
 
 
-def check_within(path: Path, within: Any, num_batches: int) -> None:
+def check_within(path: Path, within: object, num_batches: int) -> None:
     """Raise RunFolderError unless this is the position in an unfinished epoch, or None."""
     if within is None:
         return

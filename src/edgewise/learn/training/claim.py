@@ -29,7 +29,7 @@ FILES = (
     "force.csv",
     "rollout.npz",
     "report.html",
-    *(f"{picture}.{kind}" for picture in ("orbits", "apart", "force") for kind in ("svg", "png")),
+    *(f"{picture}.{ending}" for picture in ("orbits", "apart", "force") for ending in ("svg", "png")),
 )
 """The files of a run at the top of its folder."""
 FOLDERS = ("checkpoints", "logs")

@@ -127,7 +127,7 @@ class WorkerGroup:
         if any(self.gather(False)):
             raise ProcessGroupError("")
 
-    def same(self, name: str, value: Any) -> None:
+    def same(self, name: str, value: object) -> None:
         """Raise SettingError where a value differs between processes, as it does where they read other files."""
         values = self.gather(value)
         if any(other != values[0] for other in values):
@@ -159,7 +159,7 @@ def whole(content: Any) -> Any:
     return content
 
 
-def is_split(tensor: Any) -> bool:
+def is_split(tensor: object) -> bool:
     """Whether a tensor is split over processes."""
     return isinstance(tensor, Tensor) and hasattr(tensor, "full_tensor")
 

@@ -34,7 +34,7 @@ def read_document(kind: type[Content], content: Mapping[str, Any], path: Path) -
         return kind(**read_fields(kind, content))
 
 
-def read_part(kind: type[Content], value: Any, where: str, path: Path) -> Content:
+def read_part(kind: type[Content], value: object, where: str, path: Path) -> Content:
     """A part of a document whose type another part says; unlike in `read_document`, every name must be known."""
     with damage(path):
         return typed(kind, value, where)
@@ -54,7 +54,7 @@ def is_saved(field: "dataclasses.Field[Any]") -> bool:
     return field.metadata.get("saved", True)
 
 
-def to_document(value: Any) -> Any:
+def to_document(value: object) -> Any:
     """A value as JSON can hold it: dataclasses become objects, tuples lists, and infinity a word."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
@@ -101,7 +101,7 @@ def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict
     return fields
 
 
-def typed(kind: Any, value: Any, where: str) -> Any:
+def typed(kind: Any, value: object, where: str) -> Any:
     """A JSON value in the type of an annotation; lists become tuples where it says so.
 
     Raises:
@@ -128,29 +128,29 @@ def typed(kind: Any, value: Any, where: str) -> Any:
     return _plain(kind, value, where)
 
 
-def _one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> Any:
     if value is None and types.NoneType in kinds:
         return None
-    others = [kind for kind in kinds if kind is not types.NoneType]
-    for kind in others[:-1]:
+    others = [choice for choice in kinds if choice is not types.NoneType]
+    for choice in others[:-1]:
         try:
-            return typed(kind, value, where)
+            return typed(choice, value, where)
         except DataError:
             continue
     return typed(others[-1], value, where)
 
 
-def _several(origin: type, parts: tuple[Any, ...], value: Any, where: str) -> Any:
+def _several(origin: type, parts: tuple[Any, ...], value: object, where: str) -> Any:
     if not isinstance(value, list):
         raise _mismatch(value, "a list", where)
     if origin is list or parts[1:] == (...,):
         return origin(typed(parts[0], entry, f"{where}[{index}]") for index, entry in enumerate(value))
     if len(value) != len(parts):
         raise _mismatch(value, plural(len(parts), "value"), where)
-    return tuple(typed(kind, entry, f"{where}[{index}]") for index, (kind, entry) in enumerate(zip(parts, value)))
+    return tuple(typed(part, entry, f"{where}[{index}]") for index, (part, entry) in enumerate(zip(parts, value)))
 
 
-def _dataclass(kind: type, value: Any, where: str) -> Any:
+def _dataclass(kind: type, value: object, where: str) -> Any:
     annotations = _annotations(kind)
     if isinstance(value, str):  # some files hold a scaler as a line of JSON
         try:
@@ -178,11 +178,16 @@ def _annotations(kind: type) -> dict[str, Any]:
     return {field.name: named[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
 
 
-def _plain(kind: type, value: Any, where: str) -> Any:
+def _plain(kind: type, value: object, where: str) -> Any:
     if kind is float:
         if value == "inf":  # JSON cannot write infinity
             return math.inf
-        if type(value) in (int, float) and abs(value) <= LARGEST**8 and math.isfinite(value):
+        if (
+            isinstance(value, int | float)
+            and type(value) is not bool
+            and abs(value) <= LARGEST**8
+            and math.isfinite(value)
+        ):
             return float(value)
         raise _mismatch(value, "a finite number", where)
     if type(value) is not kind:
@@ -197,7 +202,7 @@ def _inside(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def _mismatch(value: Any, expected: str, where: str) -> DataError:
+def _mismatch(value: object, expected: str, where: str) -> DataError:
     if type(value) is int and abs(value) > 10**_SHOWN:  # Python refuses to write very long ones
         text = "a long number"
     else:

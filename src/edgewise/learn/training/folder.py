@@ -175,7 +175,7 @@ class RunFolder:
         (self.path / "logs").mkdir(parents=True, exist_ok=True)
         return self.path / "logs"
 
-    def write_config(self, settings: Mapping[str, Any]) -> None:
+    def write_config(self, settings: Mapping[str, object]) -> None:
         """Writes config.toml; settings that are None are left out."""
         given = {name: value for name, value in settings.items() if value is not None}
         text = "# Repeat this run: edgewise train --config-path config.toml -o another_folder\n" + tomli_w.dumps(given)
@@ -184,11 +184,11 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """The settings in config.toml."""
         config = read_toml(self.path / "config.toml")
-        if "descriptors-columns" in config:  # runs of older versions do not say that they fill nothing
+        if "descriptors-columns" in config:  # without the key, missing numbers are not filled
             config.setdefault("missing", "drop")
         return config
 
-    def write_json(self, name: str, content: Any) -> None:
+    def write_json(self, name: str, content: object) -> None:
         """Writes a JSON file; NaN and infinities are refused, as JSON has none."""
         self.write(name, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
@@ -234,12 +234,12 @@ class RunFolder:
 
         return content
 
-    def write_model(self, content: Mapping[str, Any]) -> None:
+    def write_model(self, content: Mapping[str, object]) -> None:
         """Writes model.json, with a checksum of all that it says."""
         hashed = {name: value for name, value in content.items() if name != CHECKSUM}
         self.write_json("model.json", {**hashed, CHECKSUM: checksum_of(hashed)})
 
-    def check_model(self, content: Mapping[str, Any]) -> None:
+    def check_model(self, content: Mapping[str, object]) -> None:
         """Raise RunFolderError where the content of model.json was changed since it was written."""
         hashed = {name: value for name, value in content.items() if name != CHECKSUM}
         if content.get(CHECKSUM) != checksum_of(hashed):
@@ -254,7 +254,7 @@ class RunFolder:
         format_name = content.get("format") if isinstance(content, dict) else None
         return format_name if isinstance(format_name, str) else None
 
-    def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Writes a CSV file, some rows at a time."""
         self._own([name])
         lines = iter(rows)
@@ -335,7 +335,7 @@ def read_json(path: Path) -> Any:
         raise RunFolderError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def csv_text(header: Sequence[str] | None, rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
+def csv_text(header: Sequence[str] | None, rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
     """A CSV file as text; without a header, rows that follow on others."""
     lines = _Lines()
     # With "\n" alone the writer would leave a cell that holds "\r" without quotes, and readers end the row there.
@@ -354,17 +354,17 @@ class _Lines(list[str]):
         self.append(f"{row[:-2]}\n")
 
 
-def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+def json_lines(rows: Iterable[Mapping[str, object]]) -> str:
     """Objects as text, one a line."""
     return "".join(json_line(row) + "\n" for row in rows)
 
 
-def json_line(row: Mapping[str, Any]) -> str:
+def json_line(row: Mapping[str, object]) -> str:
     """An object on one line, signs beyond ASCII as they are unless one is half a character, which UTF-8 lacks."""
     line = json.dumps(row, ensure_ascii=False)
     return json.dumps(row) if any("\ud800" <= sign <= "\udfff" for sign in line) else line
 
 
-def checksum_of(content: Mapping[str, Any]) -> str:
+def checksum_of(content: Mapping[str, object]) -> str:
     """The SHA-256 of a JSON object, however it is written."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,6 @@
 """Scores of predictions against known targets, as plain numbers for `metrics.json`."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -85,7 +84,7 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
     chosen = probabilities.argmax(axis=1)
     present_classes = np.unique(truth)
 
-    scores: dict[str, Any] = {
+    scores: Scores = {
         "num_rows": len(truth),
         "accuracy": (chosen == truth).mean(),
         "balanced_accuracy": np.mean([(chosen[truth == one] == one).mean() for one in present_classes]),

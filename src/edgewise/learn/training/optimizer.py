@@ -1,7 +1,6 @@
 """Adam and AdamW: torch's own functions, called on lists that are made once."""
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -80,7 +79,7 @@ class Adam:
         return {number: dict(zip(MOMENTS, self.moments[p])) for number, p in enumerate(self.parameters)}
 
     @torch.no_grad()
-    def restore(self, path: Path, state: Any) -> None:
+    def restore(self, path: Path, state: object) -> None:
         """Takes moments over that were read from `path`.
 
         Raises:

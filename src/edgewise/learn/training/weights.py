@@ -84,7 +84,7 @@ class Limited(TorchFunctionMode):
 MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye, torch.arange}
 
 
-def check_weights(expected: Mapping[str, Tensor], tensors: Any, path: Path) -> None:
+def check_weights(expected: Mapping[str, Tensor], tensors: object, path: Path) -> None:
     """Raise RunFolderError unless tensors have the names, shapes and types of a model, and are finite."""
     if not isinstance(tensors, Mapping) or not all(isinstance(name, str) for name in tensors):
         raise RunFolderError(f"{path} is damaged: it does not hold weights by name; train again with --overwrite.")

@@ -1,6 +1,6 @@
 """The edges of one graph as a table: a row each, with its features and targets."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,7 +58,7 @@ class EdgeTable(Table):
         edge_rows = self.place[rows]
         return list(zip(self.edges.senders[edge_rows].tolist(), self.edges.receivers[edge_rows].tolist(), strict=True))
 
-    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+    def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
         """The names of the two nodes of some edges."""
         return [(self.names[sender], self.names[receiver]) for sender, receiver in self.ends(rows)]
 

@@ -1,7 +1,7 @@
 """A graph as a table: one row a node, its features, its targets, and the edges between the nodes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -68,7 +68,7 @@ class NodeTable(Table):
         """Rows of the table of edges that could not be read as edges."""
         return self.edges.rejected
 
-    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+    def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
         """The names of some nodes."""
         return [(self.names[row],) for row in rows.tolist()]
 

@@ -104,7 +104,7 @@ def conformer_note(hows: Sequence[How], names: Sequence[str]) -> str:
     """A note about molecules whose conformers were not found at once; empty where all were."""
     parts = []
     for how, what in WORDS.items():
-        affected = [name for how_found, name in zip(hows, names, strict=True) if how_found == how]
+        affected = [name for how_of_molecule, name in zip(hows, names, strict=True) if how_of_molecule == how]
         if affected:
             parts.append(f"{len(affected):,} {what.format('they')} (first {affected[0]})")
     return "; ".join(parts)

@@ -169,12 +169,12 @@ class MoleculeStore:
     @property
     def conformer_note(self) -> str:
         """How many conformers were not found at once, and how instead; empty where all were."""
-        return conformer_note([found_conformer.how for found_conformer in self.conformers], self.smiles)
+        return conformer_note([conformer.how for conformer in self.conformers], self.smiles)
 
     def with_coordinates(self) -> "MoleculeStore":
         """The same molecules, and where their atoms are."""
         no_node = np.zeros((0, 3), dtype=np.float32)
-        coordinates = np.concatenate([no_node, *(each_conformer.coordinates for each_conformer in self.conformers)])
+        coordinates = np.concatenate([no_node, *(conformer.coordinates for conformer in self.conformers)])
         return replace(self, coordinates=torch.from_numpy(coordinates))
 
     def with_global_features(self, values: Numbers) -> "MoleculeStore":

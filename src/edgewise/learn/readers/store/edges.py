@@ -73,7 +73,7 @@ class EdgeColumns:
 
 
 def write_records(
-    table: TableStream, columns: EdgeColumns, nodes: GraphStore | Any, path: Path, scratch: Scratch, limit: int
+    table: TableStream, columns: EdgeColumns, nodes: GraphStore, path: Path, scratch: Scratch, limit: int
 ) -> dict[str, Any]:
     """Writes a record for each edge, in the order of their rows, with the numbers of its nodes.
 
@@ -161,11 +161,16 @@ def _records(
 
 
 def _known(
-    lookup: Any, chunk: Chunk, ends: Sequence[str], good: np.ndarray, nodes: Any, rejected: Rejections
+    lookup: "RowIndex | NumberIndex",
+    chunk: Chunk,
+    ends: Sequence[str],
+    good: np.ndarray,
+    nodes: GraphStore,
+    rejected: Rejections,
 ) -> np.ndarray:
     """The nodes at both ends of some edges, `(two, edge)`, −1 where a name is unknown."""
     ends_of_edges = np.empty((2, int(good.sum())), np.int64)
-    is_told = np.zeros(ends_of_edges.shape[1], dtype=bool)
+    is_reported = np.zeros(ends_of_edges.shape[1], dtype=bool)
     for side, column in enumerate(ends):
         numbers = chunk.whole_numbers(column)
         if numbers is None:  # some are none, and no nodes
@@ -177,8 +182,8 @@ def _known(
 
         rows = lookup.rows(numbers[good])
         ends_of_edges[side] = rows
-        wrong = np.flatnonzero((rows < 0) & ~is_told)
-        is_told[wrong] = True
+        wrong = np.flatnonzero((rows < 0) & ~is_reported)
+        is_reported[wrong] = True
         edge_rows = np.flatnonzero(good)[wrong]
 
         texts = chunk.texts(column).take(pa.array(edge_rows[:1000])).to_pylist()
@@ -216,7 +221,7 @@ class RowIndex:
         return np.where((names >= 0) & (names < self.count), names, -1)
 
 
-def index_of(nodes: Any, scratch: Scratch) -> RowIndex | NumberIndex | TextJoin:
+def index_of(nodes: GraphStore, scratch: Scratch) -> RowIndex | NumberIndex | TextJoin:
     """What finds nodes by their names; raises DataError where two have one name."""
     count, naming = nodes.num_nodes, nodes["names"]
     if naming == "rows":
@@ -331,7 +336,7 @@ def _write_known(arrays: NodeArrays, name: str, records: np.ndarray) -> None:
             arrays.write(f"{name}_{column}", records[field])
 
 
-def write_outgoing(store: Any, folder: Path, scratch: Scratch, limit: int) -> dict[str, Any]:
+def write_outgoing(store: GraphStore, folder: Path, scratch: Scratch, limit: int) -> dict[str, Any]:
     """Writes the edges by sender, each with its place among those by receiver."""
     offsets, links, num_nodes = store.array("incoming_offsets"), store.array("incoming_links"), store.num_nodes
     index = links.dtype

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 from edgewise.errors import DataError
-from edgewise.learn.files import Scratch, mapped_array
+from edgewise.learn.files import Scratch, ScratchFile, mapped_array
 from edgewise.learn.readers.store.sort import Key, sorted_blocks
 from edgewise.learn.tables.cell import joined, pa
 from edgewise.learn.tables.read import pd
@@ -29,7 +29,7 @@ class NumberIndex:
         folder: on whose disk the table is.
     """
 
-    def __init__(self, count: int, largest: int, folder: Any):
+    def __init__(self, count: int, largest: int, folder: Path):
         self.table = mapped_array((largest + 1,), np.int64, folder)
         self.count = 0
 
@@ -75,20 +75,25 @@ class TextJoin:
         self.scratch, self.exits = scratch, ExitStack()
         self.names, self.wanted = (self._open() for _ in range(2))
 
-    def _open(self) -> list[tuple[Any, Any]]:
+    def _open(self) -> list[tuple[ScratchFile, "pa.RecordBatchStreamWriter"]]:
         files = self.exits.enter_context(self.scratch.files(self.num_files))
         writers = [pa.ipc.new_stream(pa.PythonFile(file, "w"), self.schema) for file in files]
         return list(zip(files, writers, strict=True))
 
-    def add(self, names: Any, places: np.ndarray) -> None:
+    def add(self, names: "pa.Array | pa.ChunkedArray", places: np.ndarray) -> None:
         """Takes the names of nodes, and which nodes they are."""
         self._deal(self.names, names, places)
 
-    def ask(self, names: Any, places: np.ndarray) -> None:
+    def ask(self, names: "pa.Array | pa.ChunkedArray", places: np.ndarray) -> None:
         """Takes names that are looked for, and a number for each, by which the answers are sorted."""
         self._deal(self.wanted, names, places)
 
-    def _deal(self, files: list[tuple[Any, Any]], names: Any, places: np.ndarray) -> None:
+    def _deal(
+        self,
+        files: list[tuple[ScratchFile, "pa.RecordBatchStreamWriter"]],
+        names: "pa.Array | pa.ChunkedArray",
+        places: np.ndarray,
+    ) -> None:
         texts = joined(names)
         encoded = texts.dictionary_encode()
         words = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)[:-1]
@@ -145,7 +150,7 @@ class TextJoin:
         blocks = sorted_blocks([str(answer_file.path)], FOUND, [key], self.scratch, limit)
         return (piece for block in blocks for piece in block.pieces), sorted(unknown)
 
-    def _check_distinct(self, names_of_part: Any, source: str) -> None:
+    def _check_distinct(self, names_of_part: "pa.Table", source: str) -> None:
         counts = pa.compute.value_counts(names_of_part.column("name").combine_chunks())
         twice = counts.filter(pa.compute.greater(counts.field("counts"), 1)) if len(counts) else counts
         if len(twice):
@@ -157,10 +162,10 @@ class TextJoin:
                 f"{source}: the node {name!r} is in rows {rows[0] + 1} and {rows[1] + 1}; names must differ."
             )
 
-    def _read(self, file: Any) -> Any:
+    def _read(self, file: ScratchFile) -> "pa.Table":
         with pa.OSFile(str(file.path)) as content:
             return pa.ipc.open_stream(content).read_all()
 
-    def _batches(self, file: Any) -> Iterator[Any]:
+    def _batches(self, file: ScratchFile) -> Iterator["pa.RecordBatch"]:
         with pa.OSFile(str(file.path)) as content:
             yield from pa.ipc.open_stream(content)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from edgewise.errors import DataError
@@ -14,7 +15,7 @@ from edgewise.learn.files import FileWriter
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.nodes import NAMES, NUMBERS
 from edgewise.learn.readers.store.layout import GraphStore, StoreFile
-from edgewise.learn.tables.cell import is_missing, joined, text_arrays, texts_of
+from edgewise.learn.tables.cell import is_missing, joined, pa, text_arrays, texts_of
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.read import check_columns
 from edgewise.learn.tables.stream import Chunk, TableStream, is_numeric
@@ -51,7 +52,7 @@ class Words:
         self.name, self.limit, self.is_named = name, limit, is_named
         self.codes: dict[str, int] = {}
 
-    def of(self, texts: Any, source: str) -> np.ndarray | None:
+    def of(self, texts: "pa.ChunkedArray", source: str) -> np.ndarray | None:
         """The codes of cells, int32; None where the column has too many different ones."""
         encoded = joined(texts).dictionary_encode()
         words = encoded.dictionary.to_pylist()
@@ -154,7 +155,7 @@ class NodeArrays:
             self.writers[name] = self.exits.enter_context(FileWriter(self.folder / f"{name}.bin"))
         self.writers[name].write(np.ascontiguousarray(values))
 
-    def file(self, name: str, dtype: Any, shape: Sequence[int]) -> dict[str, Any]:
+    def file(self, name: str, dtype: npt.DTypeLike, shape: Sequence[int]) -> dict[str, Any]:
         """What the manifest says of an array that has been written."""
         self.write(name, np.zeros(0, dtype))
         sha256 = self.writers[name].sha256
@@ -236,7 +237,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
         "name_bounds": bounds,
         "name_column": roles.names,
         "rejected_nodes": rejected.to_json(),
-        "places": {name: place for place, name in enumerate(table.columns)},
+        "places": {name: index for index, name in enumerate(table.columns)},
         "files": files,
     }
 

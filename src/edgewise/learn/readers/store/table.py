@@ -1,6 +1,6 @@
 """A store as a table of nodes: targets, weights and splits in memory, features and edges in their files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -59,7 +59,8 @@ class StoredFeatures:
             return degrees_of(self.store, rows).astype(np.float32)
         parts = [self.store.feature_rows(rows, self._places)]
         parts += [
-            one_hot_of(self.store.words[name], known)[self.codes(name)[rows]] for name, known in self.categories.items()
+            one_hot_of(self.store.words[name], vocabulary)[self.codes(name)[rows]]
+            for name, vocabulary in self.categories.items()
         ]
         if self.adds_degrees:
             parts.append(degrees_of(self.store, rows).astype(np.float32))
@@ -137,7 +138,7 @@ class StoredTable(Table):
         """How many different ones there are."""
         return self.num_rows
 
-    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+    def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
         """The numbers of some nodes: each is unique by its place in the graph."""
         return [(row,) for row in rows.tolist()]
 

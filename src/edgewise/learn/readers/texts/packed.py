@@ -1,13 +1,13 @@
 """The tokens of all rows of a table one behind the other, in memory or in mapped files."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
 from edgewise.learn.files import release
 from edgewise.learn.readers.graphs.union import runs
-from edgewise.learn.readers.texts.tokenizer import Tokenizer
+from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.learn.tables.mapped import growing
 
 BATCH_SIZE = 2**13
@@ -30,7 +30,7 @@ class PackedTokens:
         offsets, numbers = growing(np.int64, is_mapped=is_mapped), growing(np.int32, is_mapped=is_mapped)
         columns = growing(np.int16, is_mapped=is_mapped)
         offsets.append([0])
-        waiting = list[Any]()
+        waiting = list[RowTokens]()
 
         def store() -> None:
             offsets.append(numbers.num_rows + np.cumsum([len(row) for row in waiting]))

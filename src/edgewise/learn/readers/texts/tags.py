@@ -188,7 +188,7 @@ class WrittenSentence:
         return self.starts[word] + positions - joined[word]
 
 
-def _as_list(words: Any) -> Any:
+def _as_list(words: object) -> Any:
     """A list, where it is one of a kind; a text is none, though Python could take it apart."""
     return words if isinstance(words, str) or not hasattr(words, "__iter__") else list(words)
 
@@ -246,7 +246,7 @@ def _from_objects(path: str, names: tuple[str, str], need_tags: bool) -> Iterato
         yield _from_row(line, row, names, need_tags)
 
 
-def _from_row(line: int, row: Any, names: tuple[str, str], need_tags: bool) -> Sentence:
+def _from_row(line: int, row: object, names: tuple[str, str], need_tags: bool) -> Sentence:
     """One object, checked."""
     needed = names if need_tags else names[:1]
     if not isinstance(row, dict):
@@ -281,7 +281,7 @@ def _judged(
     return Sentence(line, words, tags, row, None) if problem is None else Sentence(line, [], [], row, problem)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value as written in a file, cut where it is long."""
     text = json.dumps(value, default=str)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -338,7 +338,7 @@ class _Readable:
 
 
 def _kind_of(content: dict[str, Any]) -> TokenKind:
-    """The kind of a tokenizer by its content; old ones do not name it."""
+    """The kind of a tokenizer by its content, where it does not name it."""
     model, cut = content["model"], content.get("pre_tokenizer")
     cut = cut if isinstance(cut, dict) else {}
     if "merges" in model:
