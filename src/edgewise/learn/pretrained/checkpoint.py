@@ -50,14 +50,14 @@ class Config:
     def number(self, name: str, default: float) -> float:
         """A number; raises DataError where it is something else."""
         value = self.content.get(name, default)
-        if type(value) not in (int, float):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise DataError(f"config.json: {name} is {value!r}, expected a number.")
         return float(value)
 
     def activation(self, name: str, default: str) -> Activation:
         """An activation by our name; raises DataError where we do not have it."""
         value = self.content.get(name, default)
-        if value not in ACTIVATIONS:
+        if not isinstance(value, str) or value not in ACTIVATIONS:
             raise DataError(f"config.json: {name} is {value!r}; only {', '.join(ACTIVATIONS)} can be converted.")
         return ACTIVATIONS[value]
 
