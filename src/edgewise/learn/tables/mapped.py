@@ -179,9 +179,9 @@ class MappedTexts(Sequence[str]):
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
-        value = self.array[place]
-        return tuple(value.to_pylist()) if isinstance(place, slice) else value.as_py()
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        value = self.array[index]
+        return tuple(value.to_pylist()) if isinstance(index, slice) else value.as_py()
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), ROWS):

@@ -144,7 +144,8 @@ class TextJoin:
                         for row in np.flatnonzero(position < 0)[:SPARE].tolist():
                             unknown.append((int(answers["place"][row]), batch.column("name")[row].as_py()))
 
-                names[0].remove(), requests[0].remove()
+                names[0].remove()
+                requests[0].remove()
 
         key = Key(lambda records: records["place"], bound)
         blocks = sorted_blocks([str(answer_file.path)], FOUND, [key], self.scratch, limit)
