@@ -252,7 +252,7 @@ class GrowingArray:
             raise WriteError(directory, error) from error
         weakref.finalize(self, self._file.file.close)  # also where an error ends the reading of a table
 
-    def append(self, rows: "npt.ArrayLike") -> None:
+    def append(self, rows: "np.ndarray") -> None:
         """Adds rows behind the last."""
         import numpy as np
 

@@ -10,6 +10,7 @@ import itertools
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +101,7 @@ class ListedArray:
         self.dtype, self.row, self.num_rows = dtype, row, 0
         self._parts = [np.zeros((0, *row), dtype)]
 
-    def append(self, rows: npt.ArrayLike) -> None:
+    def append(self, rows: np.ndarray) -> None:
         """Adds rows behind the last."""
         self._parts.append(np.asarray(rows, self.dtype))
         self.num_rows += len(rows)
@@ -179,6 +180,10 @@ class MappedTexts(Sequence[str]):
     def __len__(self) -> int:
         return len(self.array)
 
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
     def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
         value = self.array[index]
         return tuple(value.to_pylist()) if isinstance(index, slice) else value.as_py()
