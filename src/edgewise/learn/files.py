@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -252,7 +252,7 @@ class GrowingArray:
             raise WriteError(directory, error) from error
         weakref.finalize(self, self._file.file.close)  # also where an error ends the reading of a table
 
-    def append(self, rows: "np.ndarray") -> None:
+    def append(self, rows: "np.ndarray | Sequence[int]") -> None:
         """Adds rows behind the last."""
         import numpy as np
 

@@ -101,7 +101,7 @@ class ListedArray:
         self.dtype, self.row, self.num_rows = dtype, row, 0
         self._parts = [np.zeros((0, *row), dtype)]
 
-    def append(self, rows: np.ndarray) -> None:
+    def append(self, rows: np.ndarray | Sequence[int]) -> None:
         """Adds rows behind the last."""
         self._parts.append(np.asarray(rows, self.dtype))
         self.num_rows += len(rows)
