@@ -1,4 +1,4 @@
-"""Baselines: what the mean, a random forest, or counting words reach on the same rows."""
+"""Baselines: the scores of the mean, a random forest, or word counts on the same rows."""
 
 import contextlib
 import math
@@ -19,7 +19,7 @@ LABELS = {
     "ridge": "ridge regression, pairs of words",
     "mean": "training mean",
 }
-"""What a model over a table is compared with, by their names in `metrics.json`."""
+"""The baselines of a model over a table, by their names in `metrics.json`."""
 
 
 FAR = 1e4
@@ -31,7 +31,7 @@ LONGEST = 7 * 24 * 3600.0
 
 
 class Predictor(Protocol):
-    """What predicts every target of some rows."""
+    """Predicts every target of some rows."""
 
     def predict(self, features: Any) -> list[np.ndarray]:
         """For each target (row) numbers or (row, class) probabilities."""
@@ -127,11 +127,11 @@ class Scaled:
     """A forest that was fitted to scaled targets, predicting in their own unit."""
 
     forest: Any
-    """From scikit-learn."""
+    """The fitted forest of scikit-learn."""
     center: float
-    """What was taken off the targets."""
+    """The number that was subtracted from the targets."""
     scale: float
-    """What they were divided by."""
+    """The number that they were divided by."""
 
     def predict(self, features: Any) -> np.ndarray:
         """(row): predicted targets."""
@@ -139,7 +139,7 @@ class Scaled:
 
 
 def scale_of(values: np.ndarray) -> tuple[float, float]:
-    """What targets are shifted and divided by, so that their spread is about 1.
+    """The shift and the divisor of targets that give them a spread of about 1.
 
     Nothing is rounded that need not be: the scale is a power of two, and a center is taken off only where the targets
     lie so far from 0 that their variance would be lost in the difference of squares.
@@ -152,10 +152,11 @@ def scale_of(values: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class ForestBeside:
-    """A random forest beside a training, in a process of its own: they share no memory and no lock of Python."""
+    """A random forest that is fitted in a process of its own during training, without sharing memory or Python's
+    lock."""
 
     process: Process
-    """Which predicts."""
+    """The process that fits and predicts."""
 
     @classmethod
     def fit(
@@ -168,7 +169,7 @@ class ForestBeside:
         seed: int,
         jobs: int,
     ) -> Self:
-        """The forest that `fit_forest` gives.
+        """Starts `fit_forest`.
 
         Raises:
             EdgewiseError: Its process ended, as the system ends one that takes too much memory.
@@ -180,7 +181,7 @@ class ForestBeside:
         return cls(process)
 
     def predict(self, features: np.ndarray) -> list[np.ndarray]:
-        """As a `Predictor`; raises what `fit` does."""
+        """As a `Predictor`; raises the errors of `fit`."""
         with _lost():
             predictions: list[np.ndarray] = self.process.call(features, seconds=LONGEST)
         return predictions
@@ -204,7 +205,7 @@ def _predictor(fit: Callable[..., Baseline], *data: Any) -> Callable[[np.ndarray
 def fit_words(
     texts: Sequence[str], targets: np.ndarray, weights: np.ndarray, num_classes: tuple[int, ...]
 ) -> dict[str, Baseline]:
-    """What counts single words and pairs of them: naive Bayes and logistic regression, or ridge regression.
+    """Models over counts of words and pairs of words: naive Bayes and logistic regression, or ridge regression.
 
     Args:
         texts: (row).
@@ -253,7 +254,7 @@ def num_trees(num_rows: int, num_features: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class FiniteFeatures:
-    """Features that a forest takes: no NaN, no infinities, no column that is constant on the training rows."""
+    """Features for a forest: without NaN, infinities and columns that are constant on the training rows."""
 
     columns: np.ndarray
     """The columns that have a number in a training row."""
@@ -262,7 +263,7 @@ class FiniteFeatures:
     varies: np.ndarray
     """Which of these columns are not constant on the training rows, bool."""
     scale: np.ndarray
-    """What small ones are multiplied by, a power of two: to a tree, numbers that differ by 1e-7 are the same."""
+    """The factor of small features, a power of two: to a tree, numbers that differ by 1e-7 are the same."""
 
     @classmethod
     def fit(cls, features: np.ndarray) -> Self:
@@ -297,7 +298,7 @@ def _clipped(features: np.ndarray) -> np.ndarray:
 
 
 def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The same of all rows, learned from some of them."""
+    """The same for all rows, learned from some of them."""
     return FiniteFeatures.fit(features[rows])(features)
 
 

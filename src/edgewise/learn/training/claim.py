@@ -1,4 +1,4 @@
-"""Whose folder it is: places that are never a run folder, the lock of its writer, the list of what runs wrote."""
+"""Protection of folders: paths that are never a run folder, the lock of the writer, the list of a run's files."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ def is_output(name: str) -> bool:
 
 
 def refuse_place(path: Path) -> None:
-    """Raise RunFolderError where a run folder would sit on top of other people's files, links followed."""
+    """Raise RunFolderError for paths such as the home folder, links followed."""
     real = Path(os.path.realpath(path))
     home, current = Path(os.path.realpath(Path("~").expanduser())), Path(os.path.realpath("."))
     reason = None
@@ -69,12 +69,12 @@ def refuse_place(path: Path) -> None:
 
 def existing_outputs(path: Path) -> set[str]:
     """The files in a folder, links among them, that have names of a run's files; links to folders are not followed."""
-    names_found = {name for name in FILES if os.path.lexists(path / name) and not _is_folder(path / name)}
+    outputs = {name for name in FILES if os.path.lexists(path / name) and not _is_folder(path / name)}
     for folder in FOLDERS:
         for at, _, names in os.walk(path / folder) if _is_folder(path / folder) else ():
             relative = Path(at).relative_to(path).as_posix()
-            names_found |= {f"{relative}/{name}" for name in names if is_output(f"{relative}/{name}")}
-    return names_found
+            outputs |= {f"{relative}/{name}" for name in names if is_output(f"{relative}/{name}")}
+    return outputs
 
 
 def own_folders(path: Path) -> list[Path]:
@@ -114,7 +114,7 @@ def owned_files(path: Path) -> frozenset[str] | None:
 
 
 def _json(path: Path) -> Any:
-    """The content of a JSON file; None where it is none."""
+    """The content of a JSON file; None where it cannot be read."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -163,7 +163,7 @@ def remove_outputs(path: Path, names: Collection[str]) -> None:
 
 
 def refuse_file(path: Path) -> None:
-    """Raise RunFolderError where a folder would be, and a file is."""
+    """Raise RunFolderError where the path of a folder is a file."""
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file; choose another folder with -o.")
 
@@ -195,12 +195,13 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            lock_path.unlink()  # while it is held: who waits for this very file sees that the name is gone
+            lock_path.unlink()  # before it is released: a process that waits for this file notices that its name is
+            gone
         file.close()
 
 
 def _acquire(path: Path) -> IO[bytes]:
-    """The lock file, locked; a lock that was removed meanwhile is none."""
+    """The lock file, locked; retries where the file was removed meanwhile."""
     lock_path = path / LOCK
     while True:
         path.mkdir(parents=True, exist_ok=True)

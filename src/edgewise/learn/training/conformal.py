@@ -18,9 +18,9 @@ from jaxtyping import Float, Int64
 from edgewise.errors import SettingError
 
 COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""Promises that are compared with what is observed."""
+"""Nominal coverages that are compared with the observed ones."""
 MIN_ROWS, MIN_GROUPS = 50, 5
-"""Calibration rows and groups from which on the difficulty of a row is learned; with fewer it is the same for all."""
+"""Calibration rows and groups needed to learn the difficulty of a row; with fewer it is the same for all."""
 FEW_GROUPS = 20
 """Groups below which the coverage of a single calibration is uncertain: with 9 it varied by 0.07 (standard deviation)
 between calibrations on CO₂ in ionic liquids."""
@@ -56,7 +56,7 @@ def interval_radius(errors: Float[np.ndarray, " row"], coverage: float) -> float
 
 
 def rows_for(coverage: float) -> int:
-    """The fewest calibration rows with which an interval has an end."""
+    """The smallest number of calibration rows with which an interval is finite."""
     count = max(1, math.floor(coverage / (1 - coverage)) - 1)
     while math.ceil(round((count + 1) * coverage, 9)) > count:
         count += 1
@@ -64,7 +64,7 @@ def rows_for(coverage: float) -> int:
 
 
 def empty_intervals(counts: Mapping[str, int], coverage: float) -> str:
-    """Why the intervals of a target stay empty, and what to do; nothing where none does.
+    """Why the intervals of a target stay empty, and the remedy; empty where all have intervals.
 
     Args:
         counts: Calibration rows of each target.
@@ -85,7 +85,7 @@ def empty_intervals(counts: Mapping[str, int], coverage: float) -> str:
 
 @dataclass(frozen=True)
 class Difficulty:
-    """How large an error is to be expected of a row: σ(x) = exp(a + Σ_j b_j f_j(x)), b_j ≥ 0.
+    """The expected size of the error of a row: σ(x) = exp(a + Σ_j b_j f_j(x)), b_j ≥ 0.
 
     Source: Papadopoulos, Vovk & Gammerman 2011, Regression conformal prediction with nearest neighbours, eq. 16
     (normalized nonconformity); here σ is a model of |error| as an exponential variable.
@@ -159,7 +159,7 @@ def learn_difficulty(
 
 
 def coverage_of(targets: np.ndarray, low: np.ndarray, high: np.ndarray) -> float | None:
-    """The part of the known targets that lies within its interval; None where there are none, or no intervals."""
+    """The share of the known targets within their intervals; None without targets or intervals."""
     is_known = ~np.isnan(targets) & ~np.isnan(low) & ~np.isnan(high)
     if not is_known.any():
         return None

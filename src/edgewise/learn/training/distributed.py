@@ -1,4 +1,4 @@
-"""Several processes that train one model over torch.distributed: what they exchange, and how they end together.
+"""Several processes that train one model over torch.distributed: their communication, and how they end together.
 
 All processes take the same steps. Each computes its share of a batch, the sum of the shares is divided by the weight of
 the whole batch, and so all have the gradient that one process would have. Only the first writes files and prints.
@@ -35,9 +35,9 @@ class WorkerGroup:
     """
 
     rank: int = 0
-    """Which process this is, from 0."""
+    """The number of this process, from 0."""
     size: int = 1
-    """How many there are."""
+    """The number of processes."""
     strategy: str = "ddp"
     """ddp: each has all weights. fsdp: each stores a part of the weights, of their averages and of Adam's moments."""
 
@@ -94,7 +94,7 @@ class WorkerGroup:
         return values[0]
 
     def agree(self, flag: bool) -> bool:
-        """What the first process says: a cheap `share` on the CPU, for each step."""
+        """The flag of the first process: a cheap `share` on the CPU, for each step."""
         if self.is_alone:
             return flag
         flags = torch.tensor([flag])
@@ -113,7 +113,7 @@ class WorkerGroup:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """A block that all processes leave, or none: where one fails, the others end, too.
+        """A block that all processes complete, or none: where one fails, the others end, too.
 
         Raises:
             ProcessGroupError: The block failed elsewhere. Its error is printed there.
@@ -128,7 +128,7 @@ class WorkerGroup:
             raise ProcessGroupError("")
 
     def same(self, name: str, value: object) -> None:
-        """Raise SettingError where a value differs between processes, as it does where they read other files."""
+        """Raise SettingError where a value differs between processes, as it would where they read different files."""
         values = self.gather(value)
         if any(other != values[0] for other in values):
             listed = ", ".join(f"{other!r:.60} in process {rank}" for rank, other in enumerate(values))

@@ -1,4 +1,4 @@
-"""What a training will take: memory from sizes, before anything is computed; then one measured step."""
+"""The memory and time of a training: estimated from sizes before anything is computed, then measured in one step."""
 
 import contextlib
 import time
@@ -22,23 +22,23 @@ from edgewise.neighborhood import Edges
 STEPS = 2
 """Steps that are run to measure the last: the first one compiles kernels and makes plans, often for a minute."""
 COPIES = 2
-"""How often the output of a layer is stored: before and after its activation."""
+"""Copies of the output of a layer that are stored: before and after its activation."""
 VALIDATED = 1 / 3
 """The cost of a validation batch in training steps: it lacks the backward pass."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a training takes."""
+    """The memory and time of a training."""
 
     states: int
     """Bytes of gradients, of the optimizer's and of averaged weights, and of those that are stored."""
     activations: int
     """Bytes that a step keeps for its backward pass."""
     available: int | None
-    """Bytes that there are; None where the system does not report it."""
+    """Free bytes; None where the system does not report them."""
     step_seconds: float | None = None
-    """One step; None where none was measured."""
+    """Seconds of one step; None before it is measured."""
 
     @property
     def needed(self) -> int:
@@ -57,7 +57,7 @@ class Estimate:
             )
 
     def line(self, num_train: int, num_val: int, epochs: int) -> str:
-        """The estimate in a line, for so many batches an epoch."""
+        """The estimate in a line, for the numbers of batches of an epoch."""
         of = "" if self.available is None else f" of {size(self.available)} available"
         text = f"estimate: {size(self.needed)} of memory{of}"
         if self.step_seconds is None:
@@ -69,8 +69,8 @@ class Estimate:
 def of_sizes(model: nn.Module, batch: Any, settings: TrainSettings, device: str) -> Estimate:
     """The memory of a training from the sizes of its model and of a batch, before anything is computed.
 
-    What each layer gives for each atom, node or token is stored for the backward pass, and for each edge its two ends.
-    Models that go over the same edges several times keep more: it is a low estimate, and what it refuses is too large.
+    The output of each layer for each atom, node or token is stored for the backward pass, and the two ends of each
+    edge. Models that pass over the same edges several times store more: it is a lower bound.
     """
     return of_counts(model, *counts_of(batch), settings, device)
 
@@ -98,7 +98,7 @@ def of_counts(
 
 
 def counts_of(batch: Any) -> tuple[int, int]:
-    """How many atoms, nodes or tokens a batch has, and how many edges."""
+    """The numbers of atoms, nodes or tokens of a batch, and of its edges."""
     units, edges = 0, 0
     for field in fields(batch):
         value = getattr(batch, field.name)
@@ -113,7 +113,7 @@ def counts_of(batch: Any) -> tuple[int, int]:
 
 
 def width_of(module: nn.Module) -> int:
-    """How many numbers a layer gives for each thing that it reads; 0 for what consists of layers."""
+    """The output width of a layer; 0 for modules that consist of layers."""
     if isinstance(module, nn.Embedding):
         return module.embedding_dim
     weight = getattr(module, "weight", None)
@@ -160,10 +160,10 @@ def measured(
 
 
 class StoredTensors:
-    """Counts what a step stores for its backward pass, and stops it before that is more than there is.
+    """Counts the bytes that a step stores for its backward pass, and stops it before memory is exhausted.
 
     Args:
-        model, batch: their own tensors are there anyway, and not counted.
+        model, batch: their tensors are in memory anyway, and not counted.
         limit: bytes; None counts only.
     """
 
@@ -205,7 +205,7 @@ def tensors_of(batch: Any) -> Iterator[Tensor]:
 def prepared(
     model: nn.Module, loss: Any, loader: Loader, settings: TrainSettings, device: str, *, measures: bool
 ) -> Estimate:
-    """What a training takes; its first batch decides.
+    """The memory and time of a training, estimated from its first batch.
 
     Args:
         model, loss, loader, settings: as `fit` has them.

@@ -126,7 +126,7 @@ def fit(
 
 
 def check_group(group: WorkerGroup, settings: TrainSettings, device: str) -> None:
-    """Raise SettingError where several processes cannot train so."""
+    """Raise SettingError where several processes cannot train with these settings."""
     if group.is_alone:
         return
     if device == "mps":
@@ -137,7 +137,7 @@ def check_group(group: WorkerGroup, settings: TrainSettings, device: str) -> Non
 
 
 def reload(model: nn.Module, saved: Saved, log: MetricsLog | None, member: int) -> FitResult:
-    """The result of a training that had been finished before."""
+    """The result of a training that was finished before."""
     path, content = saved.path, saved.content
     history, best_epoch = read_history(path, content)
     check_weights(model.state_dict(), content.get("state_dict"), path)

@@ -1,4 +1,4 @@
-"""Batches of rows in an order that depends on nothing but the seed and the epoch."""
+"""Batches of rows in an order that depends on the seed and the epoch alone."""
 
 import itertools
 import math
@@ -22,9 +22,9 @@ class Shard:
     """The share of each batch that one of several processes computes; together they compute the whole batch."""
 
     rank: int = 0
-    """Which process this is, from 0."""
+    """The number of this process, from 0."""
     size: int = 1
-    """How many there are."""
+    """The number of processes."""
 
     def of(self, rows: np.ndarray) -> np.ndarray:
         """The share of the rows of a batch: no two processes have the same row, and none is left out."""
@@ -41,16 +41,16 @@ class Idle:
     """A batch of weight zero: its process takes part in a step without rows for it."""
 
     batch: Any
-    """What is computed, as all processes have to run the same layers."""
+    """The batch that is computed nevertheless, as all processes have to run the same layers."""
 
 
 class Loader(Protocol):
-    """What a training reads batches from."""
+    """The batches of a training, epoch after epoch."""
 
     epoch: int
     """The number of the epoch that the next iteration is for."""
     shard: Shard
-    """Which share of each batch is served: the batches themselves do not depend on it."""
+    """The share of each batch that is served: the batches themselves do not depend on it."""
 
     def __len__(self) -> int: ...
 
@@ -134,7 +134,7 @@ class RowLoader:
 class WindowLoader:
     """Windows of one long text, each token with the one that follows it.
 
-    With a seed they begin at random places, drawn anew in every epoch; without one they follow on each other, so that
+    With a seed they begin at random positions, drawn anew in every epoch; without one they are consecutive, so that
     every token of the text but the first is predicted once.
 
     Args:
@@ -142,7 +142,7 @@ class WindowLoader:
         context: Tokens of a window.
         batch_size: Windows a batch.
         num_batches: Batches an epoch; None, without a seed, is as many as the text has.
-        seed: Seed of the places.
+        seed: Seed of the positions.
     """
 
     def __init__(
@@ -155,9 +155,9 @@ class WindowLoader:
     ):
         self.tokens, self.context, self.batch_size, self.seed = tokens, context, batch_size, seed
         self.epoch, self.shard = 0, Shard()
-        self.whole = (len(tokens) - 1) // context
+        self.num_whole = (len(tokens) - 1) // context
         has_rest = (len(tokens) - 1) % context > 0
-        self.num_batches = math.ceil(self.whole / batch_size) + has_rest if num_batches is None else num_batches
+        self.num_batches = math.ceil(self.num_whole / batch_size) + has_rest if num_batches is None else num_batches
 
     def __len__(self) -> int:
         return self.num_batches
@@ -169,22 +169,22 @@ class WindowLoader:
                 starts = random.integers(0, len(self.tokens) - self.context, self.batch_size)
                 yield self.shard.batch(starts, self.windows)
             return
-        for first in range(0, self.whole, self.batch_size):
-            starts = np.arange(first, min(first + self.batch_size, self.whole)) * self.context
+        for first in range(0, self.num_whole, self.batch_size):
+            starts = np.arange(first, min(first + self.batch_size, self.num_whole)) * self.context
             yield self.shard.batch(starts, self.windows)
-        if (remainder := self.tokens[self.whole * self.context :]).shape[0] > 1:
+        if (remainder := self.tokens[self.num_whole * self.context :]).shape[0] > 1:
             last = TextBatch(remainder[None, :-1], targets=remainder[None, 1:])
             yield self.shard.batch(np.zeros(1), lambda _: last)
 
     def windows(self, starts: np.ndarray) -> TextBatch:
-        """The windows that begin at these places."""
+        """The windows that begin at these positions."""
         positions = torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)
         windows = self.tokens[positions]
         return TextBatch(windows[:, :-1], targets=windows[:, 1:])
 
 
 class LengthLoader:
-    """Batches of rows of about the same length, so that little of a batch is padding; at most so many tokens each.
+    """Batches of rows of similar length, to reduce padding, with a limited number of tokens.
 
     With a seed, rows of one length come in another order in every epoch, and so do the batches.
 

@@ -1,4 +1,4 @@
-"""What is minimized: one loss per kind of task, over the targets that are known."""
+"""The losses of training: one per task type, over the targets that are known."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ TASK_TYPES = ("regression", "classification", "multiclass")
 
 @dataclass(frozen=True)
 class TargetLoss:
-    """Loss of model outputs against targets; missing targets (NaN) count nothing, rows count by their weight.
+    """Loss of model outputs against targets; missing targets (NaN) are ignored, rows are weighted.
 
     Regression and yes/no targets have one output each; a target of C classes has C outputs, side by side.
     """
@@ -33,7 +33,7 @@ class TargetLoss:
 
         Args:
             output: (row, output), in model units or logits; or (row, member, output) of a model whose members learn
-                side by side, each on its own.
+                independently.
             targets: (row, target), in model units or class numbers; NaN where missing.
             weights: (row), or None where all rows count the same.
 
@@ -82,13 +82,13 @@ class TargetLoss:
 
 @dataclass(frozen=True)
 class RelativeLoss:
-    """A loss of numbers whose errors are multiplied, row by row, before they are looked at."""
+    """A loss of errors in units that differ between rows: each error is multiplied by the weight of its row."""
 
     loss: TargetLoss
     """The loss of the scaled errors."""
 
     def __call__(self, output: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The sum of the losses of all known targets, and how many there are.
+        """The sum of the losses of all known targets, and their number.
 
         Args:
             output, targets: (row, target).
@@ -101,13 +101,13 @@ class RelativeLoss:
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """−ln of the probability that the model gives to the right token, summed over the places that have one."""
+    """−ln of the probability that the model gives to the right token, summed over the positions with a target."""
 
     smoothing: float = 0.0
-    """The part of the probability that is wanted for all tokens alike (Szegedy et al. 2016)."""
+    """Label smoothing: the share of the probability that is spread over all tokens (Szegedy et al. 2016)."""
 
     def __call__(self, scores: Tensor, targets: Tensor, weights: None = None) -> tuple[Tensor, Tensor]:
-        """The sum over all places, and how many there are.
+        """The sum over all targets, and their number.
 
         Args:
             scores: (*batch, token, vocabulary), before softmax.
@@ -127,6 +127,6 @@ class TokenLoss:
 
 
 def loss_of(model: nn.Module, loss: Any, batch: Any) -> tuple[Tensor, Tensor]:
-    """The summed loss and the summed weight of a batch with targets: the part of a step that can be one program."""
+    """The summed loss and the summed weight of a batch with targets: the part of a step that is compiled."""
     assert batch.targets is not None
     return loss(model(batch), batch.targets, batch.weights)

@@ -1,4 +1,4 @@
-"""Hidden tokens: texts in chunks, which of their tokens are hidden, and batches of them."""
+"""Masked tokens: texts in chunks, the choice of masked tokens, and batches of them."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,25 +16,25 @@ MASKED, SWAPPED = 0.8, 0.1
 """The shares of the tokens to predict that become the mask, and a random token. The rest stays, since texts at
 prediction time are without masks."""
 FIXED_DRAW = 2019
-"""Seed of what is hidden where a model is judged: the same for all models of one text."""
+"""Seed of the masks for validation and test: the same for all models of one text."""
 
 
 @dataclass(frozen=True, eq=False)
 class TokenChunks:
-    """Texts as tokens, packed one behind the other, none longer than a model reads at once."""
+    """Texts as tokens, concatenated, in chunks of at most the model's context."""
 
     numbers: np.ndarray
     """(token): numbers in the vocabulary."""
     offsets: np.ndarray
     """(chunk + 1): tokens of chunk p are `offsets[p]:offsets[p + 1]`."""
     num_texts: int
-    """How many texts these are."""
+    """The number of texts."""
     num_cut: int
-    """How many of them were longer, and are several chunks."""
+    """The number of texts that were longer than the context, and are several chunks."""
 
     @classmethod
     def of(cls, texts: Sequence[np.ndarray], context: int) -> "TokenChunks":
-        """Texts, those with more than `context` tokens cut into chunks of that length; the last is what is left."""
+        """Texts, those with more than `context` tokens cut into chunks of that length; the last one may be shorter."""
         stops, num_tokens = [0], 0
         for text in texts:
             stops += range(num_tokens + context, num_tokens + len(text), context)
@@ -48,7 +48,7 @@ class TokenChunks:
         return len(self.offsets) - 1
 
     def packed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of some chunks, one behind the other, and where each begins."""
+        """The tokens of some chunks, concatenated, and where each begins."""
         starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
@@ -72,11 +72,11 @@ class Masking:
     """The share of tokens to predict."""
 
     def able(self, numbers: np.ndarray) -> np.ndarray:
-        """The places at which a token can be hidden."""
+        """The positions at which a token can be masked."""
         return np.flatnonzero(np.isin(numbers, self.ordinary))
 
     def __call__(self, numbers: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens with some of them hidden, and the places of those: at least one, where any can be."""
+        """The tokens with some of them masked, and the masked positions: at least one, where any can be."""
         able = self.able(numbers)
         count = min(len(able), max(1, round(self.part * len(able))))
         masked_positions = np.sort(random.choice(able, count, replace=False))
@@ -88,15 +88,15 @@ class Masking:
 
 
 class MaskLoader:
-    """Batches of about the same number of tokens, packed, some of them hidden.
+    """Batches of about the same number of tokens, concatenated, some of them masked.
 
-    With a seed, order and hidden tokens are drawn anew in every epoch, from the seed and its number alone; without one
+    With a seed, order and masked tokens are drawn anew in every epoch, from the seed and its number alone; without one
     the order is that of the chunks, and the draw always the same.
 
     Args:
         chunks: The texts.
-        masking: What is hidden of them.
-        batch_tokens: Tokens of a batch, about: no chunk is cut for it.
+        masking: Chooses the masked tokens.
+        batch_tokens: Tokens of a batch, approximately: chunks are not cut.
         seed: Seed of the draws.
     """
 
@@ -121,7 +121,7 @@ class MaskLoader:
         yield from self.cached
 
     def batches(self, order: np.ndarray, random: np.random.Generator) -> Iterator[Any]:
-        """The chunks in an order, shared out evenly."""
+        """The chunks in an order, divided evenly into batches."""
         if not len(self):
             return
         ends = np.cumsum(np.diff(self.chunks.offsets)[order])
@@ -131,7 +131,7 @@ class MaskLoader:
         cuts = inner + np.maximum.accumulate(spare.clip(0, len(order) - len(self)))
         for rows in np.split(order, cuts):
             numbers, offsets = self.chunks.packed(rows)
-            # What is hidden is drawn for the whole batch: it must not depend on how many processes share it.
+            # Masks are drawn for the whole batch: they must not depend on the number of processes that share it.
             masked = (numbers, offsets, *self.masking(numbers, random))
             yield self.shard.batch(np.arange(len(rows)), partial(masked_batch, *masked))
 
@@ -143,7 +143,7 @@ def masked_batch(
 
     Args:
         numbers, offsets: the tokens of all chunks, and where each chunk begins and ends.
-        hidden: the tokens, some of them hidden; `places` says which.
+        hidden: the tokens, some of them masked, at `all_positions`.
         chosen: numbers of the chunks.
     """
     bounds = offsets[chosen[0] : chosen[-1] + 2]

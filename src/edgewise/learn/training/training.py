@@ -1,4 +1,4 @@
-"""One training on its way: weights and their averages, the optimizer, the history, and checkpoints to continue from."""
+"""The state of a training: weights and their averages, the optimizer, the history, and checkpoints to continue from."""
 
 import contextlib
 import math
@@ -35,7 +35,7 @@ from edgewise.learn.training.weights import check_weights
 from edgewise.neighborhood.index import cached, unchecked
 
 CHECKPOINT_SECONDS = 10.0
-"""An epoch that takes longer is saved within, about so often, so that an interrupted run loses no more."""
+"""The interval of checkpoints within long epochs: the most that an interrupted run loses, approximately."""
 CHECKPOINT_SHARE = 0.05
 """The share of the time that saving within epochs takes at most."""
 EPOCH_CHECKPOINT_SECONDS = 5.0
@@ -45,7 +45,7 @@ them once more."""
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a training went through; the weights are in the model."""
+    """The history of a training; the weights are in the model."""
 
     history: list[dict[str, Any]]
     """One record an epoch: epoch, step, learning_rate, train_loss, val_loss (None without validation), seconds."""
@@ -315,7 +315,7 @@ class Training:
         self.next_checkpoint = now + took + max(CHECKPOINT_SECONDS, took / CHECKPOINT_SHARE)
 
     def restore_within(self, within: dict[str, Any]) -> None:
-        """Takes the random numbers and the losses of an epoch up where its checkpoint was written.
+        """Restores the random numbers and the losses of an epoch from its checkpoint.
 
         A process that there was not then draws anew.
         """
@@ -331,12 +331,12 @@ class Training:
         self.within = None
 
     def seed_epoch(self, *numbers: int) -> None:
-        """Seeds the random numbers of an epoch; those of each process are its own."""
+        """Seeds the random numbers of an epoch, differently in each process."""
         seeds = (self.group.rank, *numbers) if self.group.rank else ()
         torch.manual_seed(seed_of(self.settings.seed, self.epoch, *seeds))
 
     def restore(self, saved: Saved) -> None:
-        """Takes over where the run was that wrote a checkpoint.
+        """Restores the state of the run that wrote a checkpoint.
 
         Raises:
             RunFolderError: the file is damaged, or of another model.
@@ -366,7 +366,7 @@ class Training:
 
 
 def doubled(record: Any) -> Any:
-    """A copy of a batch in double precision; of a graph that it holds, too."""
+    """A copy of a batch in double precision, the graph in it included."""
     moved: dict[str, Any] = cached(record)  # which holds places of nodes and edges
     for name, value in vars(record).items():
         if isinstance(value, Tensor) and value.is_floating_point():
