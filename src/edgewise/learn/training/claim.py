@@ -195,8 +195,8 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            lock_path.unlink()  # before it is released: a process that waits for this file notices that its name is
-            gone
+            # Before it is released: a process that waits for this file notices that its name is gone.
+            lock_path.unlink()
         file.close()
 
 
