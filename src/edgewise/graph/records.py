@@ -161,7 +161,7 @@ class NodeBatch(Record):
     rows: Int64[Tensor, " row"]
     """The nodes to predict."""
     targets: Float[Tensor, " row target"] | None = None
-    """What is to be predicted, in model units; NaN where it is unknown."""
+    """The targets, in model units; NaN where unknown."""
     weights: Float[Tensor, " row"] | None = None
     """How much each row counts in the loss."""
     positions: Float[Tensor, " node position"] | None = None
@@ -215,7 +215,7 @@ class LinkBatch(Record):
     senders: Int64[Tensor, " row"]
     """The node at the beginning of each pair."""
     receivers: Int64[Tensor, " row"]
-    """The node at its end."""
+    """The node at the end of each predicted edge."""
     targets: Float[Tensor, " row target"] | None = None
     """1 for links, 0 for pairs that are none."""
     weights: None = None

@@ -1,1 +1,1 @@
-"""Models stacked from the layers."""
+"""The networks of the tasks, built from the layers."""

@@ -1,4 +1,4 @@
-"""Beam search: the best of several texts that grow side by side."""
+"""Beam search: keeps the most probable partial texts at each step."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,8 @@ from edgewise.learn.networks.text_settings import BeamSettings
 from edgewise.learn.networks.translation import Writer
 
 Step = Callable[[Int64[Tensor, " beam"], Int64[Tensor, " beam"] | None], Float[Tensor, " beam vocabulary"]]
-"""Called with the last token of every beam, and which beams before they go on from; gives ln p of every next token."""
+"""Called with the last token of every beam and the number of the beam that it continues; returns ln p of every next
+token."""
 
 
 def beam_search(step: Step, num_members: int, begin: int, end: int, settings: BeamSettings) -> list[list[int]]:
@@ -64,7 +65,8 @@ def beam_search(step: Step, num_members: int, begin: int, end: int, settings: Be
 
 
 def _is_done(finished: list[tuple[float, list[int]]], best: float, settings: BeamSettings) -> bool:
-    """Whether nothing that still grows can overtake what has ended: ln p only falls, and the penalty has its limit."""
+    """Whether no unfinished text can score higher than the finished ones: ln p only falls, and the penalty is
+    bounded."""
     if len(finished) < settings.beam_size:
         return False
     return max(score for score, _ in finished) >= settings.score(best, settings.max_length)

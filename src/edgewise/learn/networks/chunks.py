@@ -1,4 +1,4 @@
-"""Layers over very many edges, some receivers after the other: memory is that of the nodes, not of the edges."""
+"""Layers over very many edges, in chunks of receivers: memory is that of the nodes, not of the edges."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,9 +11,9 @@ from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.trace import Trace
 
 MAX_EDGES = 2**20
-"""Edges that are computed together where no gradient is wanted; a receiver of more is computed alone."""
+"""Edges of a chunk, without gradients; a receiver with more edges is computed alone."""
 Layer = Callable[[Tensor | SparseFeatures, NodeBatch], Tensor]
-"""From nodes to nodes, along the edges of a batch."""
+"""A function from nodes to nodes, along the edges of a batch."""
 
 
 def by_receivers(layer: Layer, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""From where bodies are and how they move to where they will be, or how they are pulled."""
+"""Predicts future positions of bodies, or their accelerations, from positions and velocities."""
 
 import torch
 from jaxtyping import Float
@@ -15,11 +15,11 @@ from edgewise.normalize import Normalize, Sigmoid, Softmax
 from edgewise.trace import Trace
 
 WEIGHTS: dict[str, Normalize | None] = {"sum": None, "gate": Sigmoid(), "attention": Softmax()}
-"""What each way of weighing messages makes of their scores."""
+"""The normalization of scores for each way of weighting messages."""
 
 
 class EquivariantDynamics(nn.Module):
-    """Positions that turn, shift and are mirrored with what was put in.
+    """An equivariant network: its positions rotate, translate and reflect with the input.
 
         h_i = W (‖v_i‖, c_i);  e_ij = (c_ij, ‖x_i − x_j‖²);  (h, x, v) ← layer(h, x, v, e), L times
         output: x, or, for accelerations, how far x came
@@ -47,7 +47,7 @@ class EquivariantDynamics(nn.Module):
         )
 
     def forward(self, batch: BodyBatch, trace: Trace | None = None) -> Float[Tensor, " row space"]:
-        """Where each body will be, or its acceleration."""
+        """The future position of each body, or its acceleration."""
         positions, velocities, edges = batch.positions, batch.velocities, batch.edges
         nodes = self.input(beside(torch.linalg.vector_norm(velocities, dim=-1, keepdim=True), batch.charges))
         apart = positions[edges.receivers] - positions[edges.senders]
@@ -60,7 +60,7 @@ class EquivariantDynamics(nn.Module):
 
 
 class GraphDynamics(nn.Module):
-    """Positions from messages between bodies that are plain lists of numbers; nothing turns with what was put in.
+    """A network that is not equivariant: coordinates are plain features of messages between bodies.
 
         h_i = W (x_i, v_i, c_i);  m_ij = φ_e(h_i, h_j, c_ij);  h_i ← h_i + φ_h(h_i, Σ_j m_ij), L times;  output: φ(h_i)
 
@@ -86,7 +86,7 @@ class GraphDynamics(nn.Module):
         self.output = Perceptron(model_dim, model_dim, space_dim, activation)
 
     def forward(self, batch: BodyBatch, trace: Trace | None = None) -> Float[Tensor, " row space"]:
-        """Where each body will be, or its acceleration."""
+        """The future position of each body, or its acceleration."""
         nodes = self.input(torch.cat([batch.positions, batch.velocities, batch.charges], -1))
         for message, update in zip(self.messages, self.updates, strict=True):
             sent = self.activation(message(nodes, nodes, batch.couplings, batch.edges))
@@ -96,7 +96,7 @@ class GraphDynamics(nn.Module):
 
 
 class ForceDynamics(nn.Module):
-    """Accelerations by forces between every two bodies, along the line between them.
+    """Accelerations from forces between each pair of bodies, along the line between them.
 
         a_i = 1/m_i Σ_j c_ij φ(‖x_j − x_i‖) (x_j − x_i) / ‖x_j − x_i‖
 

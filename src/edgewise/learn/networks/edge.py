@@ -1,4 +1,4 @@
-"""From a graph to something of each of its edges."""
+"""Networks that predict the edges of a graph."""
 
 from dataclasses import dataclass, replace
 
@@ -17,14 +17,14 @@ from edgewise.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class EdgeBatch(Record):
-    """A whole graph, and those of its edges that are predicted."""
+    """A graph, and the edges that are predicted."""
 
     graph: NodeBatch
     """The graph, without rows."""
     senders: Int64[Tensor, " row"]
     """The node at the start of each predicted edge."""
     receivers: Int64[Tensor, " row"]
-    """The node at its end."""
+    """The node at the end of each predicted edge."""
     features: Float[Tensor, " row edge_feature"]
     """The features of each predicted edge; of size 0 where there are none."""
     targets: Float[Tensor, " row target"] | None = None

@@ -1,4 +1,4 @@
-"""What reads texts: the vector of every token, made of all tokens of its text."""
+"""Encoders of texts: a vector for every token that depends on all tokens of its text."""
 
 import torch
 from jaxtyping import Float
@@ -41,7 +41,7 @@ class TokenEncoder(nn.Module):
 
     @property
     def neighborhood(self) -> Neighborhood:
-        """Whom each token attends to, in a text of its own."""
+        """The neighborhood of a text: each token attends to all tokens."""
         window = self.settings.window
         return Full() if window is None else Window((window - 1) // 2, window // 2)
 
@@ -52,7 +52,7 @@ class TokenEncoder(nn.Module):
         *,
         vectors: Float[Tensor, " *batch token model_dim"] | None = None,
     ) -> Float[Tensor, " *batch token model_dim"]:
-        """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
+        """The vector of every token of a batch; `vectors` replace E[token] where they are given."""
         neighborhood, positions = within_texts(self.neighborhood, batch)
         nodes = self.embedding(batch.tokens) if vectors is None else vectors
         nodes = placed(self.settings, self.position, nodes, positions)
@@ -91,7 +91,7 @@ class RecurrentTokenEncoder(nn.Module):
         *,
         vectors: Float[Tensor, " token model_dim"] | None = None,
     ) -> Float[Tensor, " token model_dim"]:
-        """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
+        """The vector of every token of a batch; `vectors` replace E[token] where they are given."""
         assert batch.offsets is not None
         lengths, positions = batch.offsets.diff(), batch.places
         text_of_token = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
@@ -104,14 +104,14 @@ class RecurrentTokenEncoder(nn.Module):
 def encoder_of(
     num_tokens: int, name: EncoderName, settings: TransformerSettings
 ) -> TokenEncoder | RecurrentTokenEncoder:
-    """What reads texts, by its name: a transformer or a recurrent network."""
+    """The encoder of that name: a transformer or a recurrent network."""
     if name == "transformer":
         return TokenEncoder(num_tokens, settings)
     return RecurrentTokenEncoder(num_tokens, name, settings)
 
 
 def hidden(texts: TextBatch, unknown: int | None, part: float) -> TextBatch:
-    """The texts with a part of the tokens unknown, drawn anew at each call, as they are seen in training.
+    """The texts with some tokens replaced by the unknown token, drawn anew at each call: word dropout in training.
 
     Args:
         texts: what is read.
@@ -152,7 +152,7 @@ class MaskedModel(nn.Module):
     def forward(
         self, batch: TextBatch | MaskedBatch, trace: Trace | None = None
     ) -> Float[Tensor, " *place num_tokens"]:
-        """The scores at the hidden places of a `MaskedBatch`, or at all places of a `TextBatch`.
+        """The scores at the masked positions of a `MaskedBatch`, or at all positions of a `TextBatch`.
 
         Cost: the product with the vocabulary is the larger part of a small model; hidden places alone need a seventh.
         """

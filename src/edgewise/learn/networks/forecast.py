@@ -1,4 +1,4 @@
-"""From what the nodes of a graph were to what they will be."""
+"""Networks that forecast the series of the nodes of a graph."""
 
 import math
 
@@ -15,7 +15,7 @@ from edgewise.trace import Trace
 
 
 class ForecastModel(nn.Module):
-    """A recurrent network reads the steps that were; another, from its state, predicts those that come, one by one.
+    """An encoder-decoder: one recurrent network reads past steps, another predicts future ones, one by one.
 
         s_t = cell(s_{t−1}, x_t) over the context;  then  x_{t+1} = x_t + W s_t,  s_{t+1} = cell'(s_t, x_{t+1})
 
@@ -40,7 +40,7 @@ class ForecastModel(nn.Module):
         nn.init.zeros_(self.output.bias)
 
     def forward(self, batch: SeriesBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
-        """What every node will be, steps behind each other: (row, horizon · node), in model units."""
+        """The forecast of every node, step after step: (row, horizon · node), in model units."""
         states: list[Tensor | None] = [None] * self.settings.num_layers
         for step in range(self.settings.context):
             inputs = self._beside(batch.values[:, step], batch.phases[:, step])
@@ -70,7 +70,7 @@ class ForecastModel(nn.Module):
         return moved
 
     def _beside(self, values: Float[Tensor, " row node"], phase: Float[Tensor, " row"]) -> Tensor:
-        """What a cell reads: the value, and where in the period the step lies."""
+        """The input of a cell: the value, and the phase of the step in the period."""
         if self.settings.period is None:
             return values.unsqueeze(-1)
         angle = (2 * math.pi * phase)[:, None].expand_as(values)

@@ -1,4 +1,4 @@
-"""Decision trees over the numbers of a row, as a network holds them: tensors, which are saved with its weights."""
+"""Decision trees over the features of a row as tensors, which are saved with the weights of a network."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ MIN_PROBABILITY = 1e-4
 
 
 class Forest(nn.Module):
-    """The mean of what decision trees say, for classes: p(x) = Σ_t p_t(the leaf of x in tree t) / trees.
+    """The average prediction of decision trees, for classes: p(x) = Σ_t p_t(the leaf of x in tree t) / trees.
 
     It learns nothing from gradients: `grown` takes trees that scikit-learn has fitted.
 
@@ -109,7 +109,7 @@ def _arrays(tree: Any, start: int, columns: np.ndarray, num_outputs: int) -> dic
 
 
 def numbers_of(batch: Batch) -> Float[Tensor, " row feature"]:
-    """What a forest decides by: the descriptors of a row's molecules, all scaled, the substructures in them where the
+    """The features of a forest: the descriptors of a row's molecules, all scaled, the substructures in them where the
     batch counts them, and the conditions, scaled."""
     parts = [batch.global_features] if batch.substructures is None else [batch.global_features, batch.substructures]
     return torch.cat([*(part[batch.graph_of_row].flatten(1) for part in parts), batch.conditions], 1)

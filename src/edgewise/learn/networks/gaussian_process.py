@@ -1,4 +1,4 @@
-"""A Gaussian process over the numbers of a row, beside a network: strong where rows are few, or molecules."""
+"""A Gaussian process over the features of a row, beside a network: strong with few rows or molecules."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -88,7 +88,7 @@ class RowPairs(NamedTuple):
 
     @classmethod
     def of(cls, one: ProcessRows, other: ProcessRows) -> "RowPairs":
-        """Those of two tables."""
+        """The pairs of two tables."""
         similarity, squared_distance = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
         for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
             similarity = similarity * (one.substructures[mine] @ other.substructures.T)[:, theirs]
@@ -161,7 +161,7 @@ class GaussianProcess(nn.Module):
         self.register_buffer("coefficients", torch.zeros(count, outputs, dtype=torch.float64))
         self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(outputs, 1))
         self.later: Tensor | None = None
-        """The coefficients with which the rows that judge count, too."""
+        """The coefficients that include the judging rows."""
 
     @classmethod
     def learned(
@@ -181,7 +181,7 @@ class GaussianProcess(nn.Module):
             weights: how much each row counts: the variance of its noise is divided by it.
             sizes: of the data.
             seed: chooses the rows by which the covariance is chosen.
-            num_judging: so many of the last rows judge: they count from `learn_later` on.
+            num_judging: the number of last rows that are held out: they count from `learn_later` on.
         """
         process = cls(replace(sizes, process_rows=len(targets), process_molecules=batch.num_graphs))
         num_first, process.later = len(targets) - num_judging, torch.zeros_like(process.coefficients)
@@ -207,7 +207,7 @@ class GaussianProcess(nn.Module):
         return process
 
     def learn_later(self) -> None:
-        """Makes the rows that judged count."""
+        """Includes the judging rows."""
         assert self.later is not None
         self.coefficients.copy_(self.later)
         self.later = None
@@ -222,7 +222,7 @@ class GaussianProcess(nn.Module):
         return process
 
     def check(self) -> None:
-        """Raise DataError unless its numbers can be computed with."""
+        """Raise DataError unless its numbers are valid."""
         if self.molecules.numel() and not ((self.molecules >= 0) & (self.molecules < len(self.descriptors))).all():
             raise DataError(f"process.molecules is beyond 0 to {len(self.descriptors) - 1}.")
         for name, values in self.named_buffers():
@@ -231,7 +231,7 @@ class GaussianProcess(nn.Module):
 
     @property
     def known(self) -> ProcessRows:
-        """The rows that it has learned from."""
+        """The training rows of the process."""
         return ProcessRows.of(self.descriptors, self.substructures, self.molecules, self.conditions)
 
     def forward(self, batch: Batch) -> Float[Tensor, " row output"]:
@@ -282,7 +282,7 @@ def _series(rows: ProcessRows) -> int | None:
 
 
 def _numbers(batch: Batch) -> dict[str, Tensor]:
-    """What a process keeps of a batch that counts its substructures."""
+    """The buffers of a process from a batch that counts its substructures."""
     assert batch.substructures is not None
     counts, molecules = batch.substructures.clamp_max(MAX_COUNT), batch.graph_of_row
     return {

@@ -20,7 +20,7 @@ def generate(
     end: int | None = None,
     never: Sequence[int] = (),
 ) -> Iterator[int]:
-    """The tokens that follow a prompt, one after the other.
+    """The tokens that follow a prompt, one at a time.
 
     A model with learned positions reads `context` tokens at most: where the text grows beyond, it goes on from the last
     half of them.
@@ -58,7 +58,7 @@ def next_token(
     settings: SamplingSettings,
     generator: torch.Generator,
 ) -> Int64[Tensor, " one"]:
-    """One token, drawn from the probabilities that the scores become: repetitions, temperature, top k, top p."""
+    """One token, drawn from the scores after the repetition penalty, temperature, top k and top p."""
     scores = scores.float()
     if settings.repetition_penalty != 1:
         read_tokens = text.unique()

@@ -1,4 +1,4 @@
-"""From graphs to something of each as a whole."""
+"""Networks that predict whole graphs."""
 
 import torch
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""The register of graph layers: one `LayerSpec` a name, for nodes, graphs, links and molecules at once.
+"""The registry of graph layers: one `LayerSpec` per name, for nodes, graphs, links and molecules.
 
 It is free of torch, so that the command line can show names and recipes; layers are imported where they are built. A
 new layer is one more entry here, and a line in docs/nodes.md.
@@ -23,18 +23,18 @@ EVERYWHERE: Mapping[Task, Mapping[str, Any]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """A graph layer: what it is, how it is built, what it reads, and its recipe in each task."""
+    """A graph layer: its description, its constructor, its settings, and its recipe in each task."""
 
     name: str
-    """What `--model` calls it."""
+    """The value of `--model`."""
     about: str
-    """What it does, in one line."""
+    """A description in one line."""
     source: str
     """The paper."""
     reads: tuple[str, ...] = ("num_layers",)
     """The settings that it reads, beside those that every layer reads."""
     recipes: Mapping[Task, Mapping[str, Any]] = field(default_factory=lambda: EVERYWHERE)
-    """The tasks that have it, and the settings in which its recipe differs there from that of the task."""
+    """The tasks that offer it, and the settings in which its recipe differs from that of the task."""
     reads_in: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
     """Settings that it reads in one task only."""
     build: Callable[[int, int, Any, int, bool], Any] | None = None
@@ -57,11 +57,11 @@ class LayerSpec:
     is_relational: bool = False
     """Whether it needs types of nodes and edges."""
     reads_sender_degrees: bool = False
-    """Whether a message is divided by how many edges its sender receives."""
+    """Whether a message is divided by the in-degree of its sender."""
     over_distances: bool = False
     """Whether it attends over hop distances, `num_hops` far in one layer, instead of over neighbors."""
     needs_coordinates: bool = False
-    """Whether it reads where atoms are."""
+    """Whether it reads coordinates of atoms."""
     over_edges: bool = False
     """Whether edges carry the state, not nodes; one module then holds all layers."""
 

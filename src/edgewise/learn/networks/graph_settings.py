@@ -1,4 +1,4 @@
-"""What models of nodes, graphs, links and molecules are made of; free of torch so that the command line can show it."""
+"""The settings of models of nodes, graphs, links and molecules; without torch, so that the command line starts fast."""
 
 import math
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ class NodeSettings(Settings):
     """The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the chosen
     score; or the layer of a paper."""
     score: ScoreName = setting("scaled_dot")
-    """How well two nodes match, with model attention."""
+    """The score of two nodes, with model attention."""
     normalize: NormalizerName | None = setting(None)
-    """From scores to weights, with models attention (softmax where it is None) and hop_attention (sigmoid)."""
+    """The normalization of scores, with models attention (softmax where it is None) and hop_attention (sigmoid)."""
     num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Layers over the edges: as many hops as a node can see."""
     num_hops: int = setting(10, at_least=1, at_most=MAX_LAYERS)
@@ -213,15 +213,15 @@ class PropertySettings(Settings):
     atoms, mixed with distances and bonds. None is dmpnn where numbers are learned from 1,000 molecules or more and no
     setting of attention is given, else attention."""
     score: ScoreName | None = setting(None)
-    """How well a pair of atoms matches; None is that of `model`, scaled_dot for attention."""
+    """The score of a pair of atoms; None is that of `model`, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")
-    """From the scores of a neighborhood to its weights."""
+    """The normalization of the scores of a neighborhood."""
     temperature: float = setting(1.0, at_least=0)
     """Temperature of softmax: 0 is hard, 1 soft, inf uniform."""
     combine: Combine = setting("concatenate")
     """How the heads are joined."""
     attention_share: float = setting(0.33)
-    """With mat: the share of attention in the weights; bonds have what is left."""
+    """With mat: the share of attention in the weights; bonds get the remainder."""
     distance_share: float = setting(0.33)
     """With mat: the share of distances."""
     distance_kernel: KernelName = setting("softmax")
@@ -242,14 +242,14 @@ class PropertySettings(Settings):
     num_variants: int | None = setting(None, at_least=1)
     """Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are large."""
     encoder_dropout: float | None = setting(None, at_least=0, at_most=0.5)
-    """In the layers over the bonds. None is 0.05, for classes 0.1."""
+    """Dropout in the layers over the bonds. None is 0.05, for classes 0.1."""
     molecule_dropout: float | None = setting(None, at_least=0, at_most=0.5)
-    """On the molecule's vector. None is 0.1, for classes 0.3."""
+    """Dropout of the molecule's vector. None is 0.1, for classes 0.3."""
     descriptor_dropout: float | None = setting(None, at_least=0, at_most=0.5)
-    """On the molecule's descriptors, before they are mixed; after, twice as much, at most 0.9. None is 0.1, for classes
-    0.3."""
+    """Dropout of the molecule's descriptors before they are mixed; after, twice as much, at most 0.9. None is 0.1, for
+    classes 0.3."""
     head_dropout: float | None = setting(None, at_least=0, at_most=0.5)
-    """In the blocks of the head. None is 0.05, for classes 0.3."""
+    """Dropout in the blocks of the head. None is 0.05, for classes 0.3."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -270,7 +270,7 @@ class PropertySettings(Settings):
             check_heads(self)
 
     def _given_beyond(self, spec: LayerSpec) -> list[str]:
-        """The settings of layers that are given and that a layer does not read."""
+        """The settings that were changed but that the layer does not read."""
         layers = [LAYERS[name] for name in layers_for("molecules")]
         read = {name for layer in layers for name in layer.readable("molecules")} - {"model", "num_heads", "score"}
         changed = [name for name in sorted(read) if getattr(self, name, None) != getattr(PropertySettings, name, None)]
@@ -283,18 +283,18 @@ class PropertySettings(Settings):
 
     @property
     def score_name(self) -> ScoreName:
-        """The score that the choices come to."""
+        """The score that the settings choose."""
         return self.score or self.spec.score or "scaled_dot"
 
     @property
     def needs_coordinates(self) -> bool:
-        """Whether the layer reads where the atoms are."""
+        """Whether the layer reads coordinates of atoms."""
         return self.spec.needs_coordinates
 
     def resolved(
         self, batch_size: int, num_molecules: int = 0, *, of_classes: bool = False, of_known: bool = False
     ) -> "PropertySettings":
-        """The same choices with nothing left open.
+        """The same settings with every None replaced.
 
         Args:
             batch_size: rows of a step; few of them leave time for many variants.
@@ -339,7 +339,7 @@ class PropertySizes:
     typical_nodes: float = 16.0
     """Atoms of a typical training molecule, the unit in which sums over atoms are taken."""
     low: tuple[float, ...] | None = None
-    """The least value of each output in model units, where all outputs are fractions; None where they are not."""
+    """The smallest value of each output in model units, where all outputs are fractions; None where they are not."""
     high: tuple[float, ...] | None = None
     """The largest value of each output."""
     tree_nodes: int = 0
@@ -366,7 +366,7 @@ class PropertySizes:
 
 
 def check_unit(name: str, value: float) -> None:
-    """Raise SettingError unless a number can be divided by, as a unit of sums."""
+    """Raise SettingError unless a number is a valid divisor of sums."""
     if not 0 < value < math.inf:
         raise SettingError(f"{name} is {value}; expected a number above 0.")
 

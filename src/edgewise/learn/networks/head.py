@@ -1,4 +1,4 @@
-"""From the vector of each row, and numbers beside it, to its outputs."""
+"""The head: the outputs of each row from its vector and its conditions."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A language model: from tokens to the one that comes next."""
+"""A language model: predicts the next token."""
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from edgewise.trace import Trace
 
 
 class NextTokenModel(nn.Module):
-    """Scores of every token to come next, at every place of a text.
+    """Scores of every next token at every position of a text.
 
         x = E[token] (+ position);  x = Stack(x), each token attending to itself and those before;  scores = x Eᵀ
 
@@ -35,7 +35,7 @@ class NextTokenModel(nn.Module):
 
     @property
     def neighborhood(self) -> Neighborhood:
-        """Whom each token attends to."""
+        """The neighborhood: which tokens each token attends to."""
         return causal(self.settings)
 
     def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " *batch token num_tokens"]:
@@ -74,7 +74,7 @@ class NextTokenModel(nn.Module):
         vectors: Float[Tensor, " *batch token model_dim"] | None = None,
     ) -> Float[Tensor, " *batch token model_dim"]:
         """The vectors of tokens after the last block; with a cache they follow the tokens of earlier calls, and
-        `vectors` are taken for E[token] where they are given."""
+        `vectors` replace E[token] where they are given."""
         nodes = self.embedding(tokens) if vectors is None else vectors
         if positions is None and cache is not None:
             positions = first_positions(nodes) + cache.length
@@ -84,5 +84,5 @@ class NextTokenModel(nn.Module):
         return self.stack(self.dropout(nodes), neighborhood, positions=positions, cache=cache, trace=trace)
 
     def scores(self, nodes: Float[Tensor, " *token model_dim"]) -> Float[Tensor, " *token num_tokens"]:
-        """How likely each token of the vocabulary is to follow, before softmax."""
+        """The logits of the next token."""
         return linear(nodes, self.embedding.weight)

@@ -1,4 +1,4 @@
-"""A network over a graph that does not fit into memory: step after step, each over all nodes in parts.
+"""A network over a graph that does not fit into memory: layer by layer, each over all nodes in parts.
 
     hidden_0 = features;  hidden_s[part] = step_s(hidden_{s−1}[part and its neighbors]),  part after part
 
@@ -23,10 +23,10 @@ class StoredGraph(Protocol):
     """A graph whose features and edges are stored in files."""
 
     num_nodes: int
-    """How many nodes it has."""
+    """The number of nodes."""
 
     def features(self, nodes: np.ndarray) -> Any:
-        """What is known of some nodes, in the units of the model."""
+        """The features of some nodes, in model units."""
 
     def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, NodeBatch, int]]:
         """Some nodes in turn, as many at a time as fit: the nodes of a part, which begins with its own, then has their
@@ -39,7 +39,7 @@ class StoredGraph(Protocol):
         """
 
     def scratch(self, shape: tuple[int, int]) -> np.ndarray:
-        """An array of float32 in a file of its own, which is removed once it is used no more."""
+        """An array of float32 in a temporary file, which is removed with the array."""
 
 
 BLOCK = 2**14
@@ -55,7 +55,7 @@ class StoredBatch(Record):
     rows: Tensor
     """The nodes to predict, int64."""
     targets: Tensor | None = None
-    """What is to be predicted, in model units; NaN where it is unknown."""
+    """The targets, in model units; NaN where unknown."""
     weights: Tensor | None = None
     """How much each row counts in the loss."""
 
@@ -66,7 +66,7 @@ def layer_by_layer(layers: Any, batch: StoredBatch, *, of_vectors: bool = False)
     Args:
         layers: a `GraphLayers`.
         batch: the rows.
-        of_vectors: whether it is their vectors that are wanted.
+        of_vectors: whether to return the vectors.
 
     Cost: each step reads every edge once, but the last, which computes the rows alone; memory is that of a part.
     """
@@ -107,7 +107,7 @@ def _after(
 def _outputs(
     layers: Any, kept: list[np.ndarray], wanted: np.ndarray, graph: StoredGraph, device: torch.device, of_vectors: bool
 ) -> np.ndarray:
-    """What the network gives for some nodes after its last steps."""
+    """The outputs of the network for some nodes, from their vectors after the last steps."""
     results: np.ndarray | None = None
     for start in range(0, max(len(wanted), 1), BLOCK):
         inside = slice(start, start + BLOCK)
@@ -134,5 +134,5 @@ class _Rows:
 
 
 def width_of(layers: nn.Module) -> int:
-    """The most numbers that a layer gives or takes for a node."""
+    """The largest input or output width of the layers."""
     return max((max(weight.shape) for weight in layers.parameters() if weight.ndim), default=1)

@@ -1,4 +1,4 @@
-"""From a graph to whether two of its nodes are linked."""
+"""Networks that predict the links of a graph."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ from edgewise.trace import Trace
 
 
 class LinkModel(nn.Module):
-    """Vectors of the nodes, and what two of them say of a link: p = sigmoid(s(z_i, z_j)).
+    """Vectors of the nodes, and the probability of a link between two of them: p = sigmoid(s(z_i, z_j)).
 
         z_i = (h_i − h̄) / √(mean of all (h − h̄)²),  h̄ the mean of h over the nodes
 
@@ -47,7 +47,7 @@ class LinkModel(nn.Module):
         self.decoder = kinds[link.decoder](model_dim, settings.dropout, is_directed)
 
     def vectors(self, graph: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node vector"]:
-        """The vector of each node; of a graph whose edges are one way, that of the sender and of the receiver."""
+        """The vector of each node; for a directed graph, the one as sender and the one as receiver."""
         nodes = self.encoder(graph, trace)
         return self.measured(nodes, *self.moments(nodes))
 

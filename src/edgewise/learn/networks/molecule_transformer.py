@@ -20,7 +20,7 @@ FAR = 1e6
 
 
 class MoleculeTransformer(nn.Module):
-    """One vector a molecule: layers in which all of its atoms attend to all, read out by the mean.
+    """One vector per molecule: layers in which every atom attends to all others, read out by the mean.
 
         x ← x + A(norm(x));   x ← x + F(norm(x));   m = mean over atoms of norm(x)
         A = λ_a softmax(QKᵀ/√d) V + λ_d softmax(−D) V + λ_g A V,    λ_g = 1 − λ_a − λ_d
@@ -75,7 +75,7 @@ class MoleculeTransformer(nn.Module):
 
 
 class AtomBlock(nn.Module):
-    """Attention between the atoms of each molecule, then each atom for itself, added to what came in."""
+    """Attention between the atoms of each molecule, then each atom for itself, each with a residual connection."""
 
     def __init__(self, settings: PropertySettings):
         super().__init__()
@@ -108,7 +108,7 @@ class AtomBlock(nn.Module):
 
 
 def _with_dummies(batch: Batch) -> tuple[Tensor, Tensor]:
-    """The number of each atom where every molecule has a dummy behind its atoms, and the offsets of the molecules."""
+    """The number of each atom after a dummy is appended to every molecule, and the offsets of the molecules."""
     graphs = torch.arange(batch.num_graphs, device=batch.offsets.device)
     atoms = torch.arange(batch.node_features.shape[0], device=batch.offsets.device)
     behind = torch.repeat_interleave(graphs, batch.offsets.diff(), output_size=len(atoms))

@@ -1,4 +1,4 @@
-"""From a graph to something of each of its nodes."""
+"""Networks that predict the nodes of a graph."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -66,10 +66,10 @@ class NodeEncoder(nn.Module):
 
 
 class LayerStep(NamedTuple):
-    """A part of a network that reads of a node no more than its own vector and those of its neighbors."""
+    """A part of a network whose output at a node depends on the node and its neighbors alone."""
 
     function: Callable[[Any, NodeBatch, Trace | None], Tensor]
-    """From the nodes before it, with the edges of a batch, to the nodes after it."""
+    """Maps the nodes before the step, with the edges of a batch, to the nodes after it."""
     reads_edges: bool = True
     """Whether it reads neighbors."""
 
@@ -99,7 +99,7 @@ class GraphLayers(nn.Module):
 
 
 class PaperLayers(GraphLayers):
-    """Layers one behind the other as their papers have them: x ← σ(layer(dropout(x))), the last without σ.
+    """A sequence of layers, as in their papers: x ← σ(layer(dropout(x))), the last without σ.
 
     A layer that adds features of edges to those of their senders reads nodes of size model_dim: x ← W x comes first.
     Convolutions read one edge feature as the weight of the edge.
@@ -198,7 +198,7 @@ class AttentionLayers(GraphLayers):
         self.virtual = nn.Parameter(torch.randn(num_virtual, model_dim)) if num_virtual else None
 
     def steps(self) -> Sequence[LayerStep]:
-        """The input of each node, then a block each."""
+        """The input layer, then a step for each block."""
         return [
             LayerStep(self._begin, reads_edges=False),
             *(LayerStep(partial(self._step, block)) for block in self.blocks),
@@ -223,7 +223,7 @@ class AttentionLayers(GraphLayers):
 
 
 class HopLayers(GraphLayers):
-    """A network on each node's own features, spread over the graph; each node attends to its distances.
+    """A network on the features of each node, then propagation over the graph; each node attends to its distances.
 
     Source: Liu, Gao & Ji 2020 (DAGNN).
     """
@@ -241,12 +241,12 @@ class HopLayers(GraphLayers):
     num_read = 0
 
     def steps(self) -> Sequence[LayerStep]:
-        """The nodes before the spreading, their outputs, then a distance each."""
+        """The hidden layer, the output layer, then a step for each distance."""
         first_steps = [LayerStep(self._hidden, reads_edges=False), LayerStep(self._begin, reads_edges=False)]
         return [*first_steps, *(LayerStep(_spread) for _ in range(self.hops.num_hops))]
 
     def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """The nodes before the spreading, and the outputs after it."""
+        """The nodes before propagation, and the outputs after it."""
         return step_outputs[0], self.hops.over_distances(step_outputs[1:], trace)
 
     def _hidden(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
@@ -258,7 +258,7 @@ class HopLayers(GraphLayers):
 
 
 def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
-    """The layers that the settings name: from a batch to its nodes before the output layer, and the output."""
+    """The layers that the settings name: they map a batch to its nodes before the output layer, and the output."""
     layers_of_model: dict[str, Callable[[NodeSizes, NodeSettings], nn.Module]] = {
         "hop_attention": HopLayers,
         "attention": AttentionLayers,
@@ -285,7 +285,7 @@ class RelationalConvolutionLayers(GraphLayers):
         self.output = Linear(model_dim, sizes.num_outputs)
 
     def steps(self) -> Sequence[LayerStep]:
-        """The input of each node, then a layer each."""
+        """The input layer, then a step for each layer."""
         return [
             LayerStep(self._begin, reads_edges=False),
             *(LayerStep(partial(self._step, layer)) for layer in self.layers),
@@ -328,7 +328,7 @@ class RelationalAttentionLayers(GraphLayers):
         self.part = settings.dropout
 
     def steps(self) -> Sequence[LayerStep]:
-        """The input of each node, then a layer each."""
+        """The input layer, then a step for each layer."""
         layers = zip(self.layers, self.norms, strict=True)
         return [
             LayerStep(self._begin, reads_edges=False),

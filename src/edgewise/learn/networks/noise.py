@@ -1,4 +1,4 @@
-"""The noise of rows that others contradict: Student's t distribution, found by leaving each row out."""
+"""Heavy-tailed noise of outlying rows: Student's t distribution, fitted to leave-one-out residuals."""
 
 from collections.abc import Sequence
 
@@ -58,7 +58,7 @@ def blocks_of(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"
 
 
 def grouped(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"], most: int) -> Int64[np.ndarray, " row"]:
-    """Rows in an order in which those that are alike follow one another, so many at a time."""
+    """Rows in an order in which those of the same molecules are adjacent, in groups of limited size."""
     _, first, number = np.unique(like, return_index=True, return_inverse=True)
     order = np.argsort(first[number], kind="stable")
     starts = np.searchsorted(first[number][order], first)[number][order]

@@ -1,4 +1,4 @@
-"""From molecules and conditions to properties: encode each distinct molecule, let conditions act on it, predict."""
+"""The network for properties of molecules: encode each distinct molecule, modulate it by conditions, predict."""
 
 import torch
 import torch.nn.functional as F
@@ -70,18 +70,18 @@ class PropertyModel(nn.Module):
         return outputs
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
-        """The learned vector of each row: those of its molecules side by side, before any condition."""
+        """The learned vector of each row: those of its molecules, concatenated, before any condition."""
         # As rows of a table: the gradient of an index would be sorted, in a dozen steps on a device.
         return F.embedding(batch.graph_of_row, self.encoder(batch, trace)).flatten(1)
 
 
 def _beside(variants: Tensor, other: Float[Tensor, " row output"], copies: int) -> Tensor:
-    """The variants, and behind them so many copies of another output."""
+    """The variants, followed by copies of another output."""
     return torch.cat([variants, other.to(variants.dtype).unsqueeze(1).expand(-1, copies, -1)], 1)
 
 
 class GraphEncoder(nn.Module):
-    """One vector a graph: layers over its edges, read out by attention and by sum, joined with its global features.
+    """One vector per graph: layers over its edges, read out by attention and by sum, joined with its global features.
 
     The sum keeps how much there is of everything (extensive), attention what matters most (intensive). Messages that
     edges carry have counted already, and are read out by their mean, as in chemprop.
@@ -175,7 +175,7 @@ def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
 
 
 def planned(batch: Batch, settings: PropertySettings) -> Batch:
-    """The batch, its edges in the order in which a model of these settings walks them.
+    """The batch with its edges in the order that a model of these settings needs.
 
     They are put in order where the batch is put together, on the CPU, and move with it: a device would do it in many
     small steps, and be waited for.
@@ -190,7 +190,7 @@ def planned(batch: Batch, settings: PropertySettings) -> Batch:
 
 
 def _looped_features(batch: Batch) -> tuple[Tensor, EdgeRows | None]:
-    """The features of the edges and loops of a batch; where it knows their types, one row a type on a CPU."""
+    """The features of the edges and loops of a batch; with known types, one row per type on a CPU."""
     types = batch.edge_types
     if types is None or types.features.device.type != "cpu" or torch.compiler.is_compiling():
         return _with_loops(batch.edge_features, batch.node_features.shape[0]), None
@@ -198,7 +198,7 @@ def _looped_features(batch: Batch) -> tuple[Tensor, EdgeRows | None]:
 
 
 def _with_loops(features: Tensor, num_nodes: int) -> Tensor:
-    """The features of the edges and, behind them, of the nodes' loops, with one more that marks the loops."""
+    """The features of the edges, followed by those of the loops, with one more that marks the loops."""
     padded = F.pad(features, (0, 1, 0, num_nodes))
     padded[features.shape[0] :, -1].fill_(1)
     return padded

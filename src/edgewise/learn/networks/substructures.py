@@ -7,7 +7,7 @@ from edgewise.graph.records import Batch
 from edgewise.neighborhood.index import cached, unchecked
 
 RADIUS = 1
-"""Edges from the middle of a substructure to its rim."""
+"""The radius of a substructure, in edges."""
 ODD = np.uint64(0x9E3779B97F4A7C15)
 """2⁶⁴ over the golden ratio, so that a bond and an atom of the same code do not meet."""
 

@@ -1,4 +1,4 @@
-"""From texts to classes or numbers: read the tokens, sum them up into one vector by attention, predict."""
+"""Networks that predict texts: encode the tokens, pool them by attention, predict."""
 
 import torch
 from jaxtyping import Float

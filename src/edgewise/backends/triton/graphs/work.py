@@ -28,7 +28,7 @@ class Tiles(NamedTuple):
     firsts: Tensor
     """The first node of each tile."""
     counts: Tensor
-    """How many nodes it has."""
+    """The number of nodes."""
     words: Tensor
     """Where its bits begin."""
 

@@ -91,7 +91,7 @@ class StoredNodes:
         return [(stored.index(name), (name, known)) for name, known in table.edge_categories.items()]
 
     def features(self, nodes: np.ndarray) -> torch.Tensor:
-        """What is known of some nodes, in the units of the model."""
+        """The features of some nodes, in model units."""
         return self.scale(self.known.of_rows(nodes))
 
     def scratch(self, shape: tuple[int, int]) -> np.ndarray:
