@@ -43,7 +43,7 @@ class Learner:
     model: nn.Module
     """Its weights."""
     logits: Callable[[Tensor], Tensor]
-    """Those of some nodes."""
+    """The features of some nodes."""
     leaves: dict[str, Tensor]
     """The weights by names that all peers share, in the same order."""
 

@@ -153,11 +153,11 @@ class NodeBatch(Record):
     """A whole graph, and the nodes to predict."""
 
     features: Float[Tensor, " node node_feature"] | SparseFeatures
-    """What is known of each node."""
+    """The features of each node."""
     edges: Edges
     """Who is connected with whom; virtual nodes, of which no features are known, stand behind the others."""
     edge_features: Float[Tensor, " edge edge_feature"]
-    """What is known of each edge; of size 0 where nothing is."""
+    """The features of each edge, possibly of size 0."""
     rows: Int64[Tensor, " row"]
     """The nodes to predict."""
     targets: Float[Tensor, " row target"] | None = None
@@ -183,7 +183,7 @@ class GraphBatch(Record):
     edges: Edges
     """Edges of the disjoint union."""
     edge_features: Float[Tensor, " edge edge_feature"]
-    """What is known of each edge; of size 0 where nothing is."""
+    """The features of each edge, possibly of size 0."""
     offsets: Int64[Tensor, " boundary"]
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     roots: Int64[Tensor, " root"]

@@ -28,7 +28,7 @@ class Tiles(NamedTuple):
     firsts: Tensor
     """The first node of each tile."""
     counts: Tensor
-    """The number of nodes."""
+    """How many nodes it has."""
     words: Tensor
     """Where its bits begin."""
 

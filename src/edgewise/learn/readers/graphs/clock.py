@@ -1,4 +1,4 @@
-"""The times of a series: numbers or dates, in order, at equal distances, with what is missing filled or refused."""
+"""The times of a series: numbers or dates, sorted, evenly spaced, with missing steps filled or rejected."""
 
 import re
 import warnings
@@ -23,11 +23,11 @@ ZONE = re.compile(r":\d\d.*?(Z|[+-]\d\d(?::?\d\d)?)$")
 OF_DAY = re.compile(r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([ap]\.?m\.?)?\s*", re.IGNORECASE)
 """A time of the day without a date."""
 OFF_STEP = 0.05
-"""The part of a step by which a time may be off."""
+"""The tolerance of a time, in steps."""
 NUM_FORM_CELLS = 24
-"""Cells of which the form of all is guessed."""
+"""The number of cells from which the format of dates is guessed."""
 MAX_FILLED = 10
-"""A series may become that many times as long by the steps that are filled in."""
+"""The largest factor by which filling missing steps may lengthen a series."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Clock:
     """Whether each date is the last of its month."""
 
     def at(self, step: int) -> str:
-        """What a step is called; steps behind the last one too."""
+        """The name of a step, also beyond the last one."""
         time = self.time(step)
         if not isinstance(time, pd.Timestamp):
             return f"{time:.12g}"
         return str(time) if self.form is None else _written(time, self.form)
 
     def time(self, step: int) -> float | pd.Timestamp:
-        """The number or the date of a step; of steps behind the last one too."""
+        """The number or the date of a step, also beyond the last one."""
         if self.first is None:
             return self.start + step * self.step
         if self.unit == "month":
@@ -73,7 +73,7 @@ class Timed:
     clock: Clock | None
     """None where there are fewer than two times."""
     notes: tuple[str, ...]
-    """What was done, a line each."""
+    """Notes about changes, one line each."""
 
 
 def in_time(
@@ -200,7 +200,7 @@ class _Read:
 
     @property
     def num_irregular(self) -> int:
-        """How many times are not where a series at equal distances has them: repeated, missing, or in between."""
+        """The number of times that are not evenly spaced: repeated, missing, or in between."""
         numbers = np.unique(self.numbers)
         if len(numbers) < 2:
             return 0
@@ -290,13 +290,13 @@ def _dated(texts: pd.Series, form: str | None = None, *, is_utc: bool = False, i
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
-    """The mean of each column over what is known of it."""
+    """The mean of each column, without NaN."""
     counts = (~np.isnan(rows)).sum(0)
     return np.where(counts > 0, np.nansum(rows, 0) / np.maximum(counts, 1), np.nan)
 
 
 def _step(numbers: np.ndarray) -> float:
-    """The distance that comes most often; of several, the smallest."""
+    """The most frequent distance; the smallest of several."""
     distances = np.diff(numbers)
     rounded, counts = np.unique(np.round(distances / distances.min(), 2), return_counts=True)
     return float(distances.min() * rounded[np.argmax(counts)])

@@ -32,15 +32,15 @@ class EdgeTable(Table):
     edges: EdgeList
     """The edges that can be read, in the order of their rows."""
     place: Int64[np.ndarray, " row"]
-    """Which of `edges` each row is; −1 where it cannot be read."""
+    """The edge of each row in `edges`; −1 where the row cannot be read."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories of nodes."""
     has_degrees: bool = False
-    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
+    """Whether nodes lack features, so that their features are in- and out-degrees."""
 
     @property
     def unit(self) -> str:
-        """What rows are made of."""
+        """The unit of a row."""
         return "edges"
 
     @property
@@ -190,7 +190,7 @@ Nodes = tuple[tuple[str, ...], NodeFeatures, Columns, Categories]
 
 
 def _guessed_ends(cells: Cells, columns: Columns, source: GraphSource, nodes: Nodes | None) -> tuple[str, ...]:
-    """The columns of both ends, where none are named; a column with a role of its own is none of them."""
+    """The columns of both ends by default: columns without another role."""
     of_nodes = ("node_column", "descriptors_columns", "category_columns")
     used = [name for role, names in columns.roles().items() if role not in of_nodes for name in names]
     used += [*source.edge_feature_columns, *source.edge_category_columns]
@@ -199,7 +199,7 @@ def _guessed_ends(cells: Cells, columns: Columns, source: GraphSource, nodes: No
 
 
 def _nodes_of_edges(cells: Cells, ends: Sequence[str], columns: Columns) -> Nodes:
-    """The nodes that edges name, of which nothing else is known."""
+    """The nodes that edges name, without features."""
     both = [name for end in ends for name in stripped(cells.frame[end]).to_pylist()]
     names = tuple(dict.fromkeys(name for name in both if name))
     return names, NodeFeatures.of(np.zeros((len(names), 0))), columns, {}

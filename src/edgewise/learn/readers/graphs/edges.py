@@ -1,4 +1,4 @@
-"""Who is connected with whom: a table of edges, each row the names of two nodes and what is known of the edge."""
+"""A table of edges: each row names two nodes and holds the features of the edge."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from edgewise.learn.tables.read import Cells, cells_from_arrays, check_columns_e
 from edgewise.neighborhood.index import one_way
 
 NONE = "none"
-"""Stands for a table of edges where there are none to predict by."""
+"""The name of an empty table of edges, for prediction without edges."""
 AS_FEATURES = "numbers of an edge are named with --edge-feature-columns, words with --edge-category-columns"
 """How a column of a table of edges is used."""
 FIRST = 1000
@@ -30,7 +30,7 @@ _MAX_HINTS = 100
 
 
 def note_of_unused(names: Sequence[str], remedy: str) -> list[str]:
-    """A line that names the columns of a table of edges that nothing is read from; none where there are none."""
+    """A line that names the unused columns of a table of edges; empty without any."""
     if not names:
         return []
     shown = ", ".join(map(repr, names))
@@ -42,17 +42,17 @@ class EdgeList:
     """Edges between nodes that are counted from 0; information flows from sender to receiver."""
 
     senders: Int64[np.ndarray, " edge"]
-    """Where each edge begins."""
+    """The sender of each edge."""
     receivers: Int64[np.ndarray, " edge"]
-    """Where it ends."""
+    """The receiver of each edge."""
     features: Float32[np.ndarray, " edge edge_feature"]
-    """What is known of each edge; of size 0 where nothing is."""
+    """The features of each edge, possibly of size 0."""
     num_mirrored: int = 0
-    """How many were added, because the other way was missing."""
+    """The number of reverse edges that were added."""
     rejected: tuple[Rejection, ...] = ()
     """Rows of the table that could not be read as edges, in file order."""
     types: RowLabels | None = None
-    """What each edge is called, where they have names; not of edges that were added."""
+    """The type of each edge, where edges have types; without edges that were added."""
     unused_columns: tuple[str, ...] = ()
     """Columns of the table that nothing was read from."""
     splits: RowLabels | None = None
@@ -93,7 +93,7 @@ class EdgeList:
         return int(num_nodes - is_joined.sum())
 
     def ways(self, is_directed: bool) -> str:
-        """How many there are, and whether they go one way, in words."""
+        """The number of edges and whether they are directed, in words."""
         ways = "one way each" if is_directed else f"both ways, {self.num_mirrored:,} of them added for it"
         return f"{plural(len(self), 'edge')}, {ways}"
 
@@ -127,7 +127,7 @@ class EdgeList:
         return replace(self, **sides, features=self.features[order], lines=None)
 
     def both_ways(self, num_nodes: int) -> "EdgeList":
-        """The same edges and, behind them, the other way of each that has none, with the same features.
+        """The same edges, followed by the missing reverse edges with the same features.
 
         Which those are is the rule of `Edges.undirected`: multi-edges are mirrored one by one.
         """
@@ -136,7 +136,7 @@ class EdgeList:
         )
 
     def with_mirrored(self, added: Int64[np.ndarray, " added"]) -> "EdgeList":
-        """The same edges and, behind them, the other way of some, with the same features."""
+        """The same edges, followed by the reverse of some, with the same features."""
         return EdgeList(
             np.concatenate([self.senders, self.receivers[added]]),
             np.concatenate([self.receivers, self.senders[added]]),
@@ -281,7 +281,7 @@ def _add_unknown(
     nodes: str,
     graph_column: str | None,
 ) -> None:
-    """Remember the rows of a column that name a node which is not there."""
+    """Adds the rows of a column that name an unknown node."""
     if not len(rows):
         return
     written = cells.frame[column].iloc[rows].tolist()
@@ -295,6 +295,6 @@ def _add_unknown(
 
 
 def num_distinct(codes: Int64[np.ndarray, " edge"]) -> int:
-    """How many different numbers there are, by one sort: numpy's hash of millions takes minutes."""
+    """The number of distinct numbers, by one sort: numpy's hash of millions takes minutes."""
     ordered = torch.from_numpy(codes).sort().values
     return int((ordered[1:] != ordered[:-1]).sum()) + int(len(codes) > 0)

@@ -21,7 +21,7 @@ DIRECTED = (
 PAIRS = (("1", "2"), ("0", "1"), ("a", "b"), ("u", "v"), ("i", "j"), ("first", "second"))
 """Words of two columns that name nodes, in the order of the columns."""
 OF_NODES = frozenset(("node", "id", "name", "vertex", "index", "idx", "no", "number"))
-"""Words beside those of a pair that say nothing else."""
+"""Words that may stand beside those of a pair."""
 OF_ROWS = frozenset(("edge", "edges", "link", "links", "row", "line", "unnamed"))
 """A column that has one of these words and none that is not in `OF_NODES` numbers the edges."""
 SHARE = 0.5
@@ -32,7 +32,7 @@ Share = Callable[[str], float]
 
 
 def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], share: Share | None) -> tuple[str, ...]:
-    """The columns of sender and receiver; a line says them where others could be meant.
+    """The columns of sender and receiver; a note names them where the choice is ambiguous.
 
     Args:
         table: the file, for the line.
@@ -58,12 +58,12 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
 
 
 def at_least_two(columns: Sequence[str], otherwise: Sequence[str]) -> Sequence[str]:
-    """Columns where they are two or more, else others."""
+    """The first columns if they are two or more, else the others."""
     return columns if len(columns) > 1 else otherwise
 
 
 def _by_names(likely: Sequence[str], naming: Sequence[str], *, knows_cells: bool) -> tuple[str, ...] | None:
-    """Two columns whose names say that they are the ends of an edge; None where none do.
+    """Two columns whose names are those of the ends of an edge; None without such.
 
     Args:
         likely: columns that may be the ends.

@@ -22,9 +22,9 @@ class GraphFile:
     """The content of an .npz file of a graph."""
 
     cells: Cells
-    """A row a node: its target `y`, and its split, `split`, where the file has them."""
+    """One row per node: its target `y` and its `split`, where the file has them."""
     features: NodeFeatures
-    """What is known of each node."""
+    """The features of each node."""
     edges: EdgeList
     """The edges as written in the file."""
     target_column: str | None
@@ -132,7 +132,7 @@ def check_edges(name: str, index: np.ndarray, num_nodes: int) -> None:
 
 
 def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
-    """Cells of the target: names of classes where the file has them, nothing where a node has none."""
+    """Cells of the target: names of classes where the file has them, empty without a target."""
     y = arrays["y"]
     require_kind(name, "y", y, "biufUS")
     _require_nodes(name, "y", y, num_nodes)

@@ -111,43 +111,43 @@ class GraphRow:
     """One graph."""
 
     features: Float32[np.ndarray, " node feature"]
-    """What is known of each node."""
+    """The features of each node."""
     edges: EdgeList
     """Who is connected with whom, nodes counted from 0; any features of the edges."""
 
 
 @dataclass(frozen=True, eq=False)
 class GraphTable(Table):
-    """Many graphs, one behind the other, each a row; one that cannot be used keeps its place."""
+    """Many graphs, concatenated, one per row, unusable ones included."""
 
     columns: GraphColumns
     """The role of each column."""
     features: Float32[np.ndarray, " node feature"]
-    """What is known of each node, graph after graph; 0 where a cell cannot be read."""
+    """The features of each node, graph after graph; 0 where a cell cannot be read."""
     node_names: Sequence[str]
-    """What each node is called, graph after graph; its number in its graph where it is unnamed."""
+    """The name of each node, graph after graph; its number in its graph where it is unnamed."""
     offsets: Int64[np.ndarray, " boundary"]
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     edges: EdgeList
     """Edges within the graphs, graph after graph, nodes counted over all of them."""
     conditions: Float64[np.ndarray, " row condition"]
-    """Numbers of each graph as a whole; NaN where unreadable."""
+    """Features of each graph as a whole; NaN where unreadable."""
     categories: Categories
     """The words of each column of categories, in the order of their features."""
     trees: Trees | None
-    """The root of each graph; None where none is needed."""
+    """The root of each graph; None where roots are not needed."""
     num_strays: int
     """Nodes that are passed over: the table of graphs does not name their graph."""
     mirrored_of: Int64[np.ndarray, " mirrored"]
     """The graph of each edge that was added, because the other way was missing."""
     lacks_edges: Bool[np.ndarray, " row"]
-    """True for graphs that have rows in the table of edges which cannot be read."""
+    """Whether each graph has unreadable rows in the table of edges."""
     has_degrees: bool = False
-    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
+    """Whether nodes lack features, so that their features are in- and out-degrees."""
 
     @property
     def unit(self) -> str:
-        """What rows are made of."""
+        """The unit of a row."""
         return "graphs"
 
     @property
@@ -167,7 +167,7 @@ class GraphTable(Table):
 
     @property
     def graph_of_edge(self) -> Int64[np.ndarray, " edge"]:
-        """The graph that each edge lies in, ascending."""
+        """The graph of each edge, ascending."""
         return np.repeat(np.arange(self.num_rows), self.num_nodes)[self.edges.senders]
 
     @property
@@ -183,7 +183,7 @@ class GraphTable(Table):
         return offsets_of(np.bincount(self.graph_of_edge, minlength=self.num_rows))
 
     def nodes_of(self, row: int) -> tuple[str, ...]:
-        """What the nodes of one graph are called."""
+        """The names of the nodes of one graph."""
         return tuple(self.node_names[self.offsets[row] : self.offsets[row + 1]])
 
     def contents(self, rows: np.ndarray) -> list[tuple[bytes]]:
@@ -395,7 +395,7 @@ def graphs_from_arrays(
 
 
 def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool) -> GraphTable:
-    """A graph is usable when every cell it needs can be read, and it is a tree where it must be."""
+    """A graph is usable if its cells can be read and, where roots are needed, it is a tree."""
     cells, columns, problems, edges = graphs.cells, graphs.columns, graphs.problems, graphs.edges
     columns = columns if need_targets else replace(columns, target_columns=())
     graph_of_node = np.repeat(np.arange(len(cells.frame)), np.diff(graphs.offsets))

@@ -49,7 +49,7 @@ class PairNumbers:
     def ends(
         self, numbers: Int64[np.ndarray, " pair"]
     ) -> tuple[Int64[np.ndarray, " pair"], Int64[np.ndarray, " pair"]]:
-        """Sender and receiver of each pair; the smaller of both first, where it goes both ways."""
+        """Sender and receiver of each pair; for undirected pairs, the smaller first."""
         if self.is_directed:
             senders, skipped = np.divmod(numbers, self.num_nodes - 1)
             return senders, skipped + (skipped >= senders)
@@ -87,7 +87,7 @@ class Links:
     numbers: Int64[np.ndarray, " link"]
     """Each pair by its number, ascending."""
     of_edge: Int64[np.ndarray, " edge"]
-    """The link that each edge is; −1 for a loop, which is none."""
+    """The link of each edge; −1 for a loop, which is not a link."""
     pairs: PairNumbers
     """How pairs are numbered."""
 
@@ -114,7 +114,7 @@ class Links:
         return len(self.numbers)
 
     def edges_of(self, are_seen: Bool[np.ndarray, " link"]) -> Bool[np.ndarray, " edge"]:
-        """Which edges a graph of some links has: theirs, whichever way and however often, and every loop."""
+        """Which edges belong to some links: in both directions, repeated ones included, and every loop."""
         return np.append(are_seen, True)[self.of_edge]
 
     def know(self, numbers: Int64[np.ndarray, " pair"]) -> Bool[np.ndarray, " pair"]:
@@ -140,7 +140,7 @@ class LinkSplits:
     test_others: Int64[np.ndarray, " test_other"]
     """The same for the test."""
     seen: Bool[np.ndarray, " link"]
-    """Links along which messages go: those of the training, and those of no split."""
+    """Links along which messages are passed: those of the training split, and those without a split."""
 
     @classmethod
     def of(
@@ -194,7 +194,7 @@ def random_splits(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.n
 
 
 def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, " link"]:
-    """The split of each link by the word at each of its edges; −1 where they are empty.
+    """The split of each link by the words of its edges; −1 where they are empty.
 
     Where no link is in val, a tenth of the training links becomes it.
 
@@ -248,7 +248,7 @@ def split_labels(edges: EdgeList, column: str) -> RowLabels:
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """Rows of names; those that name no two nodes keep their place."""
+    """Rows with the names of two nodes, unusable ones included."""
 
     source: str
     """The file."""
@@ -268,7 +268,7 @@ class PairTable:
 
     @property
     def num_rows(self) -> int:
-        """How many rows the file has."""
+        """The number of rows in the file."""
         return len(self.status)
 
 

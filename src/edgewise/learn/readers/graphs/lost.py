@@ -1,4 +1,4 @@
-"""Edges that cannot be read: which predictions would be others with them."""
+"""Unreadable edges: the predictions that they would change."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.tables.cell import OK
 
 REASON = "without edges that cannot be read"
-"""What is said of rows whose neighborhoods lack edges."""
+"""The note about rows whose neighborhoods lack edges."""
 NOWHERE = np.iinfo(np.int64).max
 """The distance to lost edges where none is within reach."""
 ANYWHERE = NOWHERE - 1
@@ -18,7 +18,7 @@ ANYWHERE = NOWHERE - 1
 
 
 def hops_to_lost(edges: EdgeList, num_nodes: int, reach: int, *, sees_all: bool = False) -> Int64[np.ndarray, " node"]:
-    """How far the nearest edge that cannot be read is from each node: 0 where the node itself lost one.
+    """The distance from each node to the nearest unreadable edge: 0 where the node itself lost one.
 
     Of an edge whose other end no node is called, only the end that is known counts.
 

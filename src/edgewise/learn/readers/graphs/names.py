@@ -25,15 +25,15 @@ class RowLabels:
     names: tuple[str, ...]
     """The words."""
     before: str
-    """What a message writes before the number of a row, such as `nodes.csv, line `."""
+    """The part of a message before the number of a row, such as `nodes.csv, line `."""
     numbers: Int64[np.ndarray, " row"]
     """The numbers of the rows: lines of a file, or places in an array."""
     after: str
-    """What a message writes behind it, such as `, column 'type'`."""
+    """The part of a message after the number of a row, such as `, column 'type'`."""
 
     @classmethod
     def of_array(cls, array: str, names: Any) -> "RowLabels":
-        """Those in an array of words or whole numbers."""
+        """The labels in an array of words or integers."""
         words = tuple(str(name).strip() for name in np.asarray(names).tolist())
         return cls(words, f"{array}[", np.arange(len(words)), "]")
 
@@ -68,7 +68,7 @@ class NodeNames:
             self._sorted = codes[self._order]
 
     def places(self, names: Texts, graphs: Texts | None = None) -> Int64[np.ndarray, " row"]:
-        """The node that each name names, −1 where there is none.
+        """The node of each name, −1 where the name is unknown.
 
         Args:
             names: a column of names, blanks around them or not.
@@ -95,7 +95,7 @@ class NodeNames:
         return {_meaning(name): name for name in reversed(self._names.to_pylist())}
 
     def _codes(self, names: "pa.ChunkedArray", graphs: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
-        """One number for each graph and name, −1 where one of both is not known."""
+        """One number for each graph and name, −1 where one of both is unknown."""
         assert self._graphs is not None
         name, graph = self._lookup.places(names), self._graphs.places(graphs)
         return np.where((name < 0) | (graph < 0), -1, graph * len(self._lookup.among) + name)

@@ -26,18 +26,18 @@ Entries: TypeAlias = tuple[Int64[np.ndarray, " entry"], Int64[np.ndarray, " entr
 
 @dataclass(frozen=True, eq=False)
 class NodeFeatures:
-    """What is known of each node: as a table, or, where most numbers are zero, as those that are not."""
+    """The features of each node, dense or sparse."""
 
     shape: tuple[int, int]
     """(node, feature)."""
     table: Float32[np.ndarray, " node feature"] | None = None
-    """All numbers; None where most are zero."""
+    """The dense table; None for sparse features."""
     entries: Entries | None = None
     """The node (ascending) and the feature of each number that is not zero, and the number; None beside a table."""
 
     @classmethod
     def of(cls, values: np.ndarray) -> "NodeFeatures":
-        """Those of a table (node, feature)."""
+        """Features from a dense table (node, feature)."""
         table = np.array(values, dtype=np.float32, order="C")
         is_sparse = 2 * np.count_nonzero(table) < table.size
         return cls.of_entries(*_entries(table), table.shape) if is_sparse else cls(table.shape, table)
@@ -50,7 +50,7 @@ class NodeFeatures:
         values: Float32[np.ndarray, " entry"],
         shape: tuple[int, int],
     ) -> "NodeFeatures":
-        """Those of a sparse table: nodes (ascending), features, and numbers that are not zero."""
+        """Features from a sparse table: nodes (ascending), features, and nonzero numbers."""
         return cls(shape, entries=(rows, columns, values))
 
     @property
@@ -84,7 +84,7 @@ class NodeFeatures:
         return table
 
     def beside(self, more: np.ndarray) -> "NodeFeatures":
-        """The same with further columns behind them.
+        """The same with further columns appended.
 
         Args:
             more: (node, feature).
@@ -104,7 +104,7 @@ class NodeFeatures:
         return [self.to_dense()]
 
     def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
-        """Those of some nodes as a table."""
+        """The features of some nodes as a dense table."""
         if self.table is not None:
             return self.table[rows]
         position_of_row = np.full(self.shape[0], -1)
@@ -128,7 +128,7 @@ class NodeFeatures:
         return missing_columns
 
     def varying(self, group_of_node: np.ndarray, num_groups: int) -> Bool[np.ndarray, " group feature"]:
-        """Which features have different values within which group of nodes."""
+        """Which features vary within each group of nodes."""
         if self.table is not None:
             members = [self.table[group_of_node == group] for group in range(num_groups)]
             return np.stack([(rows != rows[:1]).any(axis=0) for rows in members])
@@ -307,7 +307,7 @@ def features_of_nodes(
 
 
 def check_categories(name: str, categories: Categories, columns: Sequence[str]) -> None:
-    """Raise DataError where a column of words has none: the model could not read it."""
+    """Raise DataError where a column of categories is missing."""
     if missing := [column for column in columns if column not in categories]:
         raise DataError(f"{name}: categories of the column {missing[0]!r:.60} are missing.")
     for column, words in categories.items():

@@ -41,26 +41,26 @@ class NodeTable(Table):
     has_distinct_rows: ClassVar[bool] = True  # by their names
 
     features: NodeFeatures
-    """What is known of each node; 0 where a cell cannot be read."""
+    """The features of each node; 0 where a cell cannot be read."""
     edges: EdgeList
     """Who is connected with whom."""
     names: tuple[str, ...]
-    """What the nodes are called."""
+    """The names of the nodes."""
     types: GraphTypes | None = None
     """The types of nodes and edges; None where there are none, or they were not read."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories, in the order of their features."""
     has_degrees: bool = False
-    """Whether nothing is known of the nodes, so that their features are the numbers of edges that come and go."""
+    """Whether nodes lack features, so that their features are in- and out-degrees."""
 
     @property
     def unit(self) -> str:
-        """What rows are made of."""
+        """The unit of a row."""
         return "nodes"
 
     @property
     def num_distinct(self) -> int:
-        """How many different ones there are: each node is unique by its place in the graph."""
+        """The number of distinct rows: each node is unique by its position in the graph."""
         return self.num_rows
 
     @property
@@ -103,7 +103,7 @@ class Reading:
     find_features: bool | None = None
     """Whether columns without another role are features, where none is named; by default where targets are read."""
     with_degrees: bool = True
-    """Whether nodes without features get the numbers of edges that come and go."""
+    """Whether nodes without features get in- and out-degrees as features."""
     with_types: bool = True
     """Whether the types of nodes and edges are read from a file that has them."""
     known: TypeNames | None = None
@@ -308,7 +308,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
 
 
 def _typed_features(path: str, cells: Cells, types: NodeTypes, *, imputes: bool) -> tuple[NodeFeatures, NodeTypes]:
-    """The features of nodes in a file, NaN where a column is none of the node's type."""
+    """The features of nodes in a file, NaN where a column does not belong to the node's type."""
     arrays, blank = read_arrays(path), None
     if "x" in arrays:
         arrays["x"], blank = without_blanks(arrays["x"])

@@ -1,4 +1,4 @@
-"""Where a node stands in its graph, as numbers: what waves on the graph are at it, how often walks come back to it.
+"""Positional encodings of nodes: eigenvectors of the Laplacian, and return probabilities of random walks.
 
 Both see the graph as undirected and simple: i and j are joined where there is an edge from either to the other; loops,
 repeated edges, and features of edges are left out. Each connected part is seen by itself, so that graphs
@@ -26,9 +26,9 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("scipy", "train") from error
 
 DENSE_NODES = 512
-"""A part of at most so many nodes is solved as a table."""
+"""The largest component whose eigenvectors are computed from a dense matrix."""
 BLOCK_NUMBERS = 1 << 22
-"""At most so many numbers of a power of the walk are held at once."""
+"""The largest block of a power of the walk matrix, in numbers."""
 NEARLY = 1 - 1e-6
 """A number that is so much of the largest is the largest, whatever rounding made of both."""
 
@@ -76,7 +76,7 @@ def laplacian_positions(edges: Edges, num_positions: int) -> Float32[Tensor, " n
 
 
 def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " node step"]:
-    """How probable it is that a walk that goes on at random is back where it began after 1, 2, …, K steps.
+    """The probability that a random walk is back at its start after 1, 2, …, K steps.
 
         p_it = ((D^−1 A)^t)_ii,   t = 1 … K
 
@@ -124,7 +124,7 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
 def positions_of(
     edges: EdgeList, num_nodes: int, num_laplacian: int, num_random_walk: int
 ) -> Float32[Tensor, " node position"]:
-    """Both positions of a graph side by side, the Laplacian ones first; those of the last graph are cached."""
+    """Both encodings of a graph, concatenated, the Laplacian one first; cached for the last graph."""
     graph = Edges(torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers), num_nodes, num_nodes)
     with stage("positions of nodes in the graph"):
         laplacian = laplacian_positions(graph, num_laplacian) if num_laplacian else torch.zeros(num_nodes, 0)

@@ -20,7 +20,7 @@ from edgewise.neighborhood import Edges
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """What nodes were, step by step."""
+    """The values of the nodes, step by step."""
 
     source: str
     """The file."""
@@ -29,16 +29,16 @@ class Series:
     values: Float64[np.ndarray, " time node"]
     """NaN where a cell is empty."""
     times: tuple[str, ...]
-    """What the steps are called: the cells of the time column, or their numbers."""
+    """The names of the steps: the cells of the time column, or their numbers."""
     edges: EdgeList
     """The edges between the nodes."""
     clock: Clock | None = None
     """Names further steps by a time column; None without one."""
     notes: tuple[str, ...] = ()
-    """What was done to have a row for each time, a line each."""
+    """Notes about repeated and missing times, one line each."""
 
     def where(self, time: int, node: int) -> str:
-        """What messages call a number."""
+        """The name of a number in messages."""
         return f"{self.source}, time {self.times[time]}, column {self.names[node]!r}"
 
     @property
@@ -52,7 +52,7 @@ class Windows:
     """Windows of a series: `context` steps of input, and `horizon` steps to predict."""
 
     series: Float32[np.ndarray, " time node"]
-    """In the units of a model; NaN where nothing is known."""
+    """The values in model units; NaN where missing."""
     starts: Int64[np.ndarray, " row"]
     """The first step of each stretch."""
     context: int
@@ -62,12 +62,12 @@ class Windows:
     are_known: bool
     """Whether the series contains the predicted steps, so that a model can learn from them."""
     period: int | None
-    """Steps after which everything comes again."""
+    """The period of the series, in steps."""
     edges: Edges
-    """From which nodes each node receives messages."""
+    """The edges along which messages are passed."""
 
     def batch(self, rows: np.ndarray) -> SeriesBatch:
-        """Some stretches; what is not known is read as the last that was, or as the mean where nothing was."""
+        """A batch of windows; missing values are filled with the last known one, or with the mean."""
         starts = self.starts[rows]
         read = known_before(self.series[starts[:, None] + np.arange(self.context)])
         steps = starts[:, None] + np.arange(self.context + self.horizon)
@@ -82,7 +82,7 @@ class Windows:
 
 
 def known_before(values: Float32[np.ndarray, " row time node"]) -> Float32[np.ndarray, " row time node"]:
-    """The values with each gap filled by what stood last before it; 0, the mean, where nothing did."""
+    """The values with each gap filled by the last known value before it, or 0, the mean."""
     filled = values.copy()
     filled[:, 0] = np.where(np.isnan(filled[:, 0]), 0, filled[:, 0])
     for step in range(1, filled.shape[1]):

@@ -1,4 +1,4 @@
-"""Where the parts of a graph are: which file holds them, and the role of each column; free of numpy."""
+"""The files of a graph and the roles of their columns; without numpy."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from edgewise.learn.tables.columns import Columns
 
 @dataclass(frozen=True)
 class GraphSource(Settings):
-    """Where the edges are, and how they are read."""
+    """The file of the edges and the options for reading it."""
 
     edges: str | None = setting(None, metavar="FILE")
     """The table of edges, each row the names of two nodes; None where the nodes are in an .npz file, which holds its

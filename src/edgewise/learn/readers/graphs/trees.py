@@ -1,4 +1,4 @@
-"""Graphs without a circle whose edges all lead to one node, the root: merger trees, expressions, pedigrees."""
+"""Acyclic graphs whose edges all lead to one node, the root: merger trees, expressions, pedigrees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Trees:
     roots: Int64[np.ndarray, " graph"]
     """The only node of each graph that no edge leaves, among all nodes; −1 where the graph is not a tree."""
     depths: Int64[np.ndarray, " graph"]
-    """Edges of the longest way to it; −1 where the graph is not a tree."""
+    """The length of the longest path to the root; −1 where the graph is not a tree."""
     reasons: dict[int, str]
     """Why a graph is not a tree."""
 
@@ -78,7 +78,7 @@ class Trees:
 def levels_of(
     senders: Int64[np.ndarray, " edge"], receivers: Int64[np.ndarray, " edge"], num_nodes: int
 ) -> Int64[np.ndarray, " node"]:
-    """Edges of the longest way that leads to each node; −1 for those on a circle, and behind one.
+    """The length of the longest path that ends at each node; −1 for nodes on or after a cycle.
 
     Source: Kahn 1962, all nodes of a level at a time.
     """
@@ -100,7 +100,7 @@ def levels_of(
 
 
 def _on_circle(senders: np.ndarray, receivers: np.ndarray) -> int:
-    """A node on a circle, where every sender is a receiver too: back along edges until a node comes again."""
+    """A node on a cycle: follows edges backward until a node repeats."""
     before = dict(zip(receivers.tolist(), senders.tolist(), strict=True))
     visited, node = set[int](), int(senders[0])
     while node not in visited:

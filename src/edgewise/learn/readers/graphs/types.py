@@ -28,7 +28,7 @@ ColumnsOfTypes = Sequence[Sequence[int]]
 
 
 UNLEARNED = "had a target in training"
-"""How the status of a node ends whose type the model cannot predict."""
+"""The end of the status of a node whose type the model cannot predict."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class NodeTypes:
     known: TypeNames | None
     """The types that a model knows; None where the data defines them."""
     owned: Bool[np.ndarray, " type column"] | None = None
-    """Which columns are features of which type; None before they have been read."""
+    """Which columns are features of each type; None before they are read."""
 
     @classmethod
     def of(cls, labels: RowLabels | None, num_nodes: int, source: str, known: TypeNames | None = None) -> "NodeTypes":
@@ -149,7 +149,7 @@ class NodeTypes:
         return np.array(owning, dtype=bool).reshape(len(self.names), len(columns))
 
     def with_words(self, owning: Bool[np.ndarray, " type column"], categories: Categories) -> "NodeTypes":
-        """The same with the features of words behind those that are numbers.
+        """The same with the features of words after the numeric ones.
 
         Args:
             owning: which columns of words belong to which type.
@@ -279,7 +279,7 @@ class TypeScaler:
 
     @property
     def num_features(self) -> tuple[int, ...]:
-        """How many numbers come out for each type."""
+        """The number of scaled features of each type."""
         return tuple(scaler.num_features for scaler in self.scalers)
 
     def transform(

@@ -52,7 +52,7 @@ class GraphUnion:
 
 
 def offsets_of(counts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Where each of some runs begins, and where the last one ends."""
+    """The boundaries of consecutive runs, from their lengths."""
     offsets = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=offsets[1:])
     return offsets

@@ -41,7 +41,7 @@ class MoleculeTable(Table):
 
     @property
     def unit(self) -> str:
-        """What rows are made of."""
+        """The unit of a row."""
         return "molecules"
 
     @property

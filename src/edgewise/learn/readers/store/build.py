@@ -1,4 +1,4 @@
-"""Builds a store stage by stage; what is done is not done again after a kill.
+"""Builds a store in stages; an interrupted build continues after the last finished stage.
 
 nodes       names, features, columns                       nodes → arrays
 edges       a record for each row, with the numbers of its nodes
@@ -94,7 +94,7 @@ class Build:
         self.resumed = bool(self.state["stages"])
 
     def _begun(self, words: Sequence[str]) -> dict[str, Any]:
-        """The state of a store of which nothing is done."""
+        """The state of a new store."""
         config: dict[str, Any] = {
             "columns": asdict(self.columns),
             "graph": asdict(self.source),
@@ -231,7 +231,7 @@ class Build:
 
     @property
     def _store(self) -> GraphStore:
-        """What there is so far."""
+        """The store with the stages that are finished."""
         stages = self.state["stages"]
         record = {name: value for stage in stages.values() for name, value in stage.items()}
         files = {name: file for stage in stages.values() for name, file in stage.get("files", {}).items()}
@@ -262,7 +262,7 @@ class Build:
         return {"files": write_outgoing(self._store, self.folder, scratch, self.limit)}
 
     def summary(self, store: GraphStore) -> list[str]:
-        """What the store holds, in a few lines."""
+        """A summary of the store in a few lines."""
         way = "one way each" if self.source.directed else f"both ways, {store['num_mirrored']:,} of them added for it"
         size = sum(stored_file.size for stored_file in store.files.values())
         lines = [

@@ -222,7 +222,7 @@ class RowIndex:
 
 
 def index_of(nodes: GraphStore, scratch: Scratch) -> RowIndex | NumberIndex | TextJoin:
-    """What finds nodes by their names; raises DataError where two have one name."""
+    """The index of nodes by their names; raises DataError where two nodes share a name."""
     count, naming = nodes.num_nodes, nodes["names"]
     if naming == "rows":
         return RowIndex(count)
@@ -252,7 +252,7 @@ def index_of(nodes: GraphStore, scratch: Scratch) -> RowIndex | NumberIndex | Te
 def write_mirrored(
     path: Path, out: Path, dtype: np.dtype, num_nodes: int, first: int, scratch: Scratch, limit: int
 ) -> int:
-    """Writes the other way of each edge that has none; how many there are. The rule is that of `Edges.undirected`.
+    """Writes missing reverse edges, as `Edges.undirected` adds them, and returns their number.
 
     The places of those that are added begin at `first`, behind all rows.
     """
@@ -330,14 +330,14 @@ def write_incoming(
 
 
 def _write_known(arrays: NodeArrays, name: str, records: np.ndarray) -> None:
-    """Writes what is known of some edges."""
+    """Writes the features of some edges."""
     for column, field in (("features", "features"), ("words", "words"), ("times", "time")):
         if field in (records.dtype.names or ()):
             arrays.write(f"{name}_{column}", records[field])
 
 
 def write_outgoing(store: GraphStore, folder: Path, scratch: Scratch, limit: int) -> dict[str, Any]:
-    """Writes the edges by sender, each with its place among those by receiver."""
+    """Writes the edges by sender, each with its position among those by receiver."""
     offsets, links, num_nodes = store.array("incoming_offsets"), store.array("incoming_links"), store.num_nodes
     index = links.dtype
     dtype = np.dtype([("sender", index), ("receiver", index), ("place", index)])

@@ -1,4 +1,4 @@
-"""The files of a store, what each holds, and whether they are what was written."""
+"""The files of a store, their contents and their checksums."""
 
 import hashlib
 import json
@@ -29,10 +29,10 @@ _BLOCK = 2**22
 
 @dataclass(frozen=True)
 class StoreFile:
-    """A file that holds one array, its numbers one behind the other."""
+    """A file that holds one contiguous array."""
 
     name: str
-    """What it is called in the folder."""
+    """Its name in the folder."""
     dtype: str
     """The type of its numbers, as numpy names it."""
     shape: tuple[int, ...]
@@ -77,7 +77,7 @@ class GraphStore:
         self._arrays: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> Any:
-        """What the manifest says of the store."""
+        """An entry of the manifest."""
         return self.manifest[name]
 
     def array(self, name: str) -> np.ndarray:
@@ -201,7 +201,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """How far a store is; empty where it was not started, or the file is damaged."""
+    """The state of an unfinished store; empty where the file is missing or damaged."""
     try:
         content = json.loads((folder / STATE).read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -13,7 +13,7 @@ from edgewise.learn.tables.cell import joined, pa
 from edgewise.learn.tables.read import pd
 
 SPREAD = 8
-"""Whole numbers lie close together where so many times as many would fill the gaps between them."""
+"""Integers are dense where their range is at most this many times their count."""
 SPARE = 1024
 NAMES_OF_FILE = 2**21
 """Names that are looked up together, about."""
@@ -21,7 +21,7 @@ FOUND = np.dtype([("place", "<i8"), ("row", "<i8")])
 
 
 class NumberIndex:
-    """Nodes whose names are whole numbers that lie close together: a table of places, mapped into memory.
+    """Nodes whose names are dense integers: a lookup table, mapped into memory.
 
     Args:
         count: the names that will come.
@@ -35,11 +35,11 @@ class NumberIndex:
 
     @staticmethod
     def fits(count: int, smallest: int, largest: int) -> bool:
-        """Whether so many names lie close enough together."""
+        """Whether the names are dense enough."""
         return smallest >= 0 and largest < SPREAD * count + SPARE
 
     def add(self, names: np.ndarray) -> tuple[int, int, int] | None:
-        """Takes the names of the next nodes; where one is known, the name and the two nodes."""
+        """Adds the names of the next nodes; returns a repeated name and its two nodes, or None."""
         distinct, first = np.unique(names, return_index=True)
         earlier = self.table[names]
         if earlier.any():
@@ -61,7 +61,7 @@ class NumberIndex:
 
 
 class TextJoin:
-    """Nodes by any names: names and what asks for them are dealt out by a hash, and met file by file.
+    """A join of names and nodes on disk: names and lookups are partitioned by a hash, and joined file by file.
 
     Args:
         count: how many names there are.
@@ -81,11 +81,11 @@ class TextJoin:
         return list(zip(files, writers, strict=True))
 
     def add(self, names: "pa.Array | pa.ChunkedArray", places: np.ndarray) -> None:
-        """Takes the names of nodes, and which nodes they are."""
+        """Adds the names of nodes and their numbers."""
         self._deal(self.names, names, places)
 
     def ask(self, names: "pa.Array | pa.ChunkedArray", places: np.ndarray) -> None:
-        """Takes names that are looked for, and a number for each, by which the answers are sorted."""
+        """Adds names to look up, and a number for each, by which the results are sorted."""
         self._deal(self.wanted, names, places)
 
     def _deal(
@@ -106,7 +106,7 @@ class TextJoin:
                 files[number][1].write_batch(pa.record_batch(part, schema=self.schema))
 
     def answers(self, bound: int, limit: int, source: str) -> tuple[Iterator[np.ndarray], list[tuple[int, str]]]:
-        """The node of each name that is looked for, −1 where there is none, by its number; and the first unknown names.
+        """The node of each looked-up name, −1 where unknown, sorted by number; and the first unknown names.
 
         Args:
             bound: all numbers are below it.

@@ -29,7 +29,7 @@ Cell: TypeAlias = tuple[str, str, str]
 
 
 class Rejections:
-    """Rows with cells that cannot be read: how many there are, and the first of the cells."""
+    """Rows with unreadable cells: their number, and the first of the cells."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, list[tuple[int, str, int, str, str, str]]()
@@ -46,7 +46,7 @@ class Rejections:
 
 
 class Words:
-    """A column by its different cells: the code of each row, and what the codes mean."""
+    """A column of categories: the code of each word."""
 
     def __init__(self, name: str, limit: int, is_named: bool):
         self.name, self.limit, self.is_named = name, limit, is_named
@@ -69,7 +69,7 @@ class Words:
 
 @dataclass
 class Roles:
-    """What becomes of each column of the table of nodes."""
+    """The role of each column of the table of nodes."""
 
     names: str | None
     """The names of nodes; None for the numbers of rows."""
@@ -82,7 +82,7 @@ class Roles:
 
     @classmethod
     def of(cls, table: TableStream, columns: Columns) -> "Roles":
-        """The roles of the columns; what the first rows hold decides where nothing else does."""
+        """The roles of the columns, guessed from the first rows where they are not given."""
         names: str | None = columns.node_column
         if names == AUTO:
             names = next((name for name in NAMES if name in table.columns), None)
@@ -127,7 +127,7 @@ class Roles:
 
 
 def kind_of(chunk: Chunk, column: str) -> str:
-    """What the cells of a column mostly are: whole numbers, numbers with fractions, or words."""
+    """The content of most cells of a column: whole numbers, fractions or words."""
     values, bad = chunk.numbers(column)
     present = values[~np.isnan(values)]
     num_words = 0 if is_numeric(chunk.columns[column].type) else sum(not is_missing(cell) for cell, _ in bad.values())
@@ -141,7 +141,7 @@ class NodeArrays:
     """The arrays of the nodes, while they are written."""
 
     folder: Path
-    """Where the files go."""
+    """The folder of the files."""
     dtype: str
     """The type that features are stored in."""
     exits: ExitStack
@@ -156,7 +156,7 @@ class NodeArrays:
         self.writers[name].write(np.ascontiguousarray(values))
 
     def file(self, name: str, dtype: npt.DTypeLike, shape: Sequence[int]) -> dict[str, Any]:
-        """What the manifest says of an array that has been written."""
+        """The manifest entry of an array that has been written."""
         self.write(name, np.zeros(0, dtype))
         sha256 = self.writers[name].sha256
         return vars(StoreFile(f"{name}.bin", np.dtype(dtype).name, tuple(shape), sha256))
@@ -167,7 +167,7 @@ class NotNumbersError(Exception):
 
 
 def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) -> dict[str, Any]:
-    """Writes the arrays of the nodes; what the manifest says of them.
+    """Writes the arrays of the nodes, and returns their part of the manifest.
 
     Raises:
         DataError: the table cannot be used: a column is missing, it is empty, or the name of a node is.
@@ -245,7 +245,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
 def _files(
     arrays: NodeArrays, roles: Roles, count: int, counted_bytes: int, dtype: str, are_numbers: bool
 ) -> dict[str, Any]:
-    """What the manifest says of the files."""
+    """The manifest entries of the files."""
     of_features = "uint16" if dtype == "bfloat16" else dtype
     files = {"features": arrays.file("features", of_features, (count, len(roles.features)))}
     files["usable"] = arrays.file("usable", np.uint8, (count,))
@@ -263,7 +263,7 @@ def _files(
 
 
 def _write_texts(arrays: NodeArrays, chunk: Chunk, column: str, before: int, *, is_first: bool) -> int:
-    """Writes the names of some nodes; how many bytes they have."""
+    """Writes the names of some nodes, and returns their number of bytes."""
     lengths, letters = text_arrays(chunk.texts(column))
     if not lengths.all():
         row = int(np.flatnonzero(lengths == 0)[0])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from edgewise.learn.settings import Settings, setting
 
 DTYPES = ("float32", "float16", "bfloat16")
-"""What features may be stored as; numpy lacks bfloat16, whose bits are stored as uint16."""
+"""Types for stored features; numpy lacks bfloat16, whose bits are stored as uint16."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ Records: TypeAlias = np.ndarray
 
 
 class Key(NamedTuple):
-    """What records are sorted by."""
+    """A sort key of records."""
 
     of: Callable[[Records], np.ndarray]
     """Whole numbers from 0, one a record."""
@@ -30,11 +30,11 @@ class Block(NamedTuple):
     high: int
     """One more than the largest."""
     pieces: Iterable[Records]
-    """The records, of one piece; of several where so many have one key that they do not fit together."""
+    """The records, in several pieces where those of one key do not fit into memory together."""
 
 
 def read_pieces(path: str, dtype: np.dtype, size: int) -> Iterator[Records]:
-    """The records of a file, so many at a time."""
+    """The records of a file, in pieces."""
     with open(path, "rb") as file:
         while len(records := np.fromfile(file, dtype, size)):
             yield records

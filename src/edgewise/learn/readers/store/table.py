@@ -26,7 +26,7 @@ EXACT = 2**24
 
 @dataclass(frozen=True, eq=False)
 class StoredFeatures:
-    """What is known of each node of a store, as its files have it; words become a feature each."""
+    """The features of the nodes of a store; each word becomes a feature."""
 
     store: GraphStore
     """The store."""
@@ -54,7 +54,7 @@ class StoredFeatures:
         return np.array([column_of_name[name] for name in self.names], dtype=np.int64)
 
     def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
-        """Those of some nodes."""
+        """The features of some nodes."""
         if self.has_degrees:
             return degrees_of(self.store, rows).astype(np.float32)
         parts = [self.store.feature_rows(rows, self._places)]
@@ -117,7 +117,7 @@ class StoredTable(Table):
     store: GraphStore
     """The files."""
     features: StoredFeatures
-    """What is known of each node."""
+    """The features of each node."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of words of nodes."""
     edge_categories: Categories = field(default_factory=dict)
@@ -130,7 +130,7 @@ class StoredTable(Table):
 
     @property
     def unit(self) -> str:
-        """What rows are made of."""
+        """The unit of a row."""
         return "nodes"
 
     @property

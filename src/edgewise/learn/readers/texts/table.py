@@ -30,7 +30,7 @@ class TextTable(Table):
 
     @property
     def unit(self) -> str:
-        """What rows are made of."""
+        """The unit of a row."""
         return "texts"
 
     @property

@@ -53,7 +53,7 @@ class LinkGraph:
     source: str
     """What messages call it."""
     names: tuple[str, ...]
-    """What the nodes are called."""
+    """The names of the nodes."""
     features: NodeFeatures
     """What is known of each; of size 0 where nothing is."""
     edges: EdgeList
@@ -138,7 +138,7 @@ class Messages:
     """The nodes and edges of a graph in the units of a model."""
 
     features: torch.Tensor | SparseFeatures
-    """What is known of each node."""
+    """The features of each node."""
     edges: EdgeList
     """All edges of the graph."""
     has_loops: bool
