@@ -253,7 +253,7 @@ class GrowingArray:
         weakref.finalize(self, self._file.file.close)  # also where an error ends the reading of a table
 
     def append(self, rows: "np.ndarray | Sequence[int]") -> None:
-        """Adds rows behind the last."""
+        """Appends rows."""
         import numpy as np
 
         content: Content = np.ascontiguousarray(rows, self.dtype)

@@ -1,4 +1,4 @@
-"""Arrays in an .npz file: what they declare is checked before anything of that size is made, and nothing is pickled."""
+"""Arrays in an .npz file: declared sizes are checked before memory is allocated, and nothing is unpickled."""
 
 import math
 import warnings

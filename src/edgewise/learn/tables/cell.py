@@ -65,9 +65,9 @@ class Problems:
     first: dict[int, tuple[str, str, str]] = field(default_factory=dict)
     """Row (from 0) → column, cell, reason."""
     counts: Counter[str] = field(default_factory=Counter)
-    """How many cells of each column cannot be read."""
+    """The number of unreadable cells of each column."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """What is wrong with the first of them."""
+    """The reason of the first unreadable cell of each column."""
 
     def add(self, row: int, column: str, value: str, reason: str) -> None:
         """Remember a cell, as that of its row unless the row has a problem already."""
@@ -88,13 +88,13 @@ class Problems:
                 self.add(row, column, cell, reason)
 
     def unreadable(self, num_rows: int) -> str:
-        """In words, the columns of which no cell can be read, but for that of the first row; empty where none is."""
+        """In words, the entirely unreadable columns, without that of the first row; empty without any."""
         first = self.first[0][0] if 0 in self.first else None
         others = [name for name in self.unreadable_columns(num_rows) if name != first]
         return "".join(f" No cell of {name!r} can be read either: {self.reasons[name]}." for name in others)
 
     def unreadable_columns(self, num_rows: int) -> list[str]:
-        """The columns of which no cell can be read, of a table with so many rows."""
+        """The columns without a readable cell, in a table with that many rows."""
         return [column for column, count in self.counts.items() if count >= num_rows]
 
 
@@ -214,7 +214,7 @@ def as_arrow(cells: Texts) -> "pa.ChunkedArray":
 
 
 def encoded(cells: Texts) -> "pa.ChunkedArray":
-    """A column of texts by its different cells, for what is judged once for all cells that are the same."""
+    """A column of texts, dictionary-encoded, so that equal cells are processed once."""
     is_encoded = isinstance(cells, pa.ChunkedArray) and pa.types.is_dictionary(cells.type)
     return cells if is_encoded else as_arrow(cells).dictionary_encode()
 
@@ -235,7 +235,7 @@ def joined(texts: "pa.Array | pa.ChunkedArray") -> "pa.Array":
 
 
 def text_arrays(names: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths of texts, and their letters one behind the other."""
+    """The lengths of texts, and their concatenated bytes."""
     texts = joined(names)
     offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
     letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
@@ -243,7 +243,7 @@ def text_arrays(names: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def texts_of(offsets: np.ndarray, letters: np.ndarray, start: int, stop: int) -> "pa.Array":
-    """The texts `start:stop` of those that `text_arrays` took apart."""
+    """The texts `start:stop`, from the arrays of `text_arrays`."""
     bounds = np.array(offsets[start : stop + 1])
     inside = letters[bounds[0] : bounds[-1]].tobytes()
     buffers = [None, pa.py_buffer((bounds - bounds[0]).tobytes()), pa.py_buffer(inside)]
@@ -288,7 +288,7 @@ def _stripped(texts: "pa.Array") -> "pa.Array":
 
 
 def whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64[np.ndarray, " row"] | None:
-    """The whole numbers behind a beginning; None unless each text has it, and then no other sign than the digits."""
+    """The integers after a prefix; None unless every text is the prefix followed by digits."""
     if len(texts) and not texts[0].as_py().removeprefix(beginning).isdecimal():
         return None
     parts, num_signs = [np.zeros(0, dtype=np.int64)], 0

@@ -10,7 +10,7 @@ TASK_TYPES = ("regression", "classification", "multiclass")
 MISSING = ("impute", "drop")
 """How to treat a missing feature: fill it, or leave out the row, the node, the edge or the graph."""
 AUTO = "auto"
-"""The task is what the targets look like."""
+"""The task type is guessed from the targets."""
 
 AnyColumns = TypeVar("AnyColumns", bound="Columns")
 
@@ -38,7 +38,7 @@ class Columns(Settings):
     node_type_column: str | None = setting(None, metavar="COLUMN")
     """The type of each node, where a graph has several."""
     category_columns: tuple[str, ...] = setting((), metavar="COLUMN")
-    """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
+    """Words of a node, such as its element: each is one-hot encoded."""
     text_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("text-column",))
     """Texts of a row: one column, or several that belong together, such as a title and a review."""
     task_type: str = setting("regression", choices=(*TASK_TYPES, AUTO))

@@ -40,7 +40,7 @@ def check_file(name: str, expected: str) -> Path:
 
 
 def check_files_differ(names: Sequence[str]) -> None:
-    """Raise a DataError where two names of the data are those of one file, whatever way it is written.
+    """Raise a DataError where two paths of the data are the same file, however they are written.
 
     Rows of it would be counted twice, or train a model and judge it.
     """
@@ -101,7 +101,7 @@ class TextFile:
         return cast(BufferedIOBase, gzip.open(self.path) if self.is_packed else open(self.path, "rb"))
 
     def chunks(self, size: int = _CHUNK) -> Iterator[bytes]:
-        """The bytes behind the mark in chunks of a size, each checked before it is given.
+        """The bytes after the byte order mark in chunks, each checked before it is returned.
 
         Raises:
             DataError: it is not UTF-8, holds a zero byte, cannot be unpacked, or unpacks to too much; the message
@@ -189,7 +189,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def read_decoded(name: str, kind: str, expected: str, form: TableFormat | None = None) -> str:
-    """The text of a file, unpacked where its name ends in .gz, without a mark at its beginning.
+    """The text of a file, unpacked where its name ends in .gz, without its byte order mark.
 
     Args:
         name, kind, expected, form: as in `TextFile`.

@@ -58,14 +58,15 @@ class DelimitedFile:
             check_header(name, self.layout.header, self.layout.header_line)
 
     def _begins_with_mark(self) -> bool:
-        """Whether a byte order mark stands behind the header."""
+        """Whether a byte order mark follows the header."""
         with self.file.binary() as content:
             content.read(self.layout.start)
             return content.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
 
     @property
     def num_rows(self) -> int | None:
-        """How many rows the pass has counted, blank lines of a single column included; None where it could not."""
+        """The number of rows that the pass has counted, blank lines of a single column included; None if it could
+        not."""
         return sum(map(len, self.layout.lines)) if self.layout.is_regular else None
 
     def whole(self) -> Part:
@@ -110,7 +111,7 @@ class DelimitedFile:
         return (table.rename_columns(self.layout.header), lines) if table.num_rows == len(lines) else None
 
     def _parts(self) -> Iterator[Part]:
-        """The rows by pyarrow, block after block; those behind a row of another length by Python's `csv`."""
+        """The rows by pyarrow, block after block; after a row of another length, by Python's `csv`."""
         done = 0
         if self.layout.is_regular and self.num_rows:
             cursor = LineCursor(self.layout.lines)
@@ -134,7 +135,7 @@ class DelimitedFile:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """The bytes behind the header, and how pyarrow reads them."""
+        """The bytes after the header, and the options of pyarrow for them."""
         layout, names = self.layout, [str(number) for number in range(len(self.layout.header))]
         # A block holds whole rows.
         block = min(max(2**20, 8 * layout.longest_row), max(2**26, 2 * layout.longest_row))
@@ -202,7 +203,7 @@ def joined_parts(parts: Sequence[Part]) -> Part:
 
 
 def check_header(name: str, header: list[str], line: int) -> None:
-    """Raise a DataError where two columns have one name."""
+    """Raise a DataError where two columns have the same name."""
     twice = [column for column, count in Counter(header).items() if count > 1]
     if twice:
         positions = {
@@ -215,7 +216,7 @@ def check_header(name: str, header: list[str], line: int) -> None:
 
 
 def other_separator(header: Sequence[str]) -> str:
-    """What to do about a first line that looks separated by another sign; nothing where it does not."""
+    """The remedy for a first line that looks separated by another sign; empty where it does not."""
     other = next((mark for mark in (";", TAB, ",", "|") if len(header) == 1 and mark in header[0]), None)
     if other is None:
         return ""
@@ -228,7 +229,7 @@ def either(words: Sequence[str], last: str = "or") -> str:
 
 
 def _num_filled(table: "pa.Table") -> int:
-    """How many rows there are up to the last that is not blank; blank rows of several columns are none anyway."""
+    """The number of rows up to the last that is not blank; blank rows of several columns are skipped anyway."""
     if table.num_columns > 1:
         return table.num_rows
     is_full = pa.compute.not_equal(table.column(0), "").to_numpy()

@@ -10,7 +10,7 @@ from edgewise.errors import DataError, MissingExtraError
 from edgewise.learn.tables.options import current_limits
 
 MISSING = "#N/A"
-"""What Excel shows for a value that is not available."""
+"""The value that Excel displays where it is not available."""
 
 
 def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[Any]], list[int]]:
@@ -127,7 +127,7 @@ def _check_formulas(name: str, rows: dict[int, list[Any]], sheet: Any) -> None:
 
 
 def _text(cell: Any) -> Any:
-    """A cell as `as_text` of other formats takes it: dates as ISO 8601, nothing for what is not available."""
+    """A cell as `as_text` of other formats expects it: dates as ISO 8601, empty for unavailable values."""
     if isinstance(cell, datetime) and cell.time() == time():
         cell = cell.date()
     if isinstance(cell, date | time):

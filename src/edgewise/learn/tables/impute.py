@@ -11,9 +11,9 @@ from edgewise.formatting import plural
 from edgewise.learn.tables.cell import OK
 
 FILLED = "filled with the median"
-"""How the status of a row says so."""
+"""The phrase in the status of a row."""
 ROWS = 2**16
-"""Rows from which on a median is that of so many of them, or somewhat more, evenly chosen."""
+"""The number of rows above which a median is computed from about this many, evenly chosen."""
 MAX_NAMED = 5
 """Columns that are named in a line."""
 
@@ -35,7 +35,7 @@ class Imputer:
 
     @classmethod
     def fit(cls, parts: Iterable[Float[np.ndarray, " row feature"]]) -> "Imputer":
-        """Learn from training rows that come some at a time; NaN is missing."""
+        """Fits to training rows that come in parts; NaN is missing."""
         samples, counts, num_rows = [], 0, 0
         for part in parts:
             counts = counts + np.isnan(part).sum(axis=0)
@@ -55,7 +55,7 @@ class Imputer:
         return cls(tuple(float(value) for value in median), tuple(int(column) for column in marked))
 
     def fill(self, values: Float[np.ndarray, " row feature"]) -> Float[np.ndarray, " row feature"]:
-        """The same with a number everywhere."""
+        """The values with missing ones filled."""
         is_missing = np.isnan(values)
         if not self.median or not is_missing.any():
             return values
@@ -68,7 +68,7 @@ class Imputer:
     def complete(
         self, values: Float[np.ndarray, " row feature"], *, are_marked: bool = True
     ) -> Float[np.ndarray, " row completed"]:
-        """The same with a number everywhere and, behind them, the marks, where they are wanted."""
+        """The values with missing ones filled, followed by the marks if `are_marked`."""
         if not self.median:
             return values
         filled = self.fill(values)
@@ -76,7 +76,7 @@ class Imputer:
 
 
 def with_filled(status: Sequence[str], missing: Mapping[int, Sequence[str]]) -> list[str]:
-    """The status of each row, and of those that are predicted, which of their numbers were filled.
+    """The status of each row, with the filled numbers of predicted rows.
 
     Args:
         status: of each row.
@@ -92,7 +92,7 @@ def with_filled(status: Sequence[str], missing: Mapping[int, Sequence[str]]) -> 
 
 
 def listed(names: Sequence[str]) -> str:
-    """Some names in words, the first of many."""
+    """The first of some names, in words."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + more
 
@@ -105,7 +105,7 @@ def filled_notes(
     source: str = "the training rows",
     are_marked: bool = True,
 ) -> list[str]:
-    """A warning that says how many numbers are missing and filled; none where none is.
+    """A warning with the counts of filled numbers; empty without any.
 
     Args:
         values: NaN where a number is missing.

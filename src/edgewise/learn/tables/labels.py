@@ -59,7 +59,7 @@ def is_numeric(counts: Mapping[str, int]) -> bool:
 
 
 def choose_task(columns: Mapping[str, Texts], source: str, labels: Collection[str] = ()) -> str:
-    """The task that columns of targets call for where none is named.
+    """The task type of columns of targets, where it is not given.
 
         text, and two different values                     classes
         whole numbers that are labels by their type        classes, where there are two rows of each on average
@@ -120,7 +120,7 @@ def _are_classes(counts: Counter[str], is_label: bool) -> bool:
 def target_notes(
     targets: Float64[np.ndarray, " row target"], names: Sequence[str], classes: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """What is learned, a line a target: the classes and how many rows each has, or the range of the numbers.
+    """A line for each target: its classes with their numbers of rows, or the range of its numbers.
 
     Args:
         targets: Numbers, or the places of classes; NaN where missing.
@@ -190,7 +190,7 @@ def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str
 
 
 def read_labels(cells: Texts, column: str, names: Sequence[str], problems: Problems) -> Float64[np.ndarray, " row"]:
-    """One column of classes as their places in `names`, NaN where missing or unknown."""
+    """One column of classes as indices into `names`, NaN where missing or unknown."""
     index_of_label = {name: float(index) for index, name in enumerate(names)}
     values, codes = distinct(cells)
     labels = [label_of(cell) for cell in values]
@@ -213,7 +213,7 @@ def alike(labels: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def alike_note(labels: Iterable[str]) -> str:
-    """A sentence about classes whose names are alike; nothing where none are."""
+    """A sentence about classes with similar names; empty without any."""
     pairs = alike(labels)
     if not pairs:
         return ""
@@ -260,7 +260,7 @@ def many_classes(counts: Counter[str], column: str) -> list[str]:
 
 
 def class_hint(cells: Texts, column: str) -> str:
-    """What to do where a column that should hold numbers holds nothing but words; nothing where it does not."""
+    """The remedy where a column of numbers holds words only; empty where it does not."""
     counts = counts_of(cells)
     if not counts or not all(read_number(label)[1] and any(map(str.isalpha, label)) for label in counts):
         return ""
@@ -289,7 +289,7 @@ def _order(label: str) -> tuple[bool, int, str]:
 
 
 def _folded(label: str) -> str:
-    """What labels that look the same have in common."""
+    """The normalized form of a label, for comparison."""
     text = "".join(sign for sign in unicodedata.normalize("NFKC", label) if unicodedata.category(sign) != "Cf")
     text = " ".join(text.casefold().split())
     number = _ANY_WHOLE_NUMBER.fullmatch(text)

@@ -10,7 +10,7 @@ from edgewise.errors import DataError
 LARGEST = 1e100
 """The largest absolute value of a target or a descriptor."""
 LARGEST_SINGLE = 1e37
-"""The same of what is stored in single precision: features of nodes and edges, weights, motion."""
+"""The same for numbers in single precision: features of nodes and edges, weights, motion."""
 MIN_SINGLE = 1e-37
 """Single precision rounds smaller numbers, or takes them for 0."""
 MIN_SPREAD = 1e-100
@@ -20,7 +20,7 @@ LARGEST_SCALED = 1e15
 precision."""
 
 Where: TypeAlias = Callable[[int, int], str]
-"""What messages call a cell, from its row and its column."""
+"""The name of a cell in messages, from its row and its column."""
 
 
 def largest_of(dtype: np.typing.DTypeLike) -> float:
@@ -29,7 +29,7 @@ def largest_of(dtype: np.typing.DTypeLike) -> float:
 
 
 def too_large(values: np.ndarray, limit: float = LARGEST) -> np.ndarray:
-    """Where numbers are beyond ±limit, infinite ones among them: places in the flattened array."""
+    """The indices in the flattened array of numbers beyond ±limit, infinite ones included."""
     # Without a mask where all is well, as it nearly always is.
     if not values.size or (np.fmax.reduce(values, axis=None) <= limit and np.fmin.reduce(values, axis=None) >= -limit):
         return np.zeros(0, dtype=np.int64)
@@ -103,7 +103,7 @@ def require_spread(values: np.ndarray, std: np.ndarray, where: Where | None = No
 
 
 def require_comparable(values: np.ndarray, scaled: np.ndarray, where: Where | None = None) -> None:
-    """Raise a DataError that names the first number, of (row, column), that lies too far beyond the training rows."""
+    """Raise a DataError that names the first number, of (row, column), that is too far from the training rows."""
     for index in too_large(scaled, LARGEST_SCALED)[:1].tolist():
         row, column = divmod(index, scaled.shape[1])
         raise DataError(

@@ -87,7 +87,7 @@ def with_column(cells: Cells, name: str, texts: "GrowingTexts | ListedTexts") ->
 
 
 def mapped_note(num_rows: int) -> str:
-    """Where a table is that is not in memory, in a line."""
+    """A note that a table is not in memory."""
     return (
         f"{num_rows:,} rows, more than {MAPPED_ROWS:,}: cells and features are in files in {tempfile.gettempdir()} "
         "(TMPDIR) while the run lasts, not in memory"
@@ -102,7 +102,7 @@ class ListedArray:
         self._parts = [np.zeros((0, *row), dtype)]
 
     def append(self, rows: np.ndarray | Sequence[int]) -> None:
-        """Adds rows behind the last."""
+        """Appends rows."""
         self._parts.append(np.asarray(rows, self.dtype))
         self.num_rows += len(rows)
 
@@ -117,7 +117,7 @@ def growing(dtype: npt.DTypeLike, row: tuple[int, ...] = (), *, is_mapped: bool)
 
 
 class GrowingTexts:
-    """A column of texts that grows in two files without names: where each text ends, and all letters."""
+    """A growing column of texts in two temporary files: the end of each text, and all bytes."""
 
     def __init__(self) -> None:
         self.offsets, self.letters = GrowingArray(np.int64), GrowingArray(np.uint8)
@@ -125,7 +125,7 @@ class GrowingTexts:
         self.offsets.append(np.zeros(1))
 
     def append(self, texts: Texts) -> None:
-        """Adds texts behind the last."""
+        """Appends texts."""
         for chunk in as_arrow(texts).chunks:
             if not len(chunk):
                 continue
@@ -152,7 +152,7 @@ class ListedTexts:
         self._texts = list[str]()
 
     def append(self, texts: Texts) -> None:
-        """Adds texts behind the last."""
+        """Appends texts."""
         self._texts += texts if isinstance(texts, list) else as_arrow(texts).to_pylist()
 
     def mapped(self) -> "pa.LargeStringArray":
@@ -220,7 +220,7 @@ class DigestIndex:
         self._runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def find(self, digests: UInt64[np.ndarray, "text half"]) -> Int64[np.ndarray, " text"]:
-        """The number of each text; -1 where it is not known."""
+        """The number of each text; -1 where it is unknown."""
         text_numbers = np.full(len(digests), -1)
         for first, second, numbers in self._runs:
             positions = np.minimum(np.searchsorted(first, digests[:, 0]), len(first) - 1)

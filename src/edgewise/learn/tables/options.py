@@ -86,7 +86,7 @@ class TableFormat(Settings):
 
 @dataclass(frozen=True)
 class ReadLimits(Settings):
-    """What a table may have at most; each is a flag of the commands that read tables."""
+    """Limits of a table; each is a flag of the commands that read tables."""
 
     max_columns: int = setting(30_000, at_least=1)
     """Columns of a table, at most."""
@@ -100,7 +100,7 @@ class ReadLimits(Settings):
     """Gigabytes (10⁹ bytes) that an .npz file may unpack to; None is half of the free memory."""
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
-        """Raise a DataError where a file of `packed` bytes unpacks to too many."""
+        """Raise a DataError where a file of `packed` bytes unpacks to too many bytes."""
         if unpacked > _FREE and unpacked > self.max_unpack_ratio * packed:
             raise DataError(
                 f"{name}: {packed:,} bytes unpack to {unpacked:,} or more, over {self.max_unpack_ratio} times as many; "

@@ -22,7 +22,7 @@ except ImportError as error:
     raise MissingExtraError("pyarrow", "molecules") from error
 
 UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError)
-"""What damaged files raise; names and texts in them are not always UTF-8."""
+"""Errors of damaged files; names and texts in them are not always UTF-8."""
 _ROWS_AT_ONCE = 2**13
 _BUFFER = 2**20
 """Bytes of a column that are read at once where a file is read part by part."""
@@ -120,7 +120,7 @@ class TypedColumns:
         return table
 
     def _next(self, count: int) -> "pa.Table":
-        """So many further rows, or what is left."""
+        """The next rows, at most that many."""
         while sum(map(len, self._waiting)) < count and (batch := next(self._batches, None)) is not None:
             self._waiting.append(batch)
         rows = pa.Table.from_batches(self._waiting) if self._waiting else pa.table({})
@@ -140,7 +140,7 @@ def as_text(value: object) -> str:
 
 
 def as_texts(column: "pa.Array") -> "pa.Array":
-    """The cells of a column of Parquet as texts; an empty one where nothing stands."""
+    """The cells of a column of Parquet as texts; empty where they are null."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):

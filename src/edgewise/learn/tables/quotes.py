@@ -19,7 +19,7 @@ _BREAK = re.compile(r"\r\n|\r|\n")
 MIN_CELLS = 12
 """Cells of a table with a single column to one that has several lines."""
 _SAMPLE = 1000
-"""Rows that show what the cells of a column look like."""
+"""Rows that are sampled for the typical cells of a column."""
 
 
 class SuspectQuotes:
@@ -56,7 +56,7 @@ class SuspectQuotes:
                     self._add(int(lines[row]), cells, table.column_names[index], num_rows)
 
     def say(self) -> None:
-        """Say what was found, if anything."""
+        """Reports the suspicious cells, if any."""
         # In a single column every line of a cell reads as a row: where not only one in many cells has several, they
         # are meant.
         if not self.count or (self.is_one_column and self.num_read < MIN_CELLS * self.count):
@@ -77,7 +77,7 @@ class SuspectQuotes:
             )
 
     def _num_rows(self, cell: str, index: int, columns: Sequence["_Column"]) -> int:
-        """How many rows a cell has swallowed; 0 where it reads as something else."""
+        """The number of rows that a quoted cell contains; 0 where it reads as something else."""
         last = len(columns) - 1
         pieces = [piece.split(self.delimiter) for piece in _BREAK.split(cell)]
         middle = [piece for piece in pieces[1:-1] if piece != [""]]
@@ -98,7 +98,7 @@ class SuspectQuotes:
 
 
 class _Column:
-    """What the cells of a column look like, from some of them."""
+    """The typical cells of a column, from a sample."""
 
     def __init__(self, cells: "pa.ChunkedArray"):
         texts = [text.strip() for text in as_arrow(cells).to_pylist()]

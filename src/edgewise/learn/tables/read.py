@@ -22,11 +22,11 @@ from edgewise.learn.tables.parquet import ParquetTable, as_text, pa, pd
 Values: TypeAlias = Sequence | np.ndarray | pd.Series | pd.DataFrame
 
 ARRAYS = ("arrays",)
-"""What stands for the files of rows that are arrays."""
+"""The files of rows from arrays."""
 CHUNK_ROWS = 2**13
 """Rows of a chunk by default."""
 WHOLE_BYTES = 2**23
-"""A file of so many bytes is read whole, and cut into chunks: that is faster."""
+"""The size up to which a file is read at once and cut into chunks, which is faster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +43,17 @@ class Cells:
     """Line of the file on which each row begins; the header is line 1. For Parquet: the row number plus 1. For Excel:
     the row of the sheet."""
     first_row: int = 0
-    """How many rows of the file stand before the first of these, where they are a chunk of it."""
+    """The number of rows of the file before these, where they are a chunk of it."""
     mapped: tuple[np.ndarray, ...] = ()
     """The mapped files that hold the cells; none where they are in memory."""
     label_columns: frozenset[str] = frozenset()
     """Columns of labels by their type, such as the whole numbers `y` of a graph file; of others the cells decide."""
     written: pd.DataFrame | None = None
-    """The cells as they stand in the file, where those of `frame` do not: numbers there have a decimal comma."""
+    """The cells as written in the file, where they differ from `frame`: numbers with a decimal comma."""
 
     @property
     def as_written(self) -> pd.DataFrame:
-        """The cells as they stand in the file, for what is written of the rows."""
+        """The cells as written in the file, for output."""
         if self.written is None:
             return self.frame
         same = [name for name in self.frame.columns if name in self.written.columns]
@@ -176,7 +176,7 @@ class _TableFile:
 
     @property
     def num_rows(self) -> int | None:
-        """How many rows there are, where that is known."""
+        """The number of rows; None where it is unknown."""
         return None if self.content is None else self.content.num_rows
 
     @property

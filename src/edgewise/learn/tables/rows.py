@@ -1,4 +1,4 @@
-"""A table whose rows can be learned from: targets, weights, and what is wrong with the rows that cannot be used."""
+"""A table of examples: targets, weights, and the reasons why rows cannot be used."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,7 @@ class Table:
     columns: Columns
     """The role of each column, targets named."""
     targets: Float64[np.ndarray, " row target"]
-    """Numbers, or places in `classes`; NaN where missing or unreadable."""
+    """Numbers, or indices into `classes`; NaN where missing or unreadable."""
     weights: Float64[np.ndarray, " row"]
     """1 where the table does not say; NaN where unreadable."""
     status: list[str]
@@ -63,21 +63,21 @@ class Table:
     lines: Int64[np.ndarray, " row"]
     """Line of its file on which each row begins."""
     notes: tuple[str, ...] = field(default=(), kw_only=True)
-    """What should be known of the targets: the task and why, labels that are alike; a line each."""
+    """Notes about the targets, one line each: the task type and why, similar labels."""
     mapped: tuple[np.ndarray, ...] = field(default=(), kw_only=True)
-    """The mapped files that hold what is known of the rows; none where they are in memory."""
+    """The mapped files of the rows; empty where they are in memory."""
     as_written: pd.DataFrame | None = field(default=None, kw_only=True)
-    """The cells as they stand in the file, where those of `frame` do not."""
+    """The cells as written in the file, where they differ from `frame`."""
 
     has_distinct_rows: ClassVar[bool] = False
     """Whether no two rows can be the same to a model."""
 
     def where(self, row: int, column: str) -> str:
-        """What messages call a cell."""
+        """The name of a cell in messages."""
         return f"{place_of(self, row)}, column {column!r}"
 
     def places(self, rows: Int64[np.ndarray, " _"] | Sequence[int], columns: Sequence[str]) -> Where:
-        """What messages call the cells of some rows and columns, by their places among these."""
+        """The names of the cells of some rows and columns in messages, by their indices among these."""
         return lambda row, column: self.where(int(rows[row]), columns[column])
 
     @property
@@ -97,27 +97,27 @@ class Table:
 
     @property
     def num_rows(self) -> int:
-        """How many rows the files have, usable or not."""
+        """The number of rows in the files, usable or not."""
         return len(self.status)
 
     @property
     def unit(self) -> str:
-        """What rows are made of, in the plural."""
+        """The unit of rows, in the plural."""
         raise NotImplementedError
 
     @property
     def row_unit(self) -> str:
-        """What one row holds, in the plural."""
+        """The contents of one row, in the plural."""
         return self.unit
 
     @property
     def counted_unit(self) -> str:
-        """What is counted where rows are, in the singular: graphs, of which each may have many rows."""
+        """The unit that is counted for rows, in the singular, such as a graph, which may have many rows."""
         return "row"
 
     @property
     def num_distinct(self) -> int:
-        """How many different ones there are."""
+        """The number of distinct rows."""
         (keys,) = self.keys(np.flatnonzero(self.usable))
         return len(np.unique(keys))
 
@@ -126,11 +126,11 @@ class Table:
         raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
 
     def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
-        """What some rows hold besides their targets: equal for rows that are the same to a model."""
+        """The inputs of some rows: equal for rows that are the same to a model."""
         raise NotImplementedError
 
     def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
-        """A number for each row of some sets of rows, equal where the contents of two rows are."""
+        """A number for each row of some sets of rows, equal for rows with equal contents."""
         numbers: dict[tuple[Hashable, ...], int] = {}
         return [
             np.array([numbers.setdefault(content, len(numbers)) for content in self.contents(row_numbers)], np.int64)

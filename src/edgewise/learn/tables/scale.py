@@ -18,7 +18,7 @@ NUM_UNUSUAL = 3
 COLUMNS = 32
 """Descriptors whose spread is computed together."""
 CONDITION_LIMIT = 5.0
-"""Conditions are clipped to so many standard deviations."""
+"""The limit of clipped conditions, in standard deviations."""
 MIN_POSITIVE = 0.5
 """The share of positive values from which a column without negative ones may have a logarithm."""
 
@@ -90,7 +90,7 @@ class FeatureScaler:
     spread: tuple[float, ...]
     """Standard deviation likewise; 0 marks a column that is always 0."""
     limit: float
-    """Largest absolute value that comes out."""
+    """Largest absolute value of the result."""
 
     def __post_init__(self) -> None:
         _require_alike("FeatureScaler", self.center, self.spread)
@@ -121,7 +121,7 @@ class FeatureScaler:
         return np.where(usable, center, 0.0), np.where(usable, spread, 0.0)
 
     def transform(self, values: Float[np.ndarray, " row feature"]) -> Float[np.ndarray, " row feature"]:
-        """Bounded and finite numbers, whatever comes in."""
+        """Bounded and finite numbers for any input."""
         spread = np.array(self.spread)
         used = spread > 0
         with np.errstate(over="ignore"):
@@ -211,7 +211,7 @@ class ConditionScaler:
         keep_one: bool = False,
         imputer: Imputer = Imputer(),
     ) -> "ConditionScaler":
-        """Learn from rows that come some at a time, and are gone through three times.
+        """Fits to rows that come in parts, in three passes.
 
         Args:
             parts: the rows.
@@ -262,7 +262,8 @@ class ConditionScaler:
 
     @property
     def num_features(self) -> int:
-        """How many columns come out: the raw ones, the logarithms, the marks of zeros, and those of missing numbers."""
+        """The number of output columns: the raw ones, the logarithms, the marks of zeros, and those of missing
+        numbers."""
         return len(self.mean) + len(self.log_columns) + len(self.zero_columns) + len(self.imputer.marked)
 
     @property
@@ -282,7 +283,7 @@ class ConditionScaler:
         return np.clip(np.concatenate([raw, logs, is_zero, marks], axis=1), -CONDITION_LIMIT, CONDITION_LIMIT)
 
     def note(self, names: Sequence[str]) -> str:
-        """What is done to each column that varies, in one line; empty where there is none."""
+        """The transformation of each column that varies, in one line; empty without any."""
         descriptions = []
         for index, name in enumerate(names):
             if self.std[index] == 0:
@@ -308,7 +309,7 @@ def _rows_of(values: NDArray[np.floating], rows: Rows) -> NDArray[np.float64]:
 
 
 def _num_unusual(used: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How many rows of each column differ from its most common value."""
+    """The number of rows of each column that differ from its most common value."""
     return np.array([len(column) - np.unique(column, return_counts=True)[1].max() for column in used.T])
 
 

@@ -22,14 +22,14 @@ _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 
 @dataclass
 class FileLayout:
-    """What one pass found out."""
+    """The result of the pass."""
 
     header: list[str] = field(default_factory=list)
     """The cells of the first row that is not blank; none before it was found."""
     header_line: int = 1
     """Its line."""
     start: int = 0
-    """How many bytes stand before the row behind it."""
+    """The number of bytes before the first row after the header."""
     is_regular: bool = True
     """Whether every quote opens or closes a cell or stands doubled in one, and no line ends in a bare \\r."""
     has_breaks: bool = False
@@ -41,7 +41,7 @@ class FileLayout:
     longest_row: int = 0
     """Bytes of it, at most."""
     lines: list[np.ndarray | range] = field(default_factory=list)
-    """The line of each row behind the header of a regular file; blank rows are left out of several columns."""
+    """The line of each row after the header of a regular file; blank rows of several columns are left out."""
 
     @property
     def line_of_row(self) -> np.ndarray:
@@ -168,7 +168,7 @@ def _skip_lines(name: str, piece: bytes, line: int, limits: ReadLimits) -> tuple
 
 
 def _num_plain_lines(remainder: bytes, chunk: bytes, special: Sequence[bytes]) -> int:
-    """How many rows end in a chunk where each is a line without quotes, none blank or long; 0 where one is not so.
+    """The number of rows in a chunk of plain lines, without quotes, blank or long ones; 0 for other chunks.
 
     Args:
         rest: the beginning of the first row.
@@ -205,7 +205,7 @@ def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, layout: FileLayou
 def _row_ends(
     piece: bytes, signs: np.ndarray, ends: np.ndarray, is_last: bool, layout: FileLayout, delimiter: str
 ) -> np.ndarray:
-    """The line breaks that stand in no quotes; all of them where quotes stand in other places than around cells."""
+    """The line breaks outside quotes; all of them where quotes are elsewhere than around cells."""
     if not layout.form.has_quotes or b'"' not in piece:
         return ends
     quotes = np.flatnonzero(signs == _QUOTE)

@@ -37,7 +37,7 @@ class Splits:
     test: Int64[np.ndarray, " test_row"]
     """Rows that nothing but the final score sees."""
     leakage: int = 0
-    """How many molecules (or combinations of them, for several SMILES columns) or texts are both in train and test."""
+    """The number of molecules (or combinations of them, for several SMILES columns) or texts in both train and test."""
     calibration: Calibration = "random"
     """How new rows differ from the training rows, and so how the calibration rows must."""
     left_out: tuple[Int64[np.ndarray, " _"], ...] = ()
@@ -124,7 +124,7 @@ def split_rows(
 
 
 def num_shared(table: Table, train: RowNumbers, test: RowNumbers) -> int:
-    """How many different contents both have."""
+    """The number of distinct contents in both."""
     if table.has_distinct_rows:
         return 0
     train_keys, test_keys = table.keys(train, test)
@@ -132,7 +132,7 @@ def num_shared(table: Table, train: RowNumbers, test: RowNumbers) -> int:
 
 
 def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibration:
-    """How the test rows differ from the training rows where the table or its files say which rows are which.
+    """The kind of split, where the table or its files define it.
 
     `group` where a group column is named; and where no test row has the contents of a training row although contents
     repeat in the training rows, such as new molecules at many temperatures. Else, and for classes, which have no
@@ -164,7 +164,7 @@ def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
 
 
 def evenly(values: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of some values, evenly spaced."""
+    """At most `most` of some values, evenly spaced."""
     if len(values) <= most:
         return values
     return values[np.linspace(0, len(values) - 1, most).round().astype(np.int64)]

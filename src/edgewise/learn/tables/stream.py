@@ -38,11 +38,11 @@ class Chunk:
 
     @property
     def num_rows(self) -> int:
-        """How many rows they are."""
+        """The number of rows."""
         return len(self.lines)
 
     def texts(self, column: str) -> "pa.ChunkedArray":
-        """The cells of a column as texts without blanks around them; an empty one where nothing stands."""
+        """The cells of a column as texts without surrounding blanks."""
         return stripped(as_texts(self.columns[column]))
 
     def numbers(self, column: str) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
@@ -96,7 +96,7 @@ class TableStream:
                 )
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
-        """The rows, some at a time; raises DataError where one cannot be read."""
+        """The rows in chunks; raises DataError where one cannot be read."""
         first = 0
         for path in self.paths:
             for table, lines in _parts(path, list(columns)):

@@ -23,7 +23,7 @@ from edgewise.learn.readers.molecules.limits import MoleculeLimits, SlowMolecule
 from edgewise.learn.readers.molecules.molecule import CHARACTERS_PER_ATOM, count_atoms, read_molecule
 
 PLAIN_ATOMS, PLAIN_CHARACTERS = 100, 400
-"""What is smaller is read at once, in a few milliseconds; a process is started only for the others."""
+"""Smaller molecules are read in this process, in a few milliseconds; only larger ones need another."""
 PLAIN_WALKS = 300_000
 """Descriptors over paths take time with the walks of six bonds: 10,000 in a drug, 5 million between 10 dummy atoms of
 which each is bonded to all others, where the descriptors take 2 s; with 13 such atoms they do not end."""
@@ -44,7 +44,7 @@ _BLOCK_SECONDS = 60.0
 
 @dataclass(frozen=True, eq=False)
 class Featurized:
-    """What a model takes of one molecule."""
+    """The features of one molecule."""
 
     canonical: str
     """The molecule as RDKit writes it."""
@@ -87,7 +87,7 @@ def _some(
     *,
     is_pooled: bool,
 ) -> list[Outcome]:
-    """The outcome of each molecule: out of the cache, computed at once, or in a process."""
+    """The outcome of each molecule: from the cache, computed here, or in a process."""
     stored: dict[str, Stored] = {}
     if cache is not None:
         with contextlib.suppress(*UNUSABLE):
@@ -122,7 +122,7 @@ def _some(
 
 
 def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Conformer]:
-    """Where the atoms of each molecule are, in the order of the strings, which `featurize` has read.
+    """The conformer of each molecule, in the order of the strings, which `featurize` has read.
 
     Large molecules are embedded in processes, as in `featurize`. One that takes longer than the limit, or crashes
     RDKit, is drawn in the plane; one for which that takes longer, too, is placed by counting its bonds.

@@ -135,7 +135,7 @@ class StoredTable(Table):
 
     @property
     def num_distinct(self) -> int:
-        """How many different ones there are."""
+        """The number of distinct rows."""
         return self.num_rows
 
     def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:

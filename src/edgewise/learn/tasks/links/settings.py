@@ -67,7 +67,7 @@ class LinkRunSettings(RunSettings):
     descriptors_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("feature-columns",))
     """Features of the nodes; by default every column that has no other role."""
     category_columns: tuple[str, ...] = setting((), metavar="COLUMN")
-    """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
+    """Words of a node, such as its element: each is one-hot encoded."""
     ignore_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Columns of the nodes without a role."""
     missing: str = setting("impute", choices=MISSING)
