@@ -149,7 +149,7 @@ def _is_embedded_at_once(smiles: str) -> bool:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _small_conformer(smiles: str) -> Conformer:
-    """The conformer of a molecule that is embedded at once: what is predicted is looked at again for its status."""
+    """The conformer of a molecule that is embedded at once, cached: predictions need it again for their status."""
     return conformer(read_molecule(smiles))
 
 
@@ -178,7 +178,7 @@ def _fits(smiles: str, limits: MoleculeLimits) -> bool:
 
 
 def _at_once(smiles: str, limits: MoleculeLimits, names: tuple[str, ...]) -> Outcome | None:
-    """The features of a molecule that takes milliseconds, or why there are none; None where it may take longer."""
+    """The features of a molecule that takes milliseconds, or the error; None where it may take longer."""
     try:
         check_size(smiles, limits)
         if len(smiles) > PLAIN_CHARACTERS or count_atoms(smiles) > PLAIN_ATOMS:
@@ -211,7 +211,7 @@ def in_blocks(function: Callable[..., Sequence[Any]], smiles: Sequence[str], *ar
 
 
 def processes_run() -> bool:
-    """Whether there are processes already for what takes long, where it may."""
+    """Whether worker processes exist already."""
     return _POOL.runs and not is_at_once()
 
 
@@ -229,7 +229,7 @@ def _features(molecule: Chem.Mol, names: tuple[str, ...]) -> Featurized:
 
 
 def _walks(molecule: Chem.Mol) -> int:
-    """How many walks of six bonds there are."""
+    """The number of walks of six bonds."""
     adjacency = Chem.GetAdjacencyMatrix(molecule)
     counts = np.ones(len(adjacency), np.int64)
     for _ in range(6):
@@ -238,7 +238,7 @@ def _walks(molecule: Chem.Mol) -> int:
 
 
 def maker_of_results() -> Callable[..., Any]:
-    """What a process computes."""
+    """Makes the function that a process computes."""
     return lambda function, *arguments: function(*arguments)
 
 

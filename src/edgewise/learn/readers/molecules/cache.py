@@ -27,7 +27,7 @@ MAX_BYTES = 1 << 30
 APPLICATION = 0x45644765
 """Marks a database as ours; one of something else is left alone."""
 UNUSABLE = (OSError, sqlite3.Error, RuntimeError, UnicodeError)
-"""What a damaged file raises; sqlite3 decodes the names of a damaged schema for its message, and fails."""
+"""Errors of damaged files; sqlite3 decodes the names of a damaged schema for its message, and fails."""
 Stored = tuple[str, MoleculeArrays, Float64[np.ndarray, " feature"]]
 """The canonical SMILES, atoms and bonds, and the descriptors of a molecule."""
 
@@ -59,7 +59,7 @@ class FeatureCache:
             self.connection.execute("CREATE TABLE IF NOT EXISTS molecules (name BLOB PRIMARY KEY, content BLOB)")
 
     def read(self, smiles: Sequence[str]) -> dict[str, Stored]:
-        """What is known of some molecules."""
+        """The cached features of some molecules."""
         names = {_name(text): text for text in smiles}
         marks = ", ".join("?" * len(names))
         query = f"SELECT name, content FROM molecules WHERE name IN ({marks})"

@@ -28,7 +28,7 @@ WORDS: dict[How, str] = {
     "late": "drawn in the plane, since embedding takes longer than --molecule-timeout",
     "layered": "placed by counting bonds, since drawing takes longer than --molecule-timeout",
 }
-"""What is said of molecules that were not found at once."""
+"""Phrases about molecules that were not embedded and relaxed at once."""
 BOND_LENGTH = 1.5
 """Ångström of a bond in molecules that are placed by counting bonds."""
 MAX_ATOMS = 200
@@ -38,7 +38,7 @@ APART = 100.0
 FLAT: tuple[How, ...] = ("flat", "late", "layered")
 """How molecules are placed whose shape in space is unknown."""
 Place = Callable[[Chem.Mol], tuple[Float64[np.ndarray, " node space"], How]]
-"""Where the atoms of a fragment are, and how that was found."""
+"""Computes the coordinates of a fragment's atoms, and how."""
 _SEED = 0
 # Attempts; RDKit's own number grows with the atoms, and a long chain that fails would take half a minute.
 _ATTEMPTS = 10
@@ -49,9 +49,9 @@ class Conformer:
     """One molecule in space."""
 
     coordinates: Float32[np.ndarray, " node space"]
-    """Where each atom is, in ångström, in the order of the molecule."""
+    """The coordinates of each atom, in ångström, in the order of the molecule."""
     how: How
-    """How that was found; of several fragments, the worst."""
+    """How the coordinates were computed; the worst of several fragments."""
 
 
 def drawn(molecule: Chem.Mol) -> Conformer:
@@ -60,7 +60,8 @@ def drawn(molecule: Chem.Mol) -> Conformer:
 
 
 def layered(molecule: Chem.Mol) -> Conformer:
-    """A molecule in rows of atoms with as many bonds to the first atom, because even drawing it took too long.
+    """A molecule with its atoms in rows by their number of bonds to the first atom, because even drawing it took too
+    long.
 
     Cost: proportional to the atoms and bonds, but for writing and reading the molecule once.
     """
@@ -101,7 +102,7 @@ def conformer(molecule: Chem.Mol, *, place: Place | None = None) -> Conformer:
 
 
 def conformer_note(hows: Sequence[How], names: Sequence[str]) -> str:
-    """A note about molecules whose conformers were not found at once; empty where all were."""
+    """A note about molecules whose conformers needed another way; empty without any."""
     parts = []
     for how, what in WORDS.items():
         affected = [name for how_of_molecule, name in zip(hows, names, strict=True) if how_of_molecule == how]
@@ -130,7 +131,7 @@ def _canonical(molecule: Chem.Mol) -> tuple[Chem.Mol, np.ndarray]:
 
 
 def _embedding(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How]:
-    """Where the atoms of one fragment are in space, by the first way that works."""
+    """The coordinates of one fragment in space, by the first way that works."""
     if fragment.GetNumHeavyAtoms() <= MAX_ATOMS:
         try:
             with_hydrogens = Chem.AddHs(fragment)
@@ -145,14 +146,14 @@ def _embedding(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], 
 
 
 def _drawing(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How]:
-    """Where the atoms of one fragment are drawn in the plane."""
+    """The coordinates of one fragment, drawn in the plane."""
     flat = Chem.Mol(fragment)
     rdDepictor.Compute2DCoords(flat)
     return flat.GetConformer().GetPositions(), "flat"
 
 
 def _layers(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How]:
-    """Each atom by how many bonds are between it and the first, and by its number among those of as many."""
+    """Coordinates by the number of bonds to the first atom, and by the number among the atoms at this distance."""
     positions = np.full((fragment.GetNumAtoms(), 3), -1.0)
     layer, depth = [0], 0
     while layer:

@@ -38,7 +38,7 @@ GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name in _FUNCTIONS if not
 AVAILABLE = frozenset(_FUNCTIONS)
 """All descriptors that can be computed, more than `GLOBAL_FEATURE_NAMES`."""
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, ValueError)
-"""What RDKit's Python and C++ descriptors raise for molecules they are not made for."""
+"""Errors of RDKit's Python and C++ descriptors for molecules that they do not support."""
 
 
 def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAMES) -> Float64[np.ndarray, " feature"]:
@@ -164,13 +164,13 @@ _GROUPED: tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...] = (
 
 @cache
 def _shells(number: int) -> tuple[int, int]:
-    """How many outer electrons an element has, and in which shell."""
+    """The number of outer electrons of an element, and their shell."""
     return Chem.GetPeriodicTable().GetNOuterElecs(number), 1 + bisect_left((2, 10, 18, 36, 54, 86), number)
 
 
 @cache
 def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]:
-    """Each function, where its values go, and the `_symbols` without which it is 0."""
+    """Each function, the columns of its values, and the `_symbols` without which it is 0."""
     place_of = {name: column for column, name in enumerate(names)}
     plan = list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]()
     for group, function in _GROUPED:

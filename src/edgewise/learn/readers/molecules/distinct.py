@@ -1,4 +1,4 @@
-"""Every distinct molecule of texts that come some at a time, as arrays that lie molecule after molecule."""
+"""Every distinct molecule of texts that come in parts, as arrays, molecule after molecule."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ CODES = 2**20
 
 
 class RowTypes:
-    """The few different rows of features that atoms or bonds have, numbered as they come.
+    """The few distinct rows of features of atoms or bonds, numbered in the order of their first use.
 
     Args:
         num_features: numbers of a row.
@@ -58,7 +58,7 @@ class RowTypes:
 
 
 class DistinctMolecules:
-    """Molecules of texts that come some at a time; those that occur again are stored once.
+    """Molecules of texts that come in parts; repeated ones are stored once.
 
     Two texts are the same molecule when RDKit writes them the same canonical way.
 
@@ -83,7 +83,7 @@ class DistinctMolecules:
         self._texts = {name: growing_texts(is_mapped=is_mapped) for name in ("smiles", "canonical")}
 
     def __len__(self) -> int:
-        """How many molecules there are."""
+        """The number of molecules."""
         return int(self._arrays["node_offsets"].num_rows) - 1
 
     def add(self, texts: Sequence[str], current: Stage) -> tuple[Int64[np.ndarray, " text"], dict[str, str]]:

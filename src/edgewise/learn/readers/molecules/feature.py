@@ -59,7 +59,7 @@ _CIP_INDEX = {"R": 1, "r": 1, "S": 2, "s": 2}
 _STEREO_INDEX = {"E": 1, "Z": 2}
 _UNSPECIFIED = 3
 KINDS = 4096
-"""Different atoms whose features are remembered."""
+"""The number of distinct atoms whose features are cached."""
 # The limit that RDKit's documentation recommends; only cages and the like reach it.
 _MAX_CIP_STEPS = 1_250_000
 

@@ -76,7 +76,7 @@ class Fragment:
     """Some atoms of a molecule that belong together."""
 
     name: str
-    """What it is called: a functional group by its name, everything else by its SMILES."""
+    """Its name: that of a functional group, else its SMILES."""
     kind: str
     """The way of cutting: `component`, `ring`, `functional group` or `BRICS`."""
     atoms: tuple[int, ...]
@@ -142,7 +142,7 @@ def _patterns() -> tuple[tuple[str, Chem.Mol], ...]:
 
 
 def _pieces(molecule: Chem.Mol) -> list[tuple[int, ...]]:
-    """What is left when the bonds of BRICS are cut."""
+    """The parts after the bonds of BRICS are cut."""
     ends = [atoms for atoms, _ in BRICS.FindBRICSBonds(molecule)]
     if not ends:
         return []

@@ -29,7 +29,7 @@ class MoleculeLimits(Settings):
     """Reject molecules whose features take longer on one processor."""
 
     def changed(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> "MoleculeLimits":
-        """The same limits, other where one is given."""
+        """The same limits, with some replaced."""
         return MoleculeLimits(
             self.max_atoms if max_atoms is None else max_atoms,
             self.molecule_timeout if molecule_timeout is None else molecule_timeout,

@@ -97,7 +97,7 @@ def as_smiles(text: str, max_atoms: int = MAX_ATOMS) -> str:
 
 
 def count_atoms(smiles: str) -> int:
-    """How many atoms a SMILES string writes, read off its characters; `[H]` is none, as it joins its neighbor.
+    """The number of atoms in a SMILES string, from its characters; without `[H]`, as it joins its neighbor.
 
     >>> count_atoms("[Na+].[Cl-]"), count_atoms("[H]OC%10CCCC%10"), count_atoms("C |c:0|")
     (2, 6, 1)
@@ -116,7 +116,7 @@ def canonical_smiles(smiles: str) -> str:
 
 
 def murcko_scaffold(smiles: str) -> str:
-    """Canonical SMILES of the ring systems and the linkers between them, without stereo; empty where no ring is.
+    """Canonical SMILES of the ring systems and the linkers between them, without stereo; empty without rings.
 
     Raises:
         DataError: the string is not a molecule.

@@ -132,7 +132,7 @@ def demo_table(num_rows: int = 3000, seed: int = 0) -> pd.DataFrame:
 
 
 def atom_contributions(smiles: str) -> Float64[np.ndarray, " atom"]:
-    """What each heavy atom, with its hydrogens, adds to the Crippen logP that `demo_table` has as its label.
+    """The contribution of each heavy atom, with its hydrogens, to the Crippen logP that `demo_table` has as its label.
 
     Args:
         smiles: one molecule; its atom order stays.

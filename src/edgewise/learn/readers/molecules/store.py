@@ -28,7 +28,7 @@ Numbers = np.ndarray | Tensor | Sequence
 
 @dataclass(frozen=True, eq=False)
 class MoleculeStore:
-    """Every distinct molecule of a table once, as tensors that lie molecule after molecule, in memory or mapped.
+    """Every distinct molecule of a table once, as tensors, molecule after molecule, in memory or mapped.
 
     Two SMILES strings are the same molecule when RDKit writes them the same canonical way.
     """
@@ -54,13 +54,13 @@ class MoleculeStore:
     edge_offsets: Int64[Tensor, " boundary"]
     """Edges of molecule g are `edge_offsets[g]:edge_offsets[g + 1]`."""
     global_features: Float[Tensor, " graph global_feature"]
-    """Raw RDKit descriptors in float64 (NaN where there is none), or what `with_global_features` put there."""
+    """Raw RDKit descriptors in float64 (NaN where missing), or those of `with_global_features`."""
     coordinates: Float32[Tensor, " node space"] | None = None
-    """Where each atom is, in ångström, once `with_coordinates` has put it there."""
+    """The coordinates of each atom, in ångström, after `with_coordinates`."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """How long RDKit may take for the conformer of one molecule."""
     scale: Callable[[np.ndarray], np.ndarray] | None = None
-    """From global features to those of batches; None where they are the same."""
+    """Scales the global features of a batch; None leaves them unchanged."""
     mapped: tuple[np.ndarray, ...] = ()
     """The mapped files that hold the molecules; none where they are in memory."""
 
@@ -138,7 +138,7 @@ class MoleculeStore:
         return self.edge_types[self.type_of_edge]
 
     def __len__(self) -> int:
-        """How many distinct molecules there are."""
+        """The number of distinct molecules."""
         return len(self.smiles)
 
     def example(self, graph: int) -> Example:
@@ -147,7 +147,7 @@ class MoleculeStore:
 
     @cached_property
     def _scaffolds(self) -> tuple[np.ndarray, dict[str, int]]:
-        """The scaffold of each molecule by its number, -1 where none was computed yet; and those that were."""
+        """The number of each molecule's scaffold, -1 before it is computed; and the numbers by scaffold."""
         return np.full(len(self), -1, np.int32), {}
 
     def scaffolds(self, graphs: Int64[np.ndarray, " graph"]) -> list[str]:
@@ -162,17 +162,17 @@ class MoleculeStore:
 
     @cached_property
     def conformers(self) -> tuple[Conformer, ...]:
-        """Where the atoms of each molecule are, and how that was found; computed at first use."""
+        """The conformer of each molecule; computed at first use."""
         computed = conformers(self.smiles, self.limits)
         return tuple(next(computed) for _ in counted(self.smiles, "placing atoms"))
 
     @property
     def conformer_note(self) -> str:
-        """How many conformers were not found at once, and how instead; empty where all were."""
+        """A note about conformers that needed another way; empty without any."""
         return conformer_note([conformer.how for conformer in self.conformers], self.smiles)
 
     def with_coordinates(self) -> "MoleculeStore":
-        """The same molecules, and where their atoms are."""
+        """The same molecules with coordinates."""
         no_node = np.zeros((0, 3), dtype=np.float32)
         coordinates = np.concatenate([no_node, *(conformer.coordinates for conformer in self.conformers)])
         return replace(self, coordinates=torch.from_numpy(coordinates))

@@ -33,7 +33,7 @@ class MoleculeTable(Table):
     graph_of_row: Int64[np.ndarray, " row component"]
     """The molecule of each SMILES column in the store; -1 where it cannot be read."""
     conditions: Float64[np.ndarray, " row condition"]
-    """Numbers of the row in their raw units; NaN where unreadable."""
+    """Conditions of the row in their raw units; NaN where unreadable."""
 
     def with_store(self, store: MoleculeStore) -> "MoleculeTable":
         """The same table over the same molecules with other global features."""
@@ -46,7 +46,7 @@ class MoleculeTable(Table):
 
     @property
     def row_unit(self) -> str:
-        """What one row holds."""
+        """The contents of one row."""
         return "molecules" if self.graph_of_row.shape[1] == 1 else "combinations of molecules"
 
     @property
@@ -59,14 +59,14 @@ class MoleculeTable(Table):
         return [tuple(graphs) for graphs in self.graph_of_row[rows].tolist()]
 
     def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
-        """A number for each row of some sets of rows, equal where the molecules of two rows are."""
+        """A number for each row of some sets of rows, equal for rows with equal molecules."""
         if self.graph_of_row.shape[1] == 1:
             return [self.graph_of_row[part, 0] for part in rows]
         _, key_of_row = np.unique(self.graph_of_row[np.concatenate(rows)], axis=0, return_inverse=True)
         return np.split(key_of_row.reshape(-1), np.cumsum([len(part) for part in rows[:-1]]))
 
     def scaffolds(self, rows: np.ndarray) -> list[str]:
-        """The Murcko scaffolds of the molecules of each row; where none of them has a ring, the molecules themselves.
+        """The Murcko scaffolds of the molecules of each row; without rings, the molecules themselves.
 
         Molecules without a ring have nothing in common for that: as one scaffold they would be half of some tables.
         """
@@ -186,7 +186,7 @@ def table_from_arrays(
 
 
 def _written(smiles: Values) -> Values:
-    """Molecules of RDKit as SMILES, where there are any."""
+    """The column with molecules of RDKit replaced by SMILES."""
     refuse_single_text("smiles", smiles)
     rows = smiles if isinstance(smiles, np.ndarray) else np.asarray(smiles, dtype=object)
     if not any(isinstance(entry, Chem.Mol) for entry in rows.flat):
@@ -226,7 +226,7 @@ def _interpret(
 def _inchi_as_smiles(
     cells: Cells, smiles_columns: tuple[str, ...], problems: Problems, limits: MoleculeLimits
 ) -> Cells:
-    """The cells with canonical SMILES in place of InChI; those that cannot be read stay, and go to `problems`."""
+    """The cells with InChI replaced by canonical SMILES; unreadable ones stay, and are added to `problems`."""
     for column in smiles_columns:
         if not any(pa.compute.any(pa.compute.match_substring(part, INCHI)).as_py() for _, part in parts(cells, column)):
             continue

@@ -1,4 +1,4 @@
-"""The tokens of all rows of a table one behind the other, in memory or in mapped files."""
+"""The tokens of all rows of a table, concatenated, in memory or in mapped files."""
 
 from collections.abc import Iterable, Sequence
 from typing import overload
@@ -26,7 +26,7 @@ class PackedTokens:
 
     def __init__(self, rows: Iterable[Sequence[str]], tokenizer: Tokenizer, context: int, *, is_mapped: bool):
         self.tokenizer, self.context, self.num_cut = tokenizer, context, 0
-        """The vocabulary, the tokens of a row at most, and how many rows have more."""
+        """The vocabulary, the largest number of tokens of a row, and the number of rows with more."""
         offsets, numbers = growing(np.int64, is_mapped=is_mapped), growing(np.int32, is_mapped=is_mapped)
         columns = growing(np.int16, is_mapped=is_mapped)
         offsets.append([0])
@@ -56,7 +56,7 @@ class PackedTokens:
         return len(self.offsets) - 1
 
     def packed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tokens, offsets and text columns of some rows, one behind the other."""
+        """Tokens, offsets and text columns of some rows, concatenated."""
         positions, offsets = runs(self.offsets, rows)
         tokens = self.numbers[positions].astype(np.int64), offsets, self.columns[positions].astype(np.int64)
         release(self._mapped)

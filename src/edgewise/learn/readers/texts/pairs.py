@@ -35,7 +35,7 @@ class FileRows:
     status: list[str]
     """`ok`, or why the row cannot be used and is in no split."""
     rejected: list[Rejection]
-    """Those that cannot be used, in file order."""
+    """The unusable rows, in file order."""
 
     def split(self, sizes: Sequence[float], seed: int) -> dict[str, Int64[np.ndarray, " _"]]:
         """The rows of each split: files in the order train, (val), test; or one file divided at random.
@@ -59,9 +59,9 @@ class TextPairs(FileRows):
     """Texts, each with its translation."""
 
     sources: list[str]
-    """What is to be translated."""
+    """The texts to translate."""
     targets: list[str]
-    """What it becomes."""
+    """The translations."""
 
 
 def read_pairs(paths: Sequence[str], text_columns: Sequence[str], target_columns: Sequence[str]) -> TextPairs:
@@ -86,7 +86,7 @@ def pairs_of(parts: Mapping[str, tuple[Texts, Texts]]) -> TextPairs:
 
 
 def check_pairs(name: str, sources: Texts, targets: Texts) -> None:
-    """Raise DataError unless there are as many texts on both sides."""
+    """Raise DataError unless the numbers of texts and translations are equal."""
     for argument, side in (("X", sources), ("y", targets)):
         check_texts(name, side, argument)
     if len(sources) != len(targets):
@@ -179,7 +179,7 @@ class Corpus:
     files: tuple[str, ...]
     """The paths as they were given."""
     texts: list[str]
-    """Those that are not empty; the cells of one row follow each other."""
+    """The texts that are not empty; those of one row are adjacent."""
     row_of_text: Int64[np.ndarray, " text"]
     """The row of the table, or the line, counted from 0 over all files."""
     rejected: list[Rejection]
