@@ -24,11 +24,11 @@ def run(arguments: argparse.Namespace) -> int:
     from edgewise.errors import RunFolderError
     from edgewise.learn.tasks.convert import from_checkpoint, from_run, to_checkpoint
     from edgewise.learn.tasks.masked.task import FittedMasked
-    from edgewise.learn.training.claim import refuse_place
+    from edgewise.learn.training.claim import reject_protected_path
     from edgewise.learn.training.folder import RunFolder
 
     source, target = Path(arguments.source), Path(arguments.output_dir)
-    refuse_place(target)
+    reject_protected_path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise RunFolderError(f"{target} exists already; choose another folder with -o.")
 

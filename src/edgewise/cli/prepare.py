@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = Path(arguments.output_dir)
     claim.refuse_file(folder)
-    with claim.tidied(folder), claim.locked(folder):
+    with claim.removing_empty_folders(folder), claim.locked(folder):
         build = Build(
             folder,
             *(arguments.nodes, arguments.edges),

@@ -100,7 +100,7 @@ def _source(read: Callable[[], Iterable[Any]], folder: str) -> Any:
         except EdgewiseError as error:
             yield _block(number, WorkerError.of(error), None)
 
-    class Source(Datasource):
+    class ChunkSource(Datasource):
         """Chunks."""
 
         def get_read_tasks(self, *_: Any, **__: Any) -> list[Any]:
@@ -111,7 +111,7 @@ def _source(read: Callable[[], Iterable[Any]], folder: str) -> Any:
             """Unknown."""
             return None
 
-    return Source()
+    return ChunkSource()
 
 
 class _Actor:

@@ -75,7 +75,7 @@ class DelimitedFile:
         num_rows = _num_filled(table)
         quotes = SuspectQuotes(self.file.name, self.delimiter)
         self._check_quotes(quotes, (table, lines))
-        quotes.say()
+        quotes.report()
         return table.slice(0, num_rows), lines[:num_rows]
 
     def parts(self) -> Iterator[Part]:
@@ -91,7 +91,7 @@ class DelimitedFile:
             yield from waiting
             yield table.slice(0, num_rows), lines[:num_rows]
             waiting = [(table.slice(num_rows), lines[num_rows:])]
-        quotes.say()
+        quotes.report()
 
     def _check_quotes(self, quotes: SuspectQuotes, part: Part) -> None:
         """Cells without line breaks, which most files have alone, are not looked at."""

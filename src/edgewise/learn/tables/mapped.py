@@ -68,6 +68,7 @@ def mapped_cells(tables: Sequence[TableChunks]) -> Cells:
         all_cells.lines,
         *(array for column in columns.values() for array in column.arrays),
     ]
+
     return replace(all_cells, mapped=tuple(arrays))
 
 

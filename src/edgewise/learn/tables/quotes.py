@@ -55,7 +55,7 @@ class SuspectQuotes:
                 if num_rows := self._num_rows(cells[index], index, columns):
                     self._add(int(lines[row]), cells, table.column_names[index], num_rows)
 
-    def say(self) -> None:
+    def report(self) -> None:
         """Reports the suspicious cells, if any."""
         # In a single column every line of a cell reads as a row: where not only one in many cells has several, they
         # are meant.

@@ -303,11 +303,13 @@ def _read_targets(
             if np.isnan(targets[:, index]).all() and (hint := class_hint(cells.frame[column], column)):
                 notes.append(hint)
             continue
+
         texts = encoded(cells.frame[column])
         if column not in classes_of_column:
             classes_of_column[column] = find_classes(
                 texts, column, cells.source, two=columns.task_type == "classification"
             )
+
         targets[:, index] = read_labels(texts, column, classes_of_column[column], problems)
         notes += label_notes(texts, column, classes_of_column[column])
 

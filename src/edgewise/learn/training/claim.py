@@ -47,7 +47,7 @@ def is_output(name: str) -> bool:
     return name in FILES or _DEEPER.fullmatch(name) is not None
 
 
-def refuse_place(path: Path) -> None:
+def reject_protected_path(path: Path) -> None:
     """Raise RunFolderError for paths such as the home folder, links followed."""
     real = Path(os.path.realpath(path))
     home, current = Path(os.path.realpath(Path("~").expanduser())), Path(os.path.realpath("."))
@@ -169,7 +169,7 @@ def refuse_file(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def tidied(path: Path) -> Iterator[None]:
+def removing_empty_folders(path: Path) -> Iterator[None]:
     """Removes what the block made of a folder and those above it, where nothing was written into them."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:

@@ -66,7 +66,7 @@ class RunFolder:
         Folders that were made for it are removed again where nothing was written into them.
         """
         self.check(overwrite=overwrite, resume=resume)
-        with claim.tidied(self.path), self.locked():
+        with claim.removing_empty_folders(self.path), self.locked():
             self.check(overwrite=overwrite, resume=resume, is_locked=True)  # another run may have come first
             yield self
 
@@ -86,7 +86,7 @@ class RunFolder:
             resume: An unfinished run in the folder is to be continued.
             is_locked: This process holds the lock.
         """
-        claim.refuse_place(self.path)
+        claim.reject_protected_path(self.path)
         claim.refuse_file(self.path)
         if overwrite and resume:
             raise RunFolderError("--overwrite and --resume contradict each other; give one of them.")

@@ -57,6 +57,7 @@ def read_molecule(smiles: str) -> Chem.Mol:
         raise DataError(
             f"{smiles!r} has trailing text after the SMILES {written!r}: move {trailing!r} to a column of its own."
         )
+
     molecule, reason = _parse(text)
     if molecule is None:
         raise DataError(f"{smiles!r} is not a SMILES that RDKit can read: {reason}")

@@ -86,14 +86,14 @@ class Build:
         self.nodes, self.edges = TableStream(nodes), TableStream(edges)
         self.edge_columns = EdgeColumns(self.edges, source, settings.edge_time_column)
         self.limit = settings.memory * MEGABYTE // 8  # sorting takes a block, its order and what is written
-        started = self._begun(words)
+        started = self._new_state(words)
         self.state = self._checked(started, overwrite)
         if not self.state["stages"]:
             self._begin()
 
         self.resumed = bool(self.state["stages"])
 
-    def _begun(self, words: Sequence[str]) -> dict[str, Any]:
+    def _new_state(self, words: Sequence[str]) -> dict[str, Any]:
         """The state of a new store."""
         config: dict[str, Any] = {
             "columns": asdict(self.columns),

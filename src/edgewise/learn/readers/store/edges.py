@@ -86,15 +86,15 @@ def write_records(
 
     total = written = 0
     with ExitStack() as exits, stage("edges") as current:
-        asks = isinstance(lookup, TextJoin)
-        raw = exits.enter_context(scratch.files(1))[0] if asks else exits.enter_context(FileWriter(path))
+        joins_texts = isinstance(lookup, TextJoin)
+        raw = exits.enter_context(scratch.files(1))[0] if joins_texts else exits.enter_context(FileWriter(path))
         for chunk in table.chunks(columns.all):
             starts.append((chunk.first, chunk.file, int(chunk.lines[0])))
             records, good = _records(chunk, columns, dtype, rejected)
             if isinstance(lookup, TextJoin):
                 for side, column in enumerate(columns.ends):
                     names = chunk.texts(column).filter(pa.array(good))
-                    lookup.ask(names, 2 * records["place"] + side)
+                    lookup.look_up(names, 2 * records["place"] + side)
             else:
                 good_ends = _known(lookup, chunk, columns.ends, good, nodes, rejected)
                 keeps = (good_ends >= 0).all(axis=0)
@@ -107,13 +107,13 @@ def write_records(
             current.done = total
 
     if isinstance(lookup, TextJoin):
-        answers, unknown = lookup.answers(2 * total, limit, nodes["source"])
+        matches, unknown = lookup.results(2 * total, limit, nodes["source"])
         for number, name in unknown:
             first, file, line = max((start for start in starts if start[0] <= number // 2), key=lambda start: start[0])
             reason = f"{name!r} is not a node of {nodes['source']}" if name else "the cell names no node"
             row = number // 2
             rejected.add(row, file, line + row - first, (columns.ends[number % 2], name, reason))
-        written = _joined(str(raw.path), dtype, answers, path)
+        written = _joined(str(raw.path), dtype, matches, path)
 
     rejected.count = total - written
     if not total:
@@ -194,14 +194,14 @@ def _known(
     return ends_of_edges
 
 
-def _joined(raw: str, dtype: np.dtype, answers: Iterator[np.ndarray], path: Path) -> int:
+def _joined(raw: str, dtype: np.dtype, matches: Iterator[np.ndarray], path: Path) -> int:
     """Writes the records both ends of which are nodes, which come by their places; how many they are."""
     written = 0
     waiting = np.zeros(0, np.int64)
     with FileWriter(path) as file:
         for records in read_pieces(raw, dtype, PIECE):
             while len(waiting) < 2 * len(records):
-                waiting = np.concatenate([waiting, next(answers)["row"]])
+                waiting = np.concatenate([waiting, next(matches)["row"]])
             ends, waiting = waiting[: 2 * len(records)].reshape(-1, 2), waiting[2 * len(records) :]
             good: np.ndarray = np.all(ends >= 0, axis=1)
             records["sender"], records["receiver"] = np.where(good[:, None], ends, 0).T

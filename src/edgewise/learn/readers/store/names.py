@@ -73,7 +73,7 @@ class TextJoin:
     def __init__(self, count: int, scratch: Scratch):
         self.num_files = max(1, -(-count // NAMES_OF_FILE))
         self.scratch, self.exits = scratch, ExitStack()
-        self.names, self.wanted = (self._open() for _ in range(2))
+        self.names, self.lookups = (self._open() for _ in range(2))
 
     def _open(self) -> list[tuple[ScratchFile, "pa.RecordBatchStreamWriter"]]:
         files = self.exits.enter_context(self.scratch.files(self.num_files))
@@ -84,9 +84,9 @@ class TextJoin:
         """Adds the names of nodes and their numbers."""
         self._deal(self.names, names, places)
 
-    def ask(self, names: "pa.Array | pa.ChunkedArray", places: np.ndarray) -> None:
+    def look_up(self, names: "pa.Array | pa.ChunkedArray", places: np.ndarray) -> None:
         """Adds names to look up, and a number for each, by which the results are sorted."""
-        self._deal(self.wanted, names, places)
+        self._deal(self.lookups, names, places)
 
     def _deal(
         self,
@@ -98,6 +98,7 @@ class TextJoin:
         encoded = texts.dictionary_encode()
         words = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)[:-1]
         hashes = pd.util.hash_array(words, categorize=False) if len(words) else np.zeros(0, np.uint64)
+
         of_row = (hashes % np.uint64(self.num_files))[encoded.indices.to_numpy()]
         for number in range(self.num_files):
             rows = np.flatnonzero(of_row == number)
@@ -105,7 +106,7 @@ class TextJoin:
                 part = [texts.take(pa.array(rows)), pa.array(places[rows])]
                 files[number][1].write_batch(pa.record_batch(part, schema=self.schema))
 
-    def answers(self, bound: int, limit: int, source: str) -> tuple[Iterator[np.ndarray], list[tuple[int, str]]]:
+    def results(self, bound: int, limit: int, source: str) -> tuple[Iterator[np.ndarray], list[tuple[int, str]]]:
         """The node of each looked-up name, −1 where unknown, sorted by number; and the first unknown names.
 
         Args:
@@ -116,13 +117,13 @@ class TextJoin:
         Raises:
             DataError: two nodes have one name.
         """
-        for _, writer in (*self.names, *self.wanted):
+        for _, writer in (*self.names, *self.lookups):
             writer.close()
         self.exits.close()
 
         unknown: list[tuple[int, str]] = []
-        with self.scratch.files(1) as (answer_file,):
-            for names, requests in zip(self.names, self.wanted, strict=True):
+        with self.scratch.files(1) as (match_file,):
+            for names, requests in zip(self.names, self.lookups, strict=True):
                 names_of_part = self._read(names[0])
                 self._check_distinct(names_of_part, source)
                 among = names_of_part.column("name").combine_chunks()
@@ -133,22 +134,22 @@ class TextJoin:
                         if len(names_of_part)
                         else position.astype(np.int64)
                     )
-                    answers = np.empty(len(position), FOUND)
-                    answers["place"], answers["row"] = (
+                    matches = np.empty(len(position), FOUND)
+                    matches["place"], matches["row"] = (
                         batch.column("place").to_numpy(),
                         np.where(position < 0, -1, rows),
                     )
-                    answer_file.write(answers)
+                    match_file.write(matches)
 
                     if len(unknown) < SPARE:
                         for row in np.flatnonzero(position < 0)[:SPARE].tolist():
-                            unknown.append((int(answers["place"][row]), batch.column("name")[row].as_py()))
+                            unknown.append((int(matches["place"][row]), batch.column("name")[row].as_py()))
 
                 names[0].remove()
                 requests[0].remove()
 
         key = Key(lambda records: records["place"], bound)
-        blocks = sorted_blocks([str(answer_file.path)], FOUND, [key], self.scratch, limit)
+        blocks = sorted_blocks([str(match_file.path)], FOUND, [key], self.scratch, limit)
         return (piece for block in blocks for piece in block.pieces), sorted(unknown)
 
     def _check_distinct(self, names_of_part: "pa.Table", source: str) -> None:
