@@ -104,16 +104,16 @@ class RowPairs(NamedTuple):
 
     def covariance(self, logs: Tensor) -> Float[Tensor, " row other"]:
         """k of each pair."""
-        factors, (mine, theirs) = logs.exp(), self.same
+        factors, (rows, other_rows) = logs.exp(), self.same
         result = factors[0] * self.similarity + (factors[1] + factors[4] * self.similarity) * _matern(
             self.squared_distance / factors[2]
         )
         result = result[self.one.combination_of_row][:, self.other.combination_of_row]
         if not self.one.conditions.shape[1]:
             return result
-        one, other, lengths = self.one.conditions, self.other.conditions, factors[8:].view(4, -1)
-        near, near_all = _matern(_squares(one[:, None], other, lengths[:2]))
-        same_molecule = factors[6:8] @ _matern(_squares(one[mine], other[theirs], lengths[2:]))
+        conditions, other_conditions, lengths = self.one.conditions, self.other.conditions, factors[8:].view(4, -1)
+        near, near_all = _matern(_squares(conditions[:, None], other_conditions, lengths[:2]))
+        same_molecule = factors[6:8] @ _matern(_squares(conditions[rows], other_conditions[other_rows], lengths[2:]))
         return torch.addcmul(factors[5] * near_all, result, near).index_put(self.same, same_molecule, accumulate=True)
 
 
@@ -277,8 +277,8 @@ def _series(rows: ProcessRows) -> int | None:
         )
         is_shared = (count[group] > 1) & (count[group] < rows_of_molecule) & (len(column.unique()) >= MIN_VALUES)
         shares.append(is_shared.double().mean().item())
-    most = int(np.argmax(shares))
-    return most - 1 if shares[most] >= MIN_SHARED else None
+    best_condition = int(np.argmax(shares))
+    return best_condition - 1 if shares[best_condition] >= MIN_SHARED else None
 
 
 def _numbers(batch: Batch) -> dict[str, Tensor]:

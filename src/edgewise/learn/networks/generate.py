@@ -62,9 +62,11 @@ def next_token(
     scores = scores.float()
     if settings.repetition_penalty != 1:
         read_tokens = text.unique()
-        there = scores[read_tokens]
+        repeated_scores = scores[read_tokens]
         penalty = settings.repetition_penalty
-        scores = scores.index_put((read_tokens,), torch.where(there > 0, there / penalty, there * penalty))
+        scores = scores.index_put(
+            (read_tokens,), torch.where(repeated_scores > 0, repeated_scores / penalty, repeated_scores * penalty)
+        )
 
     if settings.temperature == 0:
         return scores.argmax(keepdim=True)

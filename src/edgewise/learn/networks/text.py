@@ -82,9 +82,9 @@ class TextModel(nn.Module):
         ratios = vectors[:, -self.counts.num_columns :].unflatten(1, (KINDS, -1))
         log_odds = torch.einsum("tko,k->to", ratios, self.count_weight)
         rows = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths, output_size=len(log_odds))
-        wide = deep.new_zeros(deep.shape).index_add(0, rows, log_odds.to(deep.dtype))
+        wide_outputs = deep.new_zeros(deep.shape).index_add(0, rows, log_odds.to(deep.dtype))
 
-        return deep + wide / lengths.clamp(min=1).sqrt().unsqueeze(1)
+        return deep + wide_outputs / lengths.clamp(min=1).sqrt().unsqueeze(1)
 
     def fingerprint(self, batch: TextRows, trace: Trace | None = None) -> Float[Tensor, " row model_dim"]:
         """One vector that sums up each text."""

@@ -127,8 +127,8 @@ class WordCounts(nn.Module):
         num_tokens = len(names)
         pairs, times = _counted_pairs(texts, num_tokens)
         num_outputs = sum(num_classes) or targets.shape[1]
-        most = min(MAX_PAIRS, MAX_PAIR_COUNTS // num_outputs)
-        pairs = np.sort(pairs[np.argsort(-times, kind="stable")[:most]])
+        max_pairs = min(MAX_PAIRS, MAX_PAIR_COUNTS // num_outputs)
+        pairs = np.sort(pairs[np.argsort(-times, kind="stable")[:max_pairs]])
         model = cls(num_tokens, CountSizes(len(stems), len(pairs), targets.shape[1], num_classes))
         model.stem_of_token.copy_(torch.from_numpy(stem_of_token))
         model.pairs.copy_(torch.from_numpy(pairs))

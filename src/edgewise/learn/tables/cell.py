@@ -184,8 +184,8 @@ def parse_columns(
 
     def parse(index: int) -> dict[int, tuple[str, str]]:
         texts = columns[index]
-        wide, bad = parse_numbers(texts, in_parallel=len(columns) == 1)
-        values[:, index], bad = _within(texts, wide, bad, largest_of(dtype))
+        numbers, bad = parse_numbers(texts, in_parallel=len(columns) == 1)
+        values[:, index], bad = _within(texts, numbers, bad, largest_of(dtype))
         return bad
 
     return values, in_threads(parse, range(len(columns)))

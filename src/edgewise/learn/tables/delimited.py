@@ -112,7 +112,7 @@ class DelimitedFile:
 
     def _parts(self) -> Iterator[Part]:
         """The rows by pyarrow, block after block; after a row of another length, by Python's `csv`."""
-        done = 0
+        num_done = 0
         if self.layout.is_regular and self.num_rows:
             cursor = LineCursor(self.layout.lines)
             with self._opened() as (content, *options):
@@ -122,7 +122,7 @@ class DelimitedFile:
                         if len(lines) < batch.num_rows:
                             break
                         yield pa.Table.from_batches([batch]).rename_columns(self.layout.header), lines
-                        done += len(lines)
+                        num_done += len(lines)
                 except pa.ArrowInvalid:
                     pass
             if done == self.num_rows:
@@ -165,8 +165,8 @@ class DelimitedFile:
             current_limits().check_columns(name, line, len(header))
             check_header(name, header, line)
             schema = pa.schema([(str(number), pa.large_string()) for number in range(len(header))])
-            good = _checked_rows(name, rows, header, self.delimiter)
-            while chunk := list(itertools.islice(good, max(1, _CELLS_AT_ONCE // len(header)))):
+            checked_rows = _checked_rows(name, rows, header, self.delimiter)
+            while chunk := list(itertools.islice(checked_rows, max(1, _CELLS_AT_ONCE // len(header)))):
                 columns = zip(*(cells for _, cells in chunk), strict=True)
                 table = pa.table([pa.array(column, pa.large_string()) for column in columns], schema=schema)
                 yield table.rename_columns(header), np.array([line for line, _ in chunk], dtype=np.int64)
@@ -217,10 +217,10 @@ def check_header(name: str, header: list[str], line: int) -> None:
 
 def other_separator(header: Sequence[str]) -> str:
     """The remedy for a first line that looks separated by another sign; empty where it does not."""
-    other = next((mark for mark in (";", TAB, ",", "|") if len(header) == 1 and mark in header[0]), None)
-    if other is None:
+    delimiter_of_header = next((mark for mark in (";", TAB, ",", "|") if len(header) == 1 and mark in header[0]), None)
+    if delimiter_of_header is None:
         return ""
-    return f"Its first line looks separated by {other!r}: add --delimiter {'tab' if other == TAB else repr(other)}."
+    return f"Its first line looks separated by {delimiter_of_header!r}: add --delimiter {'tab' if delimiter_of_header == TAB else repr(delimiter_of_header)}."
 
 
 def either(words: Sequence[str], last: str = "or") -> str:

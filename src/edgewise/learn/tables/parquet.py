@@ -62,19 +62,19 @@ class ParquetTable:
         return self._read(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER)
 
     def _read(self, *, batch_size: int = 2**16, buffer_size: int = 0) -> Iterator[Part]:
-        done = 0
+        num_rows = 0
         try:
             with open(self.name, "rb") as file:
                 for batch in parquet.ParquetFile(file, buffer_size=buffer_size).iter_batches(batch_size=batch_size):
                     batch.validate(full=True)
                     table = pa.table([as_texts(column) for column in batch], self.header)
-                    yield table, np.arange(done + 2, done + 2 + len(batch))
-                    done += len(batch)
+                    yield table, np.arange(num_rows + 2, num_rows + 2 + len(batch))
+                    num_rows += len(batch)
         except UNREADABLE as error:
-            raise self._unreadable(error, f" behind row {done:,}" if done else "") from error
-        if done != self.num_rows:
+            raise self._unreadable(error, f" behind row {num_rows:,}" if num_rows else "") from error
+        if num_rows != self.num_rows:
             raise DataError(
-                f"{self.name}: the file is damaged, it declares {plural(self.num_rows, 'row')}, but holds {done:,}."
+                f"{self.name}: the file is damaged, it declares {plural(self.num_rows, 'row')}, but holds {num_rows:,}."
             )
 
     def _unreadable(self, error: Exception, place: str = "") -> DataError:

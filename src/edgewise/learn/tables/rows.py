@@ -320,8 +320,8 @@ def _stop(cells: Cells, problems: Problems, notes: Sequence[str]) -> None:
     row = min(problems.first)
     column, value, reason = problems.first[row]
     if cells.files == ARRAYS:
-        what = ". ".join([f"the cell is {value!r}", *notes, "Fix the cell, or leave the row out."])
-        raise DataError(f"{place_of(cells, row)}, column {column!r}: {reason}; {what}")
+        advice = ". ".join([f"the cell is {value!r}", *notes, "Fix the cell, or leave the row out."])
+        raise DataError(f"{place_of(cells, row)}, column {column!r}: {reason}; {advice}")
     file = int(cells.file_of_row[row])
     row_in_file = cells.first_row + row - int(np.searchsorted(cells.file_of_row, file)) + 1
     raise DataError(

@@ -239,12 +239,12 @@ class ConditionScaler:
         def logs(used: np.ndarray) -> np.ndarray:
             return np.log(np.maximum(used[:, spans], least[spans]))
 
-        again = (imputer.fill(np.asarray(part, np.float64)) for part in parts())
-        sums = [[((used - mean) ** 2).sum(axis=0), logs(used).sum(axis=0)] for used in again]
+        second_pass = (imputer.fill(np.asarray(part, np.float64)) for part in parts())
+        sums = [[((used - mean) ** 2).sum(axis=0), logs(used).sum(axis=0)] for used in second_pass]
         squares, log_sums = (sum(terms) for terms in zip(*sums, strict=True))
         log_mean = log_sums / count[spans]
-        once_more = (imputer.fill(np.asarray(part, np.float64)) for part in parts())
-        log_squares = sum(((logs(used) - log_mean) ** 2).sum(axis=0) for used in once_more)
+        third_pass = (imputer.fill(np.asarray(part, np.float64)) for part in parts())
+        log_squares = sum(((logs(used) - log_mean) ** 2).sum(axis=0) for used in third_pass)
 
         return cls(
             mean=_floats(mean),

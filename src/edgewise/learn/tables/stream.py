@@ -53,16 +53,18 @@ class Chunk:
         values = cells.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
         bad = {}
         for row in np.flatnonzero(~np.isfinite(values)).tolist():
-            what = "empty cell, expected a number" if np.isnan(values[row]) else "is infinite, expected a finite number"
-            bad[row] = ("", what) if np.isnan(values[row]) else (str(values[row]), f"'{values[row]}' {what}")
+            reason = (
+                "empty cell, expected a number" if np.isnan(values[row]) else "is infinite, expected a finite number"
+            )
+            bad[row] = ("", reason) if np.isnan(values[row]) else (str(values[row]), f"'{values[row]}' {reason}")
         return np.where(np.isinf(values), np.nan, values) if bad else values, bad
 
     def whole_numbers(self, column: str) -> np.ndarray | None:
         """A column of whole numbers, int64; None where a cell is something else, or written with a zero before it."""
         cells = self.columns[column]
         if pa.types.is_integer(cells.type) and not cells.null_count:
-            wide = cells.cast(pa.int64(), safe=False).to_numpy()
-            return None if pa.types.is_unsigned_integer(cells.type) and (wide < 0).any() else wide
+            integers = cells.cast(pa.int64(), safe=False).to_numpy()
+            return None if pa.types.is_unsigned_integer(cells.type) and (integers < 0).any() else integers
         if pa.types.is_floating(cells.type):
             return None
         return whole_numbers(self.texts(column), "")
@@ -160,11 +162,11 @@ def _parts(path: str, columns: list[str]) -> Iterator[Part]:
         for table, lines in DelimitedFile(path, suffix, form).parts():
             yield table.select(columns), lines
         return
-    done = 0
+    num_rows = 0
     with _damage(path), open(path, "rb") as file:
         for batch in parquet.ParquetFile(file).iter_batches(ROWS, columns=columns):
-            yield pa.Table.from_batches([batch]), np.arange(done + 2, done + 2 + len(batch))
-            done += len(batch)
+            yield pa.Table.from_batches([batch]), np.arange(num_rows + 2, num_rows + 2 + len(batch))
+            num_rows += len(batch)
 
 
 class _damage:  # noqa: N801 (a block, not a thing)

@@ -74,10 +74,10 @@ def empty_intervals(counts: Mapping[str, int], coverage: float) -> str:
     for name, count in counts.items():
         if count < needed:
             largest = math.floor(100 * count / (count + 1)) / 100
-            other = f", or a coverage of at most {largest:g}" if count else ""
+            alternative = f", or a coverage of at most {largest:g}" if count else ""
             return (
                 f"intervals of {name} stay empty: a coverage of {coverage:g} takes {needed} validation rows with a "
-                f"target, there {'is' if count == 1 else 'are'} {count}; give more{other}"
+                f"target, there {'is' if count == 1 else 'are'} {count}; give more{alternative}"
             )
 
     return ""

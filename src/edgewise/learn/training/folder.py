@@ -220,8 +220,8 @@ class RunFolder:
         content, path = self.read_json("model.json"), self.path / "model.json"
         if not isinstance(content, dict) or content.get("format") != kind:
             actual = self.read_format() or ""
-            other = f" but an {actual[:60]}" if actual.startswith("edgewise ") else ""
-            raise RunFolderError(f"{path} is not an {kind}{other}.")
+            difference = f" but an {actual[:60]}" if actual.startswith("edgewise ") else ""
+            raise RunFolderError(f"{path} is not an {kind}{difference}.")
 
         version = content.get("format_version")
         if type(version) is not int or version < 1:

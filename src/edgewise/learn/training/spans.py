@@ -62,24 +62,32 @@ def tag_scores(truths: Sequence[Tags], predictions: Sequence[Tags], *, spans: bo
         "accuracy": sum(truth == tag for truth, tag in pairs) / len(pairs) if pairs else None,
     }
     if not spans:
-        there, predicted = Counter(truth for truth, _ in pairs), Counter(tag for _, tag in pairs)
-        right = Counter(truth for truth, tag in pairs if truth == tag)
-        f1_of_tags = [_shares(right[tag], predicted[tag], there[tag])["f1"] for tag in there | predicted]
+        true_counts, predicted_counts = Counter(truth for truth, _ in pairs), Counter(tag for _, tag in pairs)
+        correct_counts = Counter(truth for truth, tag in pairs if truth == tag)
+        f1_of_tags = [
+            _shares(correct_counts[tag], predicted_counts[tag], true_counts[tag])["f1"]
+            for tag in true_counts | predicted_counts
+        ]
         return scores | {"f1_macro": sum(f1_of_tags) / len(f1_of_tags) if f1_of_tags else None}
 
-    there, predicted, right = Counter(), Counter(), Counter()
+    true_counts, predicted_counts, correct_counts = Counter(), Counter(), Counter()
     for truth, tags in zip(truths, predictions, strict=True):
         true_spans, predicted_spans = spans_of(truth), spans_of(tags)
-        there.update(of_type for of_type, *_ in true_spans)
-        predicted.update(of_type for of_type, *_ in predicted_spans)
-        right.update(of_type for of_type, *_ in true_spans & predicted_spans)
+        true_counts.update(of_type for of_type, *_ in true_spans)
+        predicted_counts.update(of_type for of_type, *_ in predicted_spans)
+        correct_counts.update(of_type for of_type, *_ in true_spans & predicted_spans)
 
     types = {
-        of_type: {**_shares(right[of_type], predicted[of_type], there[of_type]), "support": there[of_type]}
-        for of_type in sorted(there | predicted)
+        of_type: {
+            **_shares(correct_counts[of_type], predicted_counts[of_type], true_counts[of_type]),
+            "support": true_counts[of_type],
+        }
+        for of_type in sorted(true_counts | predicted_counts)
     }
     return (
-        scores | _shares(right.total(), predicted.total(), there.total()) | {"num_spans": there.total(), "types": types}
+        scores
+        | _shares(correct_counts.total(), predicted_counts.total(), true_counts.total())
+        | {"num_spans": true_counts.total(), "types": types}
     )
 
 

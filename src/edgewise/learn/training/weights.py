@@ -89,8 +89,8 @@ def check_weights(expected: Mapping[str, Tensor], tensors: object, path: Path) -
     if not isinstance(tensors, Mapping) or not all(isinstance(name, str) for name in tensors):
         raise RunFolderError(f"{path} is damaged: it does not hold weights by name; train again with --overwrite.")
     if differing := sorted(expected.keys() ^ tensors.keys()):
-        what = "is missing" if differing[0] in expected else "is not known"
-        raise RunFolderError(f"{path} does not fit the model: the tensor {differing[0][:80]} {what}.")
+        problem = "is missing" if differing[0] in expected else "is not known"
+        raise RunFolderError(f"{path} does not fit the model: the tensor {differing[0][:80]} {problem}.")
 
     for name, tensor in tensors.items():
         usual = expected[name]

@@ -270,10 +270,10 @@ def _dated(texts: pd.Series, form: str | None = None, *, is_utc: bool = False, i
         read = pd.to_datetime(texts, errors="coerce", utc=is_utc, dayfirst=is_day_first, format=form)
         if form is None and (failed := np.flatnonzero(read.isna())).size and failed[0]:
             # The form is guessed from the first cell: where that is in May, names of months are taken for whole ones.
-            other = _guessed(texts[int(failed[0])], is_day_first)
-            if other is not None and "%:" not in other:
-                again = pd.to_datetime(texts, errors="coerce", utc=is_utc, format=other)
-                read = again if again.notna().all() else read
+            day_first_form = _guessed(texts[int(failed[0])], is_day_first)
+            if day_first_form is not None and "%:" not in day_first_form:
+                reparsed = pd.to_datetime(texts, errors="coerce", utc=is_utc, format=day_first_form)
+                read = reparsed if reparsed.notna().all() else read
         if form is None and (read.isna().any() or not hasattr(read, "dt")):
             read = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
 

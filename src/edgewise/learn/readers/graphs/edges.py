@@ -232,10 +232,10 @@ def read_edges(
     lost_rows = np.array(sorted(problems.first), dtype=np.int64)
     lines, lost = cells.lines, np.stack([side[lost_rows] for side in node_rows], axis=1)
     if listed:
-        good = np.ones(len(frame), dtype=bool)
-        good[list(problems.first)] = False
-        frame, lines, features = frame[good], lines[good], features[good]
-        node_rows = [side[good] for side in node_rows]
+        is_usable = np.ones(len(frame), dtype=bool)
+        is_usable[list(problems.first)] = False
+        frame, lines, features = frame[is_usable], lines[is_usable], features[is_usable]
+        node_rows = [side[is_usable] for side in node_rows]
 
     types = None
     for column in typed:

@@ -47,12 +47,12 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
         naming = [name for name in likely if share(name) >= SHARE]
         naming = at_least_two([name for name in naming if not OF_NODES.issuperset(_words(name))], naming)
 
-    ends, how = _by_names(likely, naming, knows_cells=share is not None), "names"
+    ends, source = _by_names(likely, naming, knows_cells=share is not None), "names"
     if ends is None:
-        ends, how = tuple(at_least_two(naming, likely)[:2]), "names" if share is None else "cells"
+        ends, source = tuple(at_least_two(naming, likely)[:2]), "names" if share is None else "cells"
     if ends != tuple(free[:2]) or (share is not None and len(naming) > 2):
         shown = " to ".join(map(repr, ends))
-        remark(f"{table}: edges go from column {shown}, as their {how} say; --edge-columns names others")
+        remark(f"{table}: edges go from column {shown}, as their {source} say; --edge-columns names others")
 
     return ends
 

@@ -461,8 +461,8 @@ def _lacks_edges(
 
 def _check_within(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> None:
     """Raise a DataError unless both ends of every edge lie in one graph."""
-    one, other = graph_of_node[edges.senders], graph_of_node[edges.receivers]
-    crossing = np.flatnonzero(one != other)
+    graph_of_sender, graph_of_receiver = graph_of_node[edges.senders], graph_of_node[edges.receivers]
+    crossing = np.flatnonzero(graph_of_sender != graph_of_receiver)
     if len(crossing):
         assert edges.lines is not None
         listed = ", ".join(str(edges.lines[edge]) for edge in crossing[:5]) + (", ..." if len(crossing) > 5 else "")
@@ -470,5 +470,5 @@ def _check_within(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> N
         raise DataError(
             f"{cells.source}: {plural(len(crossing), 'edge joins', 'edges join')} two graphs, in "
             f"the lines {listed}; the first joins "
-            f"{str(one[first])!r} and {str(other[first])!r}. An edge lies within one graph."
+            f"{str(graph_of_sender[first])!r} and {str(graph_of_receiver[first])!r}. An edge lies within one graph."
         )

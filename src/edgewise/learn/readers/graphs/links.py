@@ -217,9 +217,9 @@ def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray,
         if link >= 0 and first[link] < 0:
             split_of_link[link], first[link] = part, edge
         elif link >= 0 and split_of_link[link] != part:
-            other = int(first[link])
+            first_edge = int(first[link])
             raise DataError(
-                f"{words.place(edge)}: {word!r}, but {words.names[other]!r} at {words.place(other)}, which "
+                f"{words.place(edge)}: {word!r}, but {words.names[first_edge]!r} at {words.place(first_edge)}, which "
                 "joins the same nodes; all edges of one link must lie in one split."
             )
 
@@ -299,10 +299,10 @@ def read_pairs_of_nodes(
     for row in np.flatnonzero((ends < 0).any(0) | (ends[0] == ends[1])).tolist():
         column = names[0] if ends[0, row] < 0 else names[1]
         name = cells.frame[column].iloc[row].strip()
-        what = f"{name!r} is not a node of the graph{nodes.hint(name)}" if name else "the cell names no node"
+        reason = f"{name!r} is not a node of the graph{nodes.hint(name)}" if name else "the cell names no node"
         if (ends[:, row] >= 0).all():
-            what = f"{name!r} and itself are not a link"
-        status[row] = f"{column}: {what}"
+            reason = f"{name!r} and itself are not a link"
+        status[row] = f"{column}: {reason}"
         if strict:
             line = cells.lines[row]
             raise DataError(f"{path}, line {line}, {status[row]}; fix the row, or drop --strict to skip it.")

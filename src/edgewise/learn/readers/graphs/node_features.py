@@ -184,11 +184,11 @@ def features_of_columns(
     values, bad_cells = parse_columns([cells.frame[column] for column in columns], np.float32)
     for index, (column, bad) in enumerate(zip(columns, bad_cells, strict=True)):
         if foreign is not None:
-            strange, is_blank = foreign[:, index], missing(cells.frame[column])
-            bad = {row: problem for row, problem in bad.items() if not strange[row]}
-            for row in np.flatnonzero(strange & ~is_blank).tolist():
+            is_foreign, is_blank = foreign[:, index], missing(cells.frame[column])
+            bad = {row: problem for row, problem in bad.items() if not is_foreign[row]}
+            for row in np.flatnonzero(is_foreign & ~is_blank).tolist():
                 bad[row] = (cells.frame[column].iloc[row], "no node of this type had a value here in training")
-            values[strange, index] = 0.0
+            values[is_foreign, index] = 0.0
         problems.add_bad(column, bad, imputes=imputes and (may_be_empty or len(bad) < len(cells.frame)))
         unread = [row for row, (cell, _) in bad.items() if not imputes or not is_missing(cell)]
         values[unread, index] = 0.0
@@ -294,8 +294,8 @@ def features_of_nodes(
         DataError: a column is missing, no node can be read, or the file has other nodes.
     """
     if path is None:
-        how = {"imputes": columns.imputes, "may_be_empty": may_be_empty}
-        numbers, problems = features_of_columns(cells, columns.descriptors_columns, foreign, **how)
+        options = {"imputes": columns.imputes, "may_be_empty": may_be_empty}
+        numbers, problems = features_of_columns(cells, columns.descriptors_columns, foreign, **options)
     else:
         numbers, problems = features_of_arrays(path, read_arrays(path), imputes=columns.imputes), Problems()
         require_rows(path, numbers, cells)

@@ -355,12 +355,12 @@ def named(
         first: dict[tuple[str, str], int] = {}
         nodes = enumerate(zip(graphs, names, strict=True))
         row, node = next((row, node) for row, node in nodes if not node[1] or first.setdefault(node, row) != row)
-        what = (
+        reason = (
             f"the node {node[1]!r} is also in line {cells.lines[first[node]]}"
             if node[1]
             else "the name of the node is empty"
         )
-        raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
+        raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {reason}; {remedy}.")
 
     return cells, replace(columns, node_column=column), names
 

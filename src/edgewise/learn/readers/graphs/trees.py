@@ -54,9 +54,9 @@ class Trees:
             reasons[graph] = "it is empty: expected at least one node"
 
         # Every node of level −1 has one before it: on the circle, or between it and the node.
-        stuck = np.flatnonzero((levels[senders] < 0) & (levels[receivers] < 0))
-        graphs, starts = np.unique(graph_of_node[senders[stuck]], return_index=True)
-        for graph, members in zip(graphs.tolist(), np.split(stuck, starts[1:]), strict=False):
+        edges_on_cycles = np.flatnonzero((levels[senders] < 0) & (levels[receivers] < 0))
+        graphs, starts = np.unique(graph_of_node[senders[edges_on_cycles]], return_index=True)
+        for graph, members in zip(graphs.tolist(), np.split(edges_on_cycles, starts[1:]), strict=False):
             name = names[_on_circle(senders[members], receivers[members])]
             reasons[graph] = f"its edges run in a circle through the node {name!r}"
 
@@ -87,14 +87,14 @@ def levels_of(
     reached_by, waiting = receivers[order], np.bincount(receivers, minlength=num_nodes)
     levels = np.full(num_nodes, -1)
 
-    front, level = np.flatnonzero(waiting == 0), 0
-    while len(front):
-        levels[front] = level
-        counts = starts[front + 1] - starts[front]
-        positions = np.arange(counts.sum()) + np.repeat(starts[front] - offsets_of(counts)[:-1], counts)
+    frontier, level = np.flatnonzero(waiting == 0), 0
+    while len(frontier):
+        levels[frontier] = level
+        counts = starts[frontier + 1] - starts[frontier]
+        positions = np.arange(counts.sum()) + np.repeat(starts[frontier] - offsets_of(counts)[:-1], counts)
         reached, times = np.unique(reached_by[positions], return_counts=True)
         waiting[reached] -= times
-        front, level = reached[waiting[reached] == 0], level + 1
+        frontier, level = reached[waiting[reached] == 0], level + 1
 
     return levels
 

@@ -101,9 +101,9 @@ def _some(
     )
     outcomes = dict(zip(missing, new_outcomes, strict=True))
     done |= {text: outcome for text, outcome in outcomes.items() if outcome is not None}
-    slow = [text for text in missing if text not in done]
+    slow_smiles = [text for text in missing if text not in done]
 
-    done |= dict(zip(slow, _in_processes(_features, slow, limits, names), strict=True))
+    done |= dict(zip(slow_smiles, _in_processes(_features, slow_smiles, limits, names), strict=True))
     if cache is not None:
         new = {
             text: featurized
@@ -133,10 +133,10 @@ def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Confor
     # Some at a time, so that progress is seen.
     for start in range(0, len(smiles), _BATCH_SIZE):
         batch = smiles[start : start + _BATCH_SIZE]
-        slow = [text for text in batch if not _is_embedded_at_once(text)]
-        outcomes = dict(zip(slow, _in_processes(conformer, slow, limits), strict=True))
-        late = [text for text, outcome in outcomes.items() if isinstance(outcome, DataError)]
-        outcomes.update(zip(late, _in_processes(drawn, late, limits), strict=True))
+        slow_smiles = [text for text in batch if not _is_embedded_at_once(text)]
+        outcomes = dict(zip(slow_smiles, _in_processes(conformer, slow_smiles, limits), strict=True))
+        timed_out = [text for text, outcome in outcomes.items() if isinstance(outcome, DataError)]
+        outcomes.update(zip(timed_out, _in_processes(drawn, timed_out, limits), strict=True))
         for text in batch:
             outcome = outcomes[text] if text in outcomes else _small_conformer(text)
             yield layered(read_molecule(text)) if isinstance(outcome, DataError) else outcome

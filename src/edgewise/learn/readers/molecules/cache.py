@@ -61,8 +61,8 @@ class FeatureCache:
     def read(self, smiles: Sequence[str]) -> dict[str, Stored]:
         """The cached features of some molecules."""
         names = {_name(text): text for text in smiles}
-        marks = ", ".join("?" * len(names))
-        query = f"SELECT name, content FROM molecules WHERE name IN ({marks})"
+        question_marks = ", ".join("?" * len(names))
+        query = f"SELECT name, content FROM molecules WHERE name IN ({question_marks})"
         # A damaged index gives names that were not looked for.
         rows = [(name, content) for name, content in self.connection.execute(query, list(names)) if name in names]
         features = {names[name]: _unpacked(content) for name, content in rows}
@@ -99,8 +99,8 @@ def feature_cache() -> Iterator[FeatureCache | None]:
 def _version() -> int:
     """A number of 31 bits that changes with RDKit, its descriptors, and the code that makes features."""
     code = [Path(module.__file__ or "").read_bytes() for module in (feature, molecule, descriptor)]
-    what = [molecule.rdBase.rdkitVersion, *GLOBAL_FEATURE_NAMES]
-    digest = hashlib.blake2b("\n".join(what).encode() + b"".join(code), digest_size=4).digest()
+    version_parts = [molecule.rdBase.rdkitVersion, *GLOBAL_FEATURE_NAMES]
+    digest = hashlib.blake2b("\n".join(version_parts).encode() + b"".join(code), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1
 
 

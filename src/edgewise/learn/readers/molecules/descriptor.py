@@ -57,9 +57,9 @@ def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAME
             # Where RDKit looks before slow loops of its own.
             molecule.__dict__["_eStateIndices"] = _electrotopological(molecule, atoms)
             molecule.__dict__["_chargeDescriptors"] = _charges(molecule, atoms)
-        there = _symbols(molecule, atoms)
+        symbols = _symbols(molecule, atoms)
         for columns, function, needed in _plan(names):
-            if needed <= there:
+            if needed <= symbols:
                 try:
                     values[columns] = function(molecule)
                 except _FAILURES:

@@ -98,41 +98,41 @@ class DistinctMolecules:
 
         Cost: one call to RDKit for each text that did not come before, each bounded by `limits`.
         """
-        marks = digests(texts)
-        graphs, reasons = self._known_texts.find(marks), dict[str, str]()
+        hashes = digests(texts)
+        graphs, reasons = self._known_texts.find(hashes), dict[str, str]()
         new = np.flatnonzero(graphs < 0)
         current.done += len(texts) - len(new)
 
         read = featurize([texts[index] for index in new.tolist()], self.limits, self.descriptors)
         for start in range(0, len(new), BATCH_SIZE):
             batch = new[start : start + BATCH_SIZE]
-            good, outcomes = list[int](), list[Featurized]()
+            new_texts, outcomes = list[int](), list[Featurized]()
             for index in batch.tolist():
                 outcome = next(read)
                 current.done += 1
                 if isinstance(outcome, DataError):
                     reasons[texts[index]] = str(outcome)
                 else:
-                    good.append(index)
+                    new_texts.append(index)
                     outcomes.append(outcome)
-            graphs[good] = self._numbered([texts[index] for index in good], outcomes)
+            graphs[new_texts] = self._numbered([texts[index] for index in new_texts], outcomes)
 
         new = new[graphs[new] >= 0]
-        self._known_texts.add(marks[new], graphs[new])
+        self._known_texts.add(hashes[new], graphs[new])
         return graphs, reasons
 
     def _numbered(self, written: Sequence[str], outcomes: Sequence[Featurized]) -> Int64[np.ndarray, " molecule"]:
         """The number of each molecule; those that are new are stored."""
-        marks = digests(outcome.canonical for outcome in outcomes)
-        graphs, fresh, new = self._known_molecules.find(marks), dict[str, int](), list[int]()
+        hashes = digests(outcome.canonical for outcome in outcomes)
+        graphs, number_of_smiles, new = self._known_molecules.find(hashes), dict[str, int](), list[int]()
         for index in np.flatnonzero(graphs < 0).tolist():
             name = outcomes[index].canonical
-            if name not in fresh:
-                fresh[name] = len(self) + len(fresh)
+            if name not in number_of_smiles:
+                number_of_smiles[name] = len(self) + len(number_of_smiles)
                 new.append(index)
-            graphs[index] = fresh[name]
+            graphs[index] = number_of_smiles[name]
         if new:
-            self._known_molecules.add(marks[new], graphs[new])
+            self._known_molecules.add(hashes[new], graphs[new])
             self._store([written[index] for index in new], [outcomes[index] for index in new])
         return graphs
 

@@ -287,7 +287,7 @@ class Build:
         ):
             if problems["count"]:
                 _, file, line, column, _, reason = problems["first"][0]
-                what = f"{plural(problems['count'], one, many)} a cell that cannot be read"
-                lines.append(f"  {what}, the first in {file}, line {line}, column {column!r}: {reason}")
+                description = f"{plural(problems['count'], one, many)} a cell that cannot be read"
+                lines.append(f"  {description}, the first in {file}, line {line}, column {column!r}: {reason}")
 
         return lines

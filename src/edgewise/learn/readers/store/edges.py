@@ -90,13 +90,13 @@ def write_records(
         raw = exits.enter_context(scratch.files(1))[0] if joins_texts else exits.enter_context(FileWriter(path))
         for chunk in table.chunks(columns.all):
             starts.append((chunk.first, chunk.file, int(chunk.lines[0])))
-            records, good = _records(chunk, columns, dtype, rejected)
+            records, is_usable = _records(chunk, columns, dtype, rejected)
             if isinstance(lookup, TextJoin):
                 for side, column in enumerate(columns.ends):
-                    names = chunk.texts(column).filter(pa.array(good))
+                    names = chunk.texts(column).filter(pa.array(is_usable))
                     lookup.look_up(names, 2 * records["place"] + side)
             else:
-                good_ends = _known(lookup, chunk, columns.ends, good, nodes, rejected)
+                good_ends = _known(lookup, chunk, columns.ends, is_usable, nodes, rejected)
                 keeps = (good_ends >= 0).all(axis=0)
                 records["sender"], records["receiver"] = np.where(keeps, good_ends, 0)
                 records = records[keeps]
@@ -129,7 +129,7 @@ def _records(
     chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections
 ) -> tuple[np.ndarray, np.ndarray]:
     """The records of some rows without their ends, and which rows they are."""
-    good = np.ones(chunk.num_rows, dtype=bool)
+    is_usable = np.ones(chunk.num_rows, dtype=bool)
     records = np.zeros(chunk.num_rows, dtype)
     records["place"] = np.arange(chunk.first, chunk.first + chunk.num_rows)
 
@@ -141,9 +141,9 @@ def _records(
         else:
             records["time"] = values
         for row, (cell, reason) in bad.items():
-            if good[row]:
+            if is_usable[row]:
                 rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (str(name), cell, reason))
-            good[row] = False
+            is_usable[row] = False
 
     for index, words in enumerate(columns.words):
         texts = chunk.texts(words.name)
@@ -151,25 +151,25 @@ def _records(
         assert codes is not None
         records["words"][:, index] = codes
         if "" in words.codes:
-            what = "the edge lacks a type" if words.name == columns.type else "the cell is empty"
+            reason = "the edge lacks a type" if words.name == columns.type else "the cell is empty"
             for row in np.flatnonzero(codes == words.codes[""]).tolist():
-                if good[row]:
-                    rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (words.name, "", what))
-                good[row] = False
+                if is_usable[row]:
+                    rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (words.name, "", reason))
+                is_usable[row] = False
 
-    return records[good], good
+    return records[is_usable], is_usable
 
 
 def _known(
     lookup: "RowIndex | NumberIndex",
     chunk: Chunk,
     ends: Sequence[str],
-    good: np.ndarray,
+    is_usable: np.ndarray,
     nodes: GraphStore,
     rejected: Rejections,
 ) -> np.ndarray:
     """The nodes at both ends of some edges, `(two, edge)`, −1 where a name is unknown."""
-    ends_of_edges = np.empty((2, int(good.sum())), np.int64)
+    ends_of_edges = np.empty((2, int(is_usable.sum())), np.int64)
     is_reported = np.zeros(ends_of_edges.shape[1], dtype=bool)
     for side, column in enumerate(ends):
         numbers = chunk.whole_numbers(column)
@@ -180,11 +180,11 @@ def _known(
             ]
             numbers = np.array(values, np.int64)
 
-        rows = lookup.rows(numbers[good])
+        rows = lookup.rows(numbers[is_usable])
         ends_of_edges[side] = rows
         wrong = np.flatnonzero((rows < 0) & ~is_reported)
         is_reported[wrong] = True
-        edge_rows = np.flatnonzero(good)[wrong]
+        edge_rows = np.flatnonzero(is_usable)[wrong]
 
         texts = chunk.texts(column).take(pa.array(edge_rows[:1000])).to_pylist()
         for row, name in zip(edge_rows.tolist(), [*texts, *[""] * max(0, len(edge_rows) - 1000)], strict=True):
@@ -203,10 +203,10 @@ def _joined(raw: str, dtype: np.dtype, matches: Iterator[np.ndarray], path: Path
             while len(waiting) < 2 * len(records):
                 waiting = np.concatenate([waiting, next(matches)["row"]])
             ends, waiting = waiting[: 2 * len(records)].reshape(-1, 2), waiting[2 * len(records) :]
-            good: np.ndarray = np.all(ends >= 0, axis=1)
-            records["sender"], records["receiver"] = np.where(good[:, None], ends, 0).T
-            file.write(records[good])
-            written += int(good.sum())
+            is_usable: np.ndarray = np.all(ends >= 0, axis=1)
+            records["sender"], records["receiver"] = np.where(is_usable[:, None], ends, 0).T
+            file.write(records[is_usable])
+            written += int(is_usable.sum())
     return written
 
 

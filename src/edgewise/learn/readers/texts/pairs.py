@@ -216,8 +216,8 @@ def read_corpus(paths: Sequence[str], columns: Sequence[str]) -> Corpus:
     """
     tables = [path for path in paths if is_table(path)]
     if tables and len(tables) < len(paths):
-        other = next(path for path in paths if path not in tables)
-        raise SettingError(f"{tables[0]} is a table, {other} is not; give files of one kind.")
+        text_file = next(path for path in paths if path not in tables)
+        raise SettingError(f"{tables[0]} is a table, {text_file} is not; give files of one kind.")
     if not tables:
         if columns:
             raise SettingError(f"{paths[0]} is a text file, whose lines are the texts; leave --text-columns out.")

@@ -339,15 +339,15 @@ class _Readable:
 
 def _kind_of(content: dict[str, Any]) -> TokenKind:
     """The kind of a tokenizer by its content, where it does not name it."""
-    model, cut = content["model"], content.get("pre_tokenizer")
-    cut = cut if isinstance(cut, dict) else {}
+    model, pre_tokenizer = content["model"], content.get("pre_tokenizer")
+    pre_tokenizer = pre_tokenizer if isinstance(pre_tokenizer, dict) else {}
     if "merges" in model:
         return "bpe"
     if "max_input_chars_per_word" in model:
         return "wordpiece"
     if model.get("type") != "WordLevel":
         raise DataError(f"the tokenizer cannot be read: its model is {model.get('type')!r}.")
-    return "characters" if cut.get("type") == "Split" else "words"
+    return "characters" if pre_tokenizer.get("type") == "Split" else "words"
 
 
 def _byte_letters() -> dict[str, int]:
