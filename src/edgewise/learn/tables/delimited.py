@@ -125,13 +125,13 @@ class DelimitedFile:
                         num_done += len(lines)
                 except pa.ArrowInvalid:
                     pass
-            if done == self.num_rows:
+            if num_done == self.num_rows:
                 return
 
         for table, lines in self._rows():
-            first = min(done, len(lines))
+            first = min(num_done, len(lines))
             yield table.slice(first), lines[first:]
-            done -= first
+            num_done -= first
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, Any, Any, Any]]:
@@ -220,7 +220,8 @@ def other_separator(header: Sequence[str]) -> str:
     delimiter_of_header = next((mark for mark in (";", TAB, ",", "|") if len(header) == 1 and mark in header[0]), None)
     if delimiter_of_header is None:
         return ""
-    return f"Its first line looks separated by {delimiter_of_header!r}: add --delimiter {'tab' if delimiter_of_header == TAB else repr(delimiter_of_header)}."
+    flag = "tab" if delimiter_of_header == TAB else repr(delimiter_of_header)
+    return f"Its first line looks separated by {delimiter_of_header!r}: add --delimiter {flag}."
 
 
 def either(words: Sequence[str], last: str = "or") -> str:
