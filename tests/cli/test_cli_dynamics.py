@@ -215,7 +215,7 @@ def test_bad_words(springs, edgewise, tmp_path):
             (springs, *PULLS, "--aggregation", "gate"),
             "--aggregation goes with --model equivariant",
         ),
-        ((tmp_path / "still.npz", "--task-type", "dynamics"), "there is no array 'velocities'"),
+        ((tmp_path / "still.npz", "--task-type", "dynamics"), "the array 'velocities' is missing"),
         ((tmp_path / "light.npz", *PULLS), "masses holds a number that is not above 0"),
     ]:
         code, out, err = edgewise("train", *words, "-o", tmp_path / "bad")

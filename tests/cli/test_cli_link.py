@@ -203,7 +203,7 @@ def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, paste, tmp_path):
     code, _, err = edgewise(
         "train", tmp_path / "g.npz", *SMALL, "--splits-column", "part", "-o", tmp_path / "bad"
     )  # fmt: skip
-    assert (code, "--splits-column part names a column of the table of edges, and there is none" in err) == (2, True)
+    assert (code, "--splits-column part names a column of the table of edges, but the edges are" in err) == (2, True)
 
 
 def test_parts_by_a_column_and_what_the_graph_lacks_is_said(learn, graph, tmp_path):

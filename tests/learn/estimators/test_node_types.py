@@ -65,9 +65,9 @@ def test_saved_and_loaded_predicts_the_same(arrays, tmp_path):
         DataError, match=r"node_types\[0\]: the model does not know the node type 'writer'; it knows au"
     ):
         again.predict(features, index, node_types=np.where(kinds == "author", "writer", kinds), edge_types=names)
-    with pytest.raises(DataError, match="its nodes have no types"):
+    with pytest.raises(DataError, match="its nodes lack types"):
         again.predict(np.nan_to_num(features), index, edge_types=names)
-    with pytest.raises(DataError, match="its edges have no types"):
+    with pytest.raises(DataError, match="its edges lack types"):
         again.predict(features, index, node_types=kinds)
 
 

@@ -141,7 +141,7 @@ def test_only_a_finished_run_predicts(tmp_path):
         RunFolder.finished(tmp_path / "begun")
     finished(tmp_path / "done")
     assert RunFolder.finished(tmp_path / "done").is_finished
-    with pytest.raises(RunFolderError, match=r"safetensors; it holds .*/done: name one\.$"):
+    with pytest.raises(RunFolderError, match=r"safetensors is missing; it holds .*/done: name one\.$"):
         RunFolder.finished(tmp_path)
 
 

@@ -176,7 +176,7 @@ def test_a_graph_in_one_file(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"edge_index": None}, "there is no array 'edge_index'; the file has x, y"),
+        ({"edge_index": None}, "the array 'edge_index' is missing; the file has x, y"),
         ({"x": None}, "there are no features: expected x, or x_indices, x_indptr, x_shape"),
         ({"x": np.array([[1.0], [np.nan], [2]])}, r"x\[1, 0\] is not a finite number"),
         ({"x": np.array(["a", "b", "c"])}, r"expected numbers \(node, feature\)"),
@@ -200,7 +200,7 @@ def test_files_that_are_refused(tmp_path, change, message):
 
 def test_files_that_are_no_graph(tmp_path):
     (tmp_path / "graph.npz").write_bytes(b"no zip")
-    with pytest.raises(DataError, match="file of plain arrays, or damaged"):
+    with pytest.raises(DataError, match="valid .npz file of plain arrays"):
         read_nodes([str(tmp_path / "graph.npz")], Columns(node_column=AUTO), GraphSource())
     with pytest.raises(SettingError, match="leave out --edges and --features"):
         graph_of(tmp_path, GRAPH, edges="edges.csv")

@@ -167,9 +167,9 @@ def test_a_model_holds_a_new_graph_against_what_it_knows(tmp_path):
     ]:  # fmt: skip
         with pytest.raises(DataError, match=message):
             table_of(tmp_path, changed, edges, **columns)
-    with pytest.raises(DataError, match=r"its nodes have no types, .* author, paper, venue; name the column"):
+    with pytest.raises(DataError, match=r"its nodes lack types, .* author, paper, venue; name the column"):
         table_of(tmp_path, nodes, "from,to,how\np9,p8,cites\n", node_type_column=None, **columns)
-    with pytest.raises(DataError, match=r"its edges have no types, .* knows author writes paper, paper cites"):
+    with pytest.raises(DataError, match=r"its edges lack types, .* knows author writes paper, paper cites"):
         table_of(tmp_path, nodes, "from,to\np9,p8\n", source={"edge_type_column": None}, **columns)
 
 

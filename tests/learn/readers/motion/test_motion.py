@@ -172,7 +172,7 @@ def test_one_trajectory_is_parted_by_time(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"velocities": None}, "there is no array 'velocities'; the file has positions, times"),
+        ({"velocities": None}, "the array 'velocities' is missing; the file has positions, times"),
         ({"positions": np.zeros((6, 3, 2))}, r"positions is \(6, 3, 2\), expected \(trajectory, time, body, space\)"),
         ({"positions": np.zeros((10, 6, 1, 2))}, "with two bodies or more"),
         ({"velocities": np.zeros((10, 6, 3, 3))}, r"velocities is \(10, 6, 3, 3\), but positions needs"),
