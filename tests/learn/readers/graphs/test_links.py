@@ -219,7 +219,9 @@ def test_columns_of_parts_that_are_refused(tmp_path, table, message):
 
 
 def test_a_column_of_parts_needs_a_table_of_edges():
-    with pytest.raises(SettingError, match="--splits-column part names a column of the table of edges, but the edges are"):
+    with pytest.raises(
+        SettingError, match="--splits-column part names a column of the table of edges, but the edges are"
+    ):
         split_labels(edges_of([(0, 1)]), "part")
 
 

@@ -177,7 +177,7 @@ def test_a_graph_in_one_file(tmp_path):
     ("change", "message"),
     [
         ({"edge_index": None}, "the array 'edge_index' is missing; the file has x, y"),
-        ({"x": None}, "there are no features: expected x, or x_indices, x_indptr, x_shape"),
+        ({"x": None}, "features are missing: expected x, or x_indices, x_indptr, x_shape"),
         ({"x": np.array([[1.0], [np.nan], [2]])}, r"x\[1, 0\] is not a finite number"),
         ({"x": np.array(["a", "b", "c"])}, r"expected numbers \(node, feature\)"),
         ({"edge_index": np.array([[0, 1], [1, 3]])}, "edge 1 joins 1 and 3, but nodes are 0 to 2"),

@@ -124,7 +124,7 @@ def test_errors_of_a_body_are_measured_in_its_own_pulls(tmp_path):
 @pytest.mark.parametrize(
     ("change", "start", "message"),
     [
-        ({"times": np.arange(6) ** 2}, None, "no array 'accelerations', and they can be made"),
+        ({"times": np.arange(6) ** 2}, None, "array 'accelerations' is missing, and they can be computed"),
         ({}, 0, "--start 0: .* has 6 moments, and accelerations at 1 to 4"),
         ({"masses": np.zeros((10, 3))}, None, "masses holds a number that is not above 0"),
     ],

@@ -325,7 +325,7 @@ def labels_of_column(cells: Cells, column: str | None) -> RowLabels | None:
     return RowLabels(names, f"{cells.source}, line ", cells.lines, f", column {column!r}")
 
 
-def relation_words(relation: Relation) -> str:
+def in_words(relation: Relation) -> str:
     """A relation in words: `author writes paper`; `author to paper` where edges are unnamed."""
     sender, name, receiver = relation
     return f"{sender} {name or 'to'} {receiver}"
@@ -439,7 +439,7 @@ def _check_known(
             ends = nodes[edges.senders[edge]], nodes[edges.receivers[edge]]
             row_name = source if edges.types is None else edges.types.place(edge)
             raise DataError(
-                f"{row_name}: the edge from {ends[0]!r} to {ends[1]!r} is of the type {relation_words(relation)!r}, "
+                f"{row_name}: the edge from {ends[0]!r} to {ends[1]!r} is of the type {in_words(relation)!r}, "
                 "but the "
                 "model "
                 f"knows {_listed(model_types.relations)}."
@@ -447,4 +447,4 @@ def _check_known(
 
 
 def _listed(relations: Sequence[Relation]) -> str:
-    return ", ".join(relation_words(relation) for relation in relations)
+    return ", ".join(in_words(relation) for relation in relations)

@@ -20,7 +20,7 @@ from edgewise.graph.records import NodeBatch, SparseFeatures
 from edgewise.layers.convolution import spread_evenly
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.nodes import NodeTable
-from edgewise.learn.readers.graphs.types import relation_words
+from edgewise.learn.readers.graphs.types import in_words
 from edgewise.learn.tasks.explainable import ExplainableByName, checked_row, explaining, own_names, undirected
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
@@ -305,7 +305,7 @@ class EnsembleItem(SubgraphItem):
         found = self.perturbation(removed)
         units = [*nodes, *(np.unique(ends[:, some]) for some in edges)]
         named = [(name, "type of node") for name in names.nodes]
-        named += [(relation_words(relation), "type of edge") for relation in names.relations]
+        named += [(in_words(relation), "type of edge") for relation in names.relations]
         return [
             Part(name, kind, tuple(some[some < count].tolist()), float(effect))
             for (name, kind), some, effect in zip(named, units, found[0] - found[1:], strict=True)

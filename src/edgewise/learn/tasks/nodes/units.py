@@ -17,14 +17,7 @@ from edgewise.learn.readers.graphs.lost import hops_to_lost, with_lost
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.learn.readers.graphs.nodes import NodeTable
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.graphs.types import (
-    BACKWARD,
-    GraphTypes,
-    TypeScaler,
-    in_own_columns,
-    left_aligned,
-    relation_words,
-)
+from edgewise.learn.readers.graphs.types import BACKWARD, GraphTypes, TypeScaler, in_own_columns, in_words, left_aligned
 from edgewise.learn.readers.store.table import StoredFeatures, StoredTable
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import Imputer, filled_notes, with_filled
@@ -94,7 +87,7 @@ def notes_of_types(table: NodeTable, rows: np.ndarray) -> list[str]:
         found.append(f"{plural(len(names.nodes), 'type')} of nodes: {listed}")
         found.append(f"learned from: {', '.join(types_with_targets(table, rows))}")
     counts = np.bincount(types.of_edge, minlength=len(names.relations)).tolist()
-    each = [f"{relation_words(relation)} {count:,}" for relation, count in zip(names.relations, counts, strict=True)]
+    each = [f"{in_words(relation)} {count:,}" for relation, count in zip(names.relations, counts, strict=True)]
     listed = ", ".join([*each[:MAX_SHOWN], *([f"and {len(each) - MAX_SHOWN} more"] if each[MAX_SHOWN:] else [])])
     found.append(f"{plural(len(names.relations), 'relation')}: {listed}")
     if any(name.startswith(BACKWARD) for _, name, _ in names.relations) and table.edges.num_mirrored:
