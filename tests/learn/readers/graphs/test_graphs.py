@@ -73,7 +73,7 @@ def test_node_names_must_be_unique_where_edges_do_not_name_their_graph(read):
     assert (table.edges.senders.tolist(), table.edges.receivers.tolist()) == ([0, 3], [1, 2])
     # Nothing is known of these nodes but how many edges come and go.
     assert table.features.tolist() == [[0, 1], [1, 0], [1, 0], [0, 1]]
-    with pytest.raises(DataError, match=r"'a' stands in line 2 too; .* must have the column 'mol' too"):
+    with pytest.raises(DataError, match=r"'a' is also in line 2; .* must have the column 'mol' too"):
         read(nodes.replace("h,d", "h,a"), "from,to\na,b\n")
     with pytest.raises(DataError, match=r"2 edges join two graphs, in the lines 3, 4; the first joins 'g' and 'h'"):
         read(nodes, "from,to\na,b\nb,c\nd,a\n")
@@ -133,7 +133,7 @@ def test_a_table_of_graphs(read, tmp_path):
     assert table.conditions[:2].tolist() == [[300], [310]]
     assert table.status[2:] == [f"mol: no node of {tmp_path}/nodes.csv belongs to it"] * 2
     assert table.num_strays == 2
-    with pytest.raises(DataError, match=r"graphs.csv, line 4, column 'mol': the graph 'h' stands in line 2 too"):
+    with pytest.raises(DataError, match=r"graphs.csv, line 4, column 'mol': the graph 'h' is also in line 2"):
         read(nodes, edges, graphs.replace("k,2.5", "h,2.5"))
     with pytest.raises(DataError, match="no column 'heat'"):
         read(nodes, edges, graph_feature_columns=("heat",), need_targets=False, splits_column=None)
@@ -162,7 +162,7 @@ def test_features_in_a_file_of_their_own(read, tmp_path):
     ("nodes", "edges", "more", "message"),
     [
         (NODES.replace("g,1", ",1"), EDGES, {}, r"nodes.csv, line 4, column 'mol': the cell names no graph"),
-        (NODES.replace("g,1", "g,0"), EDGES, {}, r"line 4, column 'id': the node '0' stands in line 2 too; names must"),
+        (NODES.replace("g,1", "g,0"), EDGES, {}, r"line 4, column 'id': the node '0' is also in line 2; names must"),
         (NODES, EDGES, {"graph_column": "graph"}, "no column 'graph'"),
         (NODES, EDGES, {"target_columns": ("z",)}, "no column 'z'"),
         (NODES, EDGES, {"category_columns": ("z",)}, "no column 'z'"),
