@@ -64,7 +64,7 @@ def test_a_classifier(rings, tmp_path):
     np.testing.assert_allclose(probabilities.sum(1), 1)
     classifier.save(tmp_path / "kept")
     np.testing.assert_array_equal(GraphClassifier.load(tmp_path / "kept").predict_proba(graphs), probabilities)
-    with pytest.raises(DataError, match="predict: row 1 cannot be read: graph: it has no node"):
+    with pytest.raises(DataError, match="predict: row 1 cannot be read: graph: it is empty"):
         classifier.predict([graphs[0], (np.ones((0, 1)), np.zeros((2, 0), int))])
 
 

@@ -207,7 +207,7 @@ def test_graphs_from_arrays():
     for wrong, message in [
         ([graph_of(2, (0, 2))], "graph 0: edge 0 joins 0 and 2, but nodes are 0 to 1"),
         ([graph_of(2), graph_of(2, features=1)], "graph 1 has 1 feature of an edge, but graph 0 has 0"),
-        ([graph_of(2), graph_of(0)], "row 1, .*it has no node"),
+        ([graph_of(2), graph_of(0)], "row 1, .*it is empty"),
     ]:
         with pytest.raises(DataError, match=message):
             graphs_from_arrays(wrong, [0.5, 1.5][: len(wrong)])

@@ -103,7 +103,7 @@ def test_what_cannot_be_read_is_listed(tmp_path):
     ("nodes", "edges", "more", "message"),
     [
         (NODES.replace("y,", "x,"), EDGES, {}, r"line 3, column 'id': the node 'x' is also in line 2; names must"),
-        (NODES.replace("y,2", ",2"), EDGES, {}, r"line 3, column 'id': the node has no name"),
+        (NODES.replace("y,2", ",2"), EDGES, {}, r"line 3, column 'id': the name of the node is empty"),
         (NODES, "from,to\nq,r\n", {}, r"edges.csv, line 2, column 'from': 'q' is not a node of .*none of the rows"),
         (NODES, EDGES + "q,x,1\n", {"strict": True}, r"edges.csv, line 6, .*'q' is not a node.*drop --strict"),
         (NODES, "from,to\n", {}, "a header but no rows"),
