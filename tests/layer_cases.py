@@ -74,7 +74,7 @@ CASES = {
     ),
     "MultiHeadAttention, edges": Case(
         lambda: L.MultiHeadAttention(DIM, HEADS, edge_dim=3),
-        lambda layer, x, neighborhood: layer(x, neighborhood=EDGES, edge=of_edges(x, 3)),
+        lambda layer, x, neighborhood: layer(x, neighborhood=EDGES, edge_features=of_edges(x, 3)),
     ),
     "ResidualBlock": Case(lambda: L.ResidualBlock(L.MultiHeadAttention(DIM, HEADS), DIM), plain, "heads"),
     "ResidualBlock, source": Case(
@@ -120,7 +120,7 @@ CASES = {
     "EquivariantLayer, moving": Case(
         lambda: L.EquivariantLayer(DIM, edge_dim=3, has_velocities=True),
         lambda layer, x, neighborhood: torch.cat(
-            layer(x, places(x), EDGES, velocities=places(x), edge=of_edges(x, 3))[:2], -1
+            layer(x, places(x), EDGES, velocities=places(x), edge_features=of_edges(x, 3))[:2], -1
         ),
     ),
     "PairForce": Case(
@@ -128,8 +128,8 @@ CASES = {
     ),
     "GraphNetwork": Case(
         lambda: L.GraphNetwork(
-            L.EdgeUpdate(DIM, 3, 4, 6, num_heads=HEADS), L.NodeUpdate(DIM, 6, 4, 6, how="attention"),
-            L.GlobalUpdate(6, 6, 4, 6, nodes_how="attention"), global_source=L.LearnedGlobals(4),
+            L.EdgeUpdate(DIM, 3, 4, 6, num_heads=HEADS), L.NodeUpdate(DIM, 6, 4, 6, aggregation="attention"),
+            L.GlobalUpdate(6, 6, 4, 6, node_aggregation="attention"), global_source=L.LearnedGlobals(4),
         ),
         lambda layer, x, neighborhood: layer(x, EDGES, of_edges(x, 3), offsets=OFFSETS).global_features,
     ),
@@ -175,9 +175,9 @@ CASES = {
             lambda layer, x, neighborhood: layer(three(x), three(x), torch.arange(len(three(x)), device="cpu") + 3),
         )
         for name, options in {
-            "bahdanau": {"cell": "gru", "look": "bahdanau"},
+            "bahdanau": {"cell": "gru", "score": "bahdanau"},
             "general": {"cell": "lstm"},
-            "concat": {"cell": "rnn", "look": "concat", "is_input_fed": False},
+            "concat": {"cell": "rnn", "score": "concat", "input_feeding": False},
             "predictive": {"cell": "lstm", "local": "predictive", "window": 3},
         }.items()
     },

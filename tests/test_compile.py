@@ -232,7 +232,7 @@ class Graph(torch.nn.Module):
         self.layer, self.edges = layer, edges
 
     def forward(self, x, senders, receivers, edge):
-        return self.layer(x, neighborhood=self.edges(senders, receivers, x.shape[-2], x.shape[-2]), edge=edge)
+        return self.layer(x, neighborhood=self.edges(senders, receivers, x.shape[-2], x.shape[-2]), edge_features=edge)
 
 
 @pytest.mark.parametrize("score", [*SIZES, "additive", pytest.param("gat", marks=pytest.mark.nightly)])

@@ -27,7 +27,7 @@ from edgewise import (
 )
 from edgewise.choices import COMBINES, SCORES
 from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
-from edgewise.layers.readout import HOWS
+from edgewise.layers.readout import AGGREGATIONS
 
 PAIRS = Edges(torch.tensor([0, 2, 3, 1, 0, 4, 4]), torch.tensor([1, 1, 1, 0, 2, 2, 4]), 5, 5)
 
@@ -178,7 +178,7 @@ def test_one_source_serves_a_whole_batch():
 def test_edge_features_enter_key_value_and_bias_of_every_head(num_key_heads, score):
     layer = ready(MultiHeadAttention(12, 3, edge_dim=6, num_key_heads=num_key_heads, score=score))
     x, edge = nodes(2), torch.randn(2, PAIRS.num_edges, 6, dtype=torch.float64)
-    out = layer(x, neighborhood=PAIRS, edge=edge)
+    out = layer(x, neighborhood=PAIRS, edge_features=edge)
     q, k, v = layer.query(x), layer.key(x), layer.value(x)
     edge_key, edge_value, edge_bias = layer.edge(edge).split([12, 12, 3], -1)
     heads = []
@@ -212,7 +212,8 @@ def test_one_row_of_edge_features_serves_a_whole_batch():
     layer = ready(MultiHeadAttention(12, 3, edge_dim=6))
     x, edge = nodes(2), torch.randn(PAIRS.num_edges, 6, dtype=torch.float64)
     torch.testing.assert_close(
-        layer(x, neighborhood=PAIRS, edge=edge), layer(x, neighborhood=PAIRS, edge=edge.expand(2, -1, -1))
+        layer(x, neighborhood=PAIRS, edge_features=edge),
+        layer(x, neighborhood=PAIRS, edge_features=edge.expand(2, -1, -1)),
     )
 
 
@@ -222,7 +223,9 @@ def test_no_edges_with_features():
     for num_nodes in (4, 0):
         x = nodes(num_nodes=num_nodes).requires_grad_()
         out = layer(
-            x, neighborhood=Edges(none, none, num_nodes, num_nodes), edge=torch.zeros(0, 6, dtype=torch.float64)
+            x,
+            neighborhood=Edges(none, none, num_nodes, num_nodes),
+            edge_features=torch.zeros(0, 6, dtype=torch.float64),
         )
         torch.testing.assert_close(out, layer.output.bias.expand(num_nodes, 12))
         gradients = torch.autograd.grad(out.sum(), [x, *layer.parameters()], allow_unused=True)
@@ -337,7 +340,7 @@ def test_a_residual_block_by_hand(norm):
 def test_a_residual_block_on_a_graph_with_edge_features():
     block = ready(ResidualBlock(MultiHeadAttention(12, 3, edge_dim=4), 12))
     edge = torch.randn(PAIRS.num_edges, 4, dtype=torch.float64)
-    assert block(nodes(), PAIRS, edge=edge).shape == (5, 12)
+    assert block(nodes(), PAIRS, edge_features=edge).shape == (5, 12)
 
 
 def adjacency(edges):
@@ -378,7 +381,7 @@ def test_convolutions_without_edges_and_without_nodes(layer):
     torch.testing.assert_close(isolated[2:], layer(x[2:], Edges(none, none, 2, 2)))
 
 
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", AGGREGATIONS)
 def test_a_readout_sees_each_graph_alone_and_no_order(how):
     layer = ready(Readout(12, how, num_heads=3))
     x, offsets = nodes(2, num_nodes=7), torch.tensor([0, 3, 3, 4, 7])
@@ -448,7 +451,7 @@ def test_packed_sequences_are_separate_sequences():
             "attention gives nodes of size 4, but model_dim is 12",
         ),
         (lambda: ResidualBlock(MultiHeadAttention(12, 3), 12, norm="both"), "norm must be 'pre' or 'post', not 'both'"),
-        (lambda: Readout(12, "median"), "how must be one of attention, mean, sum, max, not 'median'"),
+        (lambda: Readout(12, "median"), "aggregation must be one of attention, mean, sum, max, not 'median'"),
         (lambda: Readout(12, num_heads=5), r"model_dim \(12\) must be a multiple of num_heads \(5\)"),
     ],
 )
@@ -465,6 +468,6 @@ def test_edge_features_that_are_missing_or_too_many():
     ):
         MultiHeadAttention(12, 3, edge_dim=6)(torch.randn(5, 12), neighborhood=PAIRS)
     with pytest.raises(ShapeError, match="MultiHeadAttention: expected edge features none; see edge_dim"):
-        MultiHeadAttention(12, 3)(torch.randn(5, 12), neighborhood=PAIRS, edge=torch.randn(7, 6))
+        MultiHeadAttention(12, 3)(torch.randn(5, 12), neighborhood=PAIRS, edge_features=torch.randn(7, 6))
     with pytest.raises(ShapeError, match="edge_key needs Edges, not Full"):
-        MultiHeadAttention(12, 3, edge_dim=6)(torch.randn(5, 12), edge=torch.randn(7, 6))
+        MultiHeadAttention(12, 3, edge_dim=6)(torch.randn(5, 12), edge_features=torch.randn(7, 6))

@@ -138,7 +138,7 @@ SIGNATURES = {
     edgewise.aggregate: "value neighborhood= how= *edge_value= *num_queries= *backend=",
     edgewise.why: ATTEND,
     MultiHeadAttention.forward: (
-        "self query key= value= neighborhood= *edge= *edge_rows= *positions= *key_positions= *cache= *trace="
+        "self query key= value= neighborhood= *edge_features= *edge_rows= *positions= *key_positions= *cache= *trace="
     ),
     edgewise.Edges: "senders receivers num_senders num_receivers",
     edgewise.Lengths: "key_lengths query_lengths=",

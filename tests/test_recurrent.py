@@ -32,7 +32,7 @@ def by_hand(layer, nodes, source):
         return layer.cell(x, hidden), memory
 
     def look(hidden, time):
-        match layer.look:
+        match layer.score:
             case "dot":
                 scores = source @ hidden
             case "general":
@@ -51,8 +51,8 @@ def by_hand(layer, nodes, source):
         return weights @ source
 
     for time, node in enumerate(nodes):
-        read = torch.cat([node, fed]) if layer.is_input_fed else node
-        if layer.look == "bahdanau":
+        read = torch.cat([node, fed]) if layer.input_feeding else node
+        if layer.score == "bahdanau":
             context = look(hidden, time)
             hidden, memory = moved(torch.cat([read, context]), hidden, memory)
         else:
@@ -63,10 +63,10 @@ def by_hand(layer, nodes, source):
     return torch.stack(found), torch.stack(looked)
 
 
-@pytest.mark.parametrize("is_input_fed", [True, False])
+@pytest.mark.parametrize("input_feeding", [True, False])
 @pytest.mark.parametrize(("cell", "look"), list(itertools.product(CELLS, LOOKS)))
-def test_every_cell_with_every_look_by_hand(cell, look, is_input_fed):
-    layer = decoder(cell=cell, look=look, is_input_fed=is_input_fed)
+def test_every_cell_with_every_look_by_hand(cell, look, input_feeding):
+    layer = decoder(cell=cell, score=look, input_feeding=input_feeding)
     nodes, source = draw(2, WORDS, 3), draw(2, PLACES, DIM, seed=1)
     trace = Trace()
     found = layer(nodes, source, trace=trace)
@@ -78,11 +78,11 @@ def test_every_cell_with_every_look_by_hand(cell, look, is_input_fed):
         torch.testing.assert_close(recorded, weights)
 
 
-@pytest.mark.parametrize("is_input_fed", [True, False])
+@pytest.mark.parametrize("input_feeding", [True, False])
 @pytest.mark.parametrize("look", ["dot", "general", "concat"])
 @pytest.mark.parametrize("local", ["monotonic", "predictive"])
-def test_local_attention_by_hand(local, look, is_input_fed):
-    layer = decoder(look=look, local=local, window=2, is_input_fed=is_input_fed)
+def test_local_attention_by_hand(local, look, input_feeding):
+    layer = decoder(score=look, local=local, window=2, input_feeding=input_feeding)
     nodes, source = draw(1, WORDS, 3), draw(1, PLACES, DIM, seed=1)
     trace = Trace()
     expected, weights = by_hand(layer, nodes[0], source[0])
@@ -96,9 +96,9 @@ def test_local_attention_by_hand(local, look, is_input_fed):
     "options",
     [
         {},
-        {"look": "dot", "is_input_fed": False},
-        {"look": "concat"},
-        {"look": "bahdanau"},
+        {"score": "dot", "input_feeding": False},
+        {"score": "concat"},
+        {"score": "bahdanau"},
         {"local": "monotonic"},
         {"local": "predictive"},
     ],
@@ -119,11 +119,11 @@ def test_padding_is_never_read(options):
         assert (source.grad[member, length:] == 0).all()
 
 
-@pytest.mark.parametrize("is_bidirectional", [True, False])
+@pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_encoder_reads_each_sentence_alone(cell, is_bidirectional):
+def test_the_encoder_reads_each_sentence_alone(cell, bidirectional):
     torch.manual_seed(0)
-    encoder = RecurrentEncoder(3, DIM, cell=cell, num_layers=2, is_bidirectional=is_bidirectional).double()
+    encoder = RecurrentEncoder(3, DIM, cell=cell, num_layers=2, bidirectional=bidirectional).double()
     nodes, lengths = draw(3, PLACES, 3), torch.tensor([4, 7, 1])
     found = encoder(nodes, lengths)
     for member, length in enumerate(lengths):
@@ -135,10 +135,10 @@ def test_the_encoder_reads_each_sentence_alone(cell, is_bidirectional):
     ("options", "message"),
     [
         ({"cell": "transformer"}, "cell must be one of rnn, gru, lstm"),
-        ({"look": "cosine"}, "look must be one of bahdanau"),
+        ({"score": "cosine"}, "score must be one of bahdanau"),
         ({"local": "global"}, "local must be one of monotonic"),
-        ({"look": "bahdanau", "local": "monotonic"}, "local is Luong's"),
-        ({"look": "dot", "source_dim": 4}, "use 'general'"),
+        ({"score": "bahdanau", "local": "monotonic"}, "local is Luong's"),
+        ({"score": "dot", "source_dim": 4}, "use 'general'"),
         ({"window": 0}, "window is 0"),
     ],
     ids=str,

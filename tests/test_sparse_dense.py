@@ -95,17 +95,17 @@ def joined(heads):
 def brought_together(aggregation, table, receivers, mask):
     """`Aggregation`, from a table (query, key, feature)."""
     inside = mask.unsqueeze(-1)
-    if aggregation.how == "attention":
+    if aggregation.aggregation == "attention":
         key, value = (heads_of(part(table), aggregation.num_heads) for part in (aggregation.key, aggregation.value))
         query = aggregation.query(receivers) if aggregation.receiver_dim else aggregation.learned_query
         query = heads_of(query.expand(mask.shape[0], -1), aggregation.num_heads)
         scores = (query.unsqueeze(-2) * key).sum(-1) / math.sqrt(key.shape[-1])
         return joined((weighed(scores, mask).unsqueeze(-1) * value).sum(-2))
     total = (table * inside).sum(-2)
-    if aggregation.how == "mean":
+    if aggregation.aggregation == "mean":
         return total / mask.sum(-1, keepdim=True).clamp(min=1)
-    if aggregation.how in ("max", "min"):
-        sign = 1 if aggregation.how == "max" else -1
+    if aggregation.aggregation in ("max", "min"):
+        sign = 1 if aggregation.aggregation == "max" else -1
         largest = torch.where(inside, sign * table, -math.inf).amax(-2)
         return torch.where(mask.any(-1, keepdim=True), sign * largest, 0.0)
     return total
@@ -148,7 +148,7 @@ def multi_head_with_edges():
     return (
         layer,
         inputs,
-        lambda x, e: layer(x, neighborhood=EDGES, edge=e),
+        lambda x, e: layer(x, neighborhood=EDGES, edge_features=e),
         lambda x, e: attended(layer, x, e),
     )
 
@@ -160,7 +160,12 @@ def block_with_edges():
         x = x + attended(layer.attention, layer.attention_norm(x), e)
         return x + layer.feed_forward(layer.feed_forward_norm(x))
 
-    return layer, [normal(NUM_NODES, 6), normal(EDGES.num_edges, 2)], lambda x, e: layer(x, EDGES, edge=e), dense
+    return (
+        layer,
+        [normal(NUM_NODES, 6), normal(EDGES.num_edges, 2)],
+        lambda x, e: layer(x, EDGES, edge_features=e),
+        dense,
+    )
 
 
 def directed(x):
@@ -246,8 +251,8 @@ def mean():
     )
 
 
-def molecule(kernel, bonds_how):
-    layer = MoleculeAttention(6, 3, kernel=kernel, bonds_how=bonds_how)
+def molecule(kernel, bond_aggregation):
+    layer = MoleculeAttention(6, 3, kernel=kernel, bond_aggregation=bond_aggregation)
     together = EDGES.with_self_loops()
     inputs = normal(NUM_NODES, 6), normal(NUM_NODES, 3)
     table = Mask(together.to_mask())
@@ -265,7 +270,7 @@ def equivariant(**settings):
             apart = squares > 0
             difference = difference / (1 + torch.where(apart, torch.where(apart, squares, 1.0).sqrt(), 0.0))
         moved = (layer.step(message) * difference * MASK.unsqueeze(-1)).sum(1)
-        if layer.how == "mean":
+        if layer.aggregation == "mean":
             moved = moved / MASK.sum(1, keepdim=True).clamp(min=1)
         if layer.has_velocities:
             moved = v = layer.momentum(h) * v + moved
@@ -278,7 +283,7 @@ def equivariant(**settings):
         return (*places, v) if layer.has_velocities else places
 
     def sparse(h, x, e, v=None):
-        found = layer(h, x, EDGES, edge=e, velocities=v)
+        found = layer(h, x, EDGES, edge_features=e, velocities=v)
         return tuple(part for part in found if part is not None)
 
     inputs = [normal(NUM_NODES, 4), normal(NUM_NODES, 3), normal(EDGES.num_edges, 2)]
@@ -320,7 +325,7 @@ def update(layer, dense, shown=lambda found: found):
     return (
         layer,
         known(),
-        lambda v, e, u: layer(v, e, u, EDGES, GRAPH_OF_NODE),
+        lambda v, e, u: layer(v, EDGES, e, u, GRAPH_OF_NODE),
         lambda v, e, u: shown(dense(layer, v, over_pairs(e), u)),
     )
 
@@ -328,8 +333,8 @@ def update(layer, dense, shown=lambda found: found):
 def network(how, num_heads):
     layer = GraphNetwork(
         EdgeUpdate(4, 2, 3, 6, num_heads=num_heads),
-        NodeUpdate(4, 6, 3, 4, how=how, num_heads=2),
-        GlobalUpdate(4, 6, 3, 3, edges_how=how, nodes_how=how, num_heads=2),
+        NodeUpdate(4, 6, 3, 4, aggregation=how, num_heads=2),
+        GlobalUpdate(4, 6, 3, 3, edge_aggregation=how, node_aggregation=how, num_heads=2),
     )
 
     def dense(v, e, u):
@@ -398,17 +403,17 @@ CASES = {
     "PairForce": force,
     "EquivariantLayer": equivariant,
     "EquivariantLayer attention": lambda: equivariant(normalize=Softmax()),
-    "EquivariantLayer gates": lambda: equivariant(normalize=Sigmoid(), how="sum", has_bounded_steps=True),
+    "EquivariantLayer gates": lambda: equivariant(normalize=Sigmoid(), aggregation="sum", has_bounded_steps=True),
     "EquivariantLayer velocities": lambda: equivariant(normalize=Softmax(), has_velocities=True),
     "EdgeUpdate": lambda: update(EdgeUpdate(4, 2, 3, 6), edges_updated, of_edges),
     "EdgeUpdate attention": lambda: update(EdgeUpdate(4, 2, 3, 6, num_heads=3), edges_updated, of_edges),
     **{
-        f"NodeUpdate {how}": lambda how=how: update(NodeUpdate(4, 2, 3, 5, how=how, num_heads=2), nodes_updated)
+        f"NodeUpdate {how}": lambda how=how: update(NodeUpdate(4, 2, 3, 5, aggregation=how, num_heads=2), nodes_updated)
         for how in HOWS
     },
     **{
         f"GlobalUpdate {how}": lambda how=how: update(
-            GlobalUpdate(4, 2, 3, 5, edges_how=how, nodes_how=how, num_heads=2), graphs_updated
+            GlobalUpdate(4, 2, 3, 5, edge_aggregation=how, node_aggregation=how, num_heads=2), graphs_updated
         )
         for how in HOWS
     },

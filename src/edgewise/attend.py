@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from edgewise.backends import choose, gather, numba, refused, without_autocast
+from edgewise.backends import choose, largest, reads_edge_rows, refused, without_autocast
 from edgewise.backends.call import checked_call, require_tensors
 from edgewise.backends.weigh import weigh
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood import EdgeRows, Edges, Full, GivenNeighborhood, neighborhood_of
+from edgewise.neighborhood import EdgeRows, Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Identity, Mean, Normalize, Softmax
 from edgewise.score import Constant, ScaledDot, Score
 from edgewise.trace import Weights
@@ -88,7 +88,7 @@ def attend(
     )  # fmt: skip
     with without_autocast(call):
         chosen = choose(call, backend)
-        if edge_rows is not None and not (chosen is numba and numba.shares_rows(call)):
+        if edge_rows is not None and not reads_edge_rows(chosen, call):
             call = call.with_rows_of_edges()
         out = chosen.run(call)
     return out.squeeze(-2) if query.dim() == 1 else out
@@ -189,8 +189,7 @@ def aggregate(
         chosen = choose(call, backend)
         if how in ("sum", "mean"):
             return chosen.run(call)
-        by = numba if chosen is numba and isinstance(neighborhood, Edges) else gather
-        return by.largest(call) if how == "max" else -by.largest(call.negated())
+        return largest(chosen, call) if how == "max" else -largest(chosen, call.negated())
 
 
 _ALIKE, _MEAN, _SUM = Constant(), Mean(), Identity()

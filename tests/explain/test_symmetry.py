@@ -178,7 +178,7 @@ def test_layers_over_edges_are_equivariant_to_permutation():
     convolution, attention = SymmetricConvolution(4, 3).double(), MultiHeadAttention(4, 2, edge_dim=2).double()
     assert check(convolution, (nodes, RING), Permutation()).kind == "equivariant"
     edge = doubles(5, 2)
-    run = lambda x, edges, edge: attention(x, neighborhood=edges, edge=edge)  # noqa: E731
+    run = lambda x, edges, edge: attention(x, neighborhood=edges, edge_features=edge)  # noqa: E731
     inputs_as = (NODES, None, FIXED)
     assert check(run, (nodes, RING, edge), Permutation(), inputs_as=inputs_as).kind == "equivariant"
     # Edges that stay while the nodes change places are another graph.

@@ -132,10 +132,10 @@ def test_hooks_on_all_modules_see_every_linear_layer(name):
 
 @pytest.mark.parametrize("look", ["bahdanau", "general"])
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("is_input_fed", [True, False])
-def test_a_changed_cell_of_a_decoder_is_called(cell, look, is_input_fed):
+@pytest.mark.parametrize("input_feeding", [True, False])
+def test_a_changed_cell_of_a_decoder_is_called(cell, look, input_feeding):
     torch.manual_seed(0)
-    plain = L.RecurrentDecoder(DIM, 6, DIM, cell=cell, look=look, is_input_fed=is_input_fed).double()
+    plain = L.RecurrentDecoder(DIM, 6, DIM, cell=cell, score=look, input_feeding=input_feeding).double()
     words, source = drawn(2, 4, DIM), drawn(2, NODES, DIM)
     hooked, seen = copy.deepcopy(plain), []
     hooked.cell.register_forward_hook(lambda part, inputs, output: seen.append(part))

@@ -15,7 +15,7 @@ HOWS = ["mean", "sum", "max"]
 MAKERS = {
     **{how: lambda how=how: NeighborConvolution(4, 3, how, activation=torch.tanh) for how in HOWS},
     "isomorphism": lambda: IsomorphismConvolution(4, 3, 5),
-    "fixed": lambda: IsomorphismConvolution(4, 3, epsilon=0.25, is_epsilon_learned=False),
+    "fixed": lambda: IsomorphismConvolution(4, 3, epsilon=0.25, learn_epsilon=False),
 }
 
 
@@ -28,13 +28,15 @@ def by_loops(layer, x, edges):
             total = (1 + layer.epsilon) * x[i] + sum(sent, torch.zeros_like(x[i]))
             rows.append(layer.second(torch.relu(layer.first.weight @ total + layer.bias)))
             continue
-        if layer.how == "max":
+        if layer.aggregation == "max":
             sent = [torch.relu(layer.pool.weight @ one + layer.pool.bias) for one in sent]
         together = torch.zeros(layer.neighbors.in_features, dtype=x.dtype)
         for place in range(len(together)):
             if sent:
                 column = [one[place].item() for one in sent]
-                together[place] = {"sum": sum(column), "mean": sum(column) / len(sent), "max": max(column)}[layer.how]
+                together[place] = {"sum": sum(column), "mean": sum(column) / len(sent), "max": max(column)}[
+                    layer.aggregation
+                ]
         rows.append(torch.tanh(layer.neighbors.weight @ together + layer.itself.weight @ x[i]))
     return torch.stack(rows)
 
@@ -124,10 +126,12 @@ def test_epsilon_is_learned_or_stays():
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_settings_that_cannot_be():
     with pytest.raises(
-        SettingError, match="NeighborConvolution: how must be 'mean', 'sum', 'max' or 'min', not 'median'"
+        SettingError, match="NeighborConvolution: aggregation must be 'mean', 'sum', 'max' or 'min', not 'median'"
     ):
         NeighborConvolution(4, 3, "median")
-    with pytest.raises(SettingError, match="pool_dim is for how='max' and project=True only, not for 'sum'; drop it"):
+    with pytest.raises(
+        SettingError, match="pool_dim is for aggregation='max' and project=True only, not for 'sum'; drop it"
+    ):
         NeighborConvolution(4, 3, "sum", pool_dim=7)
 
 

@@ -10,11 +10,11 @@ from graph_cases import GRAPH, NONE, OTHER, SIMPLE, edges_into, normal, packed, 
 
 KINDS = {
     "plain": {},
-    "sum": {"how": "sum"},
+    "sum": {"aggregation": "sum"},
     "bounded": {"has_bounded_steps": True},
     "gate": {"normalize": Sigmoid()},
     "attention": {"normalize": Softmax()},
-    "moving": {"has_velocities": True, "normalize": Softmax(), "how": "sum", "has_bounded_steps": True},
+    "moving": {"has_velocities": True, "normalize": Softmax(), "aggregation": "sum", "has_bounded_steps": True},
 }
 
 
@@ -32,7 +32,7 @@ def inputs(layer, edges):
 
 def run(layer, h, x, v, e, edges, trace=None):
     """Everything the layer gives, side by side."""
-    return layer(h, x, edges, velocities=v, edge=e, trace=trace)
+    return layer(h, x, edges, e, velocities=v, trace=trace)
 
 
 def network(perceptron, *parts):
@@ -53,7 +53,7 @@ def by_loops(layer, h, x, v, e, edges):
                 gap = gap / (gap.norm() + 1)
             total = total + gap * (layer.step[2].weight[0] @ nn.functional.silu(layer.step[0](m)))
             messages.append(m)
-        if layer.how == "mean" and messages:
+        if layer.aggregation == "mean" and messages:
             total = total / len(messages)
         if v is not None:
             total = total + network(layer.momentum, h[i]) * v[i]
@@ -219,8 +219,8 @@ def test_the_trace_holds_the_weights_of_the_messages():
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_what_does_not_fit():
     h, x = torch.randn(6, 4), torch.randn(6, 3)
-    with pytest.raises(SettingError, match="EquivariantLayer: how must be 'mean' or 'sum', not 'max'"):
-        EquivariantLayer(4, how="max")
+    with pytest.raises(SettingError, match="EquivariantLayer: aggregation must be 'mean' or 'sum', not 'max'"):
+        EquivariantLayer(4, aggregation="max")
     with pytest.raises(ShapeError, match="EquivariantLayer: expected velocities none; see has_velocities"):
         EquivariantLayer(4)(h, x, GRAPH, velocities=x)
     with pytest.raises(ShapeError, match=r"expected velocities \(\*batch, node, space_dim\)"):
@@ -228,6 +228,6 @@ def test_what_does_not_fit():
     with pytest.raises(ShapeError, match=r"expected edge features \(\*batch, 8, 2\), not none; see edge_dim"):
         EquivariantLayer(4, edge_dim=2)(h, x, GRAPH)
     with pytest.raises(ShapeError, match=r"expected edge features \(\*batch, 8, 0\), not \(8, 2\)"):
-        EquivariantLayer(4)(h, x, GRAPH, edge=torch.randn(8, 2))
+        EquivariantLayer(4)(h, x, GRAPH, edge_features=torch.randn(8, 2))
     with pytest.raises(ShapeError, match="edge features need Edges; to_edges"):
-        EquivariantLayer(4, edge_dim=2)(h, x, Mask(SIMPLE.to_mask()), edge=torch.randn(7, 2))
+        EquivariantLayer(4, edge_dim=2)(h, x, Mask(SIMPLE.to_mask()), edge_features=torch.randn(7, 2))

@@ -64,8 +64,11 @@ def test_an_edge_index_with_features_of_edges_and_bodies():
     x, edge = drawn(5, 8), drawn(4, 3)
     attention, bodies, force = L.MultiHeadAttention(8, 2, edge_dim=3), L.EquivariantLayer(8, edge_dim=3), L.PairForce(8)
     for one, other in (
-        (attention(x, neighborhood=INDEX, edge=edge), attention(x, neighborhood=EDGES, edge=edge)),
-        (bodies(x, PLACES, INDEX, edge=edge).coordinates, bodies(x, PLACES, EDGES, edge=edge).coordinates),
+        (attention(x, neighborhood=INDEX, edge_features=edge), attention(x, neighborhood=EDGES, edge_features=edge)),
+        (
+            bodies(x, PLACES, INDEX, edge_features=edge).coordinates,
+            bodies(x, PLACES, EDGES, edge_features=edge).coordinates,
+        ),
         (force(PLACES, INDEX, edge[:, 0]), force(PLACES, EDGES, edge[:, 0])),
     ):
         assert torch.equal(one, other)
@@ -166,7 +169,7 @@ PAIRS = {
         ),
     ),
     "MeanConvolution": (lambda: L.MeanConvolution(8, 6), plain),
-    "SymmetricConvolution": (lambda: L.SymmetricConvolution(8, 6, has_loops=False), plain),
+    "SymmetricConvolution": (lambda: L.SymmetricConvolution(8, 6, add_self_loops=False), plain),
     "NeighborConvolution": (lambda: L.NeighborConvolution(8, 6, "max"), plain),
     "IsomorphismConvolution": (lambda: L.IsomorphismConvolution(8, 6), plain),
     "GraphAttention": (lambda: L.GraphAttention(8, 6, 2, score="gatv2"), plain),
@@ -177,7 +180,7 @@ PAIRS = {
         lambda layer, x, places, edges: layer(x, edges, places),  # three numbers a node, as good as any
     ),
     "MoleculeAttention": (
-        lambda: L.MoleculeAttention(8, 2, bonds_how="mean"),
+        lambda: L.MoleculeAttention(8, 2, bond_aggregation="mean"),
         lambda layer, x, places, edges: layer(x, places, edges, edges),
     ),
     "MoleculeAttention, exponential": (
@@ -191,7 +194,7 @@ PAIRS = {
         lambda: L.EquivariantLayer(8, edge_dim=1, **MOVING),
         lambda layer, x, places, edges: torch.cat(
             layer(
-                x, places, edges, edge=torch.arange(5.0).double()[:, None],
+                x, places, edges, edge_features=torch.arange(5.0).double()[:, None],
                 velocities=places[1] + 1 if isinstance(places, tuple) else places + 1,
             ), -1
         ),

@@ -8,7 +8,7 @@ from torch import nn
 
 from edgewise import Edges, SettingError, ShapeError, Trace
 from edgewise.layers import EdgeUpdate, GlobalUpdate, GraphNetwork, LearnedGlobals, NodeStatistics, NodeUpdate
-from edgewise.layers.graph_update import GATHERS
+from edgewise.layers.graph_update import AGGREGATIONS
 from graph_cases import GRAPH, NONE, OTHER, edges_into, normal, packed, ready, shuffled
 
 V, E, U = 4, 2, 3
@@ -18,18 +18,21 @@ V, E, U = 4, 2, 3
 def full(how="sum", num_heads=None):
     """All three updates, every aggregation of one kind, with or without attention inside the edge update."""
     heads = 2 if how == "attention" else 1
-    edge, node = EdgeUpdate(V, E, U, 6, 5, num_heads=num_heads), NodeUpdate(V, 6, U, 8, how=how, num_heads=heads)
-    graph = GlobalUpdate(8, 6, U, 7, edges_how=how, nodes_how=how, num_heads=heads)
+    edge, node = (
+        EdgeUpdate(V, E, U, 6, 5, num_heads=num_heads),
+        NodeUpdate(V, 6, U, 8, aggregation=how, num_heads=heads),
+    )
+    graph = GlobalUpdate(8, 6, U, 7, edge_aggregation=how, node_aggregation=how, num_heads=heads)
     return ready(GraphNetwork(edge, node, graph))
 
 
 MAKERS = {
-    **{how: lambda how=how: full(how) for how in GATHERS},
+    **{how: lambda how=how: full(how) for how in AGGREGATIONS},
     "attention everywhere": lambda: full("attention", 3),
     "edge alone": lambda: ready(GraphNetwork(edge=EdgeUpdate(V, E, U, 6))),
     "node alone": lambda: ready(GraphNetwork(node=NodeUpdate(V, E, U, 6))),
     "graph alone": lambda: ready(GraphNetwork(graph=GlobalUpdate(V, E, U, 6))),
-    "learned query": lambda: ready(GraphNetwork(graph=GlobalUpdate(V, E, 0, 6, nodes_how="attention"))),
+    "learned query": lambda: ready(GraphNetwork(graph=GlobalUpdate(V, E, 0, 6, node_aggregation="attention"))),
     "attention without features": lambda: ready(GraphNetwork(EdgeUpdate(V, 0, 0, 6, num_heads=2))),
     "message passing": lambda: ready(GraphNetwork(EdgeUpdate(V, E, 0, 6), NodeUpdate(V, 6, 0, 5))),
     "relations": lambda: ready(GraphNetwork(EdgeUpdate(V, E, 0, 6), graph=GlobalUpdate(0, 6, 0, 5))),
@@ -69,9 +72,11 @@ def together(aggregation, rows, asks, size):
     """ρ of a list of rows of one size; what asks is heard by attention only."""
     if not rows:
         return torch.zeros(size, dtype=torch.float64)
-    if aggregation.how != "attention":
+    if aggregation.aggregation != "attention":
         table = torch.stack(rows)
-        return {"sum": table.sum(0), "mean": table.mean(0), "max": table.amax(0), "min": table.amin(0)}[aggregation.how]
+        return {"sum": table.sum(0), "mean": table.mean(0), "max": table.amax(0), "min": table.amin(0)}[
+            aggregation.aggregation
+        ]
     heads = []
     for part in parts(size, aggregation.num_heads):
         query = aggregation.learned_query if len(asks) == 0 else affine(aggregation.query, asks)
@@ -208,7 +213,7 @@ def test_a_block_by_hand():
     for parameter in block.parameters():
         nn.init.constant_(parameter, 1.0 if parameter.dim() == 2 else 0.0)
     out = block(torch.tensor([[1.0], [2.0], [4.0]]), Edges(torch.tensor([0, 2, 1]), torch.tensor([1, 1, 0]), 3, 3))
-    assert out.edge.flatten().tolist() == [3.0, 6.0, 3.0]
+    assert out.edge_features.flatten().tolist() == [3.0, 6.0, 3.0]
     assert out.nodes.flatten().tolist() == [3.0, 9.0, 0.0]
     assert out.global_features.tolist() == [[12.0]]
 
@@ -250,12 +255,12 @@ def test_the_trace_holds_the_weights_of_every_attention():
 
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_settings_that_cannot_be():
-    with pytest.raises(SettingError, match="how must be one of sum, mean, max, min, attention, not 'median'"):
-        NodeUpdate(4, 2, 0, 8, how="median")
+    with pytest.raises(SettingError, match="aggregation must be one of sum, mean, max, min, attention, not 'median'"):
+        NodeUpdate(4, 2, 0, 8, aggregation="median")
     with pytest.raises(SettingError, match=r"EdgeUpdate: output_dim \(8\) must be a multiple of num_heads \(3\)"):
         EdgeUpdate(4, 2, 0, 8, num_heads=3)
     with pytest.raises(SettingError, match=r"what edges carry \(2\) must be a multiple of num_heads \(3\)"):
-        NodeUpdate(4, 2, 0, 8, how="attention", num_heads=3)
+        NodeUpdate(4, 2, 0, 8, aggregation="attention", num_heads=3)
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -292,7 +297,7 @@ def test_sources_and_targets_against_loops(num_heads):
     messages = torch.stack(messages)
     sums = torch.zeros(4, 6, dtype=messages.dtype).index_add(0, edges.receivers, messages)
     nodes = torch.stack([network(node.network, sums[i], target[i], known[0]) for i in range(4)])
-    torch.testing.assert_close(found.edge, messages)
+    torch.testing.assert_close(found.edge_features, messages)
     torch.testing.assert_close(found.nodes, nodes)
     of_graph = network(block.graph.network, messages.sum(0), nodes.sum(0), known[0])
     torch.testing.assert_close(found.global_features[0], of_graph)

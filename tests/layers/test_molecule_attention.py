@@ -15,8 +15,8 @@ SHARES = {"attention_share": 0.5, "distance_share": 0.3, "bond_share": 0.2}
 
 @pytest.fixture(params=[("softmax", "sum"), ("exponential", "mean")], ids=lambda p: p[0])
 def layer(request):
-    kernel, bonds_how = request.param
-    return ready(MoleculeAttention(6, 2, kernel=kernel, bonds_how=bonds_how, **SHARES))
+    kernel, bond_aggregation = request.param
+    return ready(MoleculeAttention(6, 2, kernel=kernel, bond_aggregation=bond_aggregation, **SHARES))
 
 
 def by_loops(layer, h, x, bonds):
@@ -36,7 +36,7 @@ def by_loops(layer, h, x, bonds):
             for j in range(num_atoms):
                 nearness = near[j] / sum(near) if layer.kernel == "softmax" else near[j]
                 bond = adjacency[i, j]
-                if layer.bonds_how == "mean" and adjacency[i].sum() > 0:
+                if layer.bond_aggregation == "mean" and adjacency[i].sum() > 0:
                     bond = bond / adjacency[i].sum()
                 total = total + (0.5 * scores[j] / sum(scores) + 0.3 * nearness + 0.2 * bond) * v[j, part]
             row.append(total)
@@ -128,7 +128,7 @@ def test_the_trace_holds_the_weights_of_the_attention(layer):
     [
         ({"num_heads": 4}, r"model_dim \(6\) must be a multiple of num_heads \(4\)"),
         ({"num_heads": 2, "kernel": "gaussian"}, "kernel must be 'softmax' or 'exponential', not 'gaussian'"),
-        ({"num_heads": 2, "bonds_how": "max"}, "bonds_how must be 'sum' or 'mean', not 'max'"),
+        ({"num_heads": 2, "bond_aggregation": "max"}, "bond_aggregation must be 'sum' or 'mean', not 'max'"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):

@@ -319,11 +319,11 @@ def test_what_is_refused(shapes_unchecked):
         (lambda: Types([0.5], 4), "of_row must be whole numbers"),
         (lambda: Relations(GRAPH, RELATION[:3], 4), r"relation is \(3,\), but there are 8 edges"),
         (lambda: Relations(GRAPH, RELATION, 3), r"relation must lie in 0 … 2; found 3"),
-        (lambda: TypedLinear([3, 3], 4)(x, KINDS), "TypedLinear: 4 types came, expected 2"),
-        (lambda: TypedLinear([6] * 4, 4)(x[:5], KINDS), "TypedLinear: 6 rows came, expected 5"),
+        (lambda: TypedLinear([3, 3], 4)(x, KINDS), "TypedLinear: expected 2 types, got 4"),
+        (lambda: TypedLinear([6] * 4, 4)(x[:5], KINDS), "TypedLinear: expected 5 rows, got 6"),
         (lambda: TypedLinear([6, 6, 6, 7], 4)(x, KINDS), "rows have 6 features, a type has 7"),
-        (lambda: RelationalConvolution(6, 3, 2)(x, RELATIONS), "RelationalConvolution: 4 relations came, expected 2"),
-        (lambda: RelationalAttention(6, 2, 4, 2)(x, KINDS, RELATIONS), "4 relations came, expected 2"),
+        (lambda: RelationalConvolution(6, 3, 2)(x, RELATIONS), "RelationalConvolution: expected 2 relations, got 4"),
+        (lambda: RelationalAttention(6, 2, 4, 2)(x, KINDS, RELATIONS), "expected 2 relations, got 4"),
     ]:
         with pytest.raises(ShapeError, match=message):
             make()

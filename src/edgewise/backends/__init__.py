@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 
 import torch
+from torch import Tensor
 
 from edgewise.backends import flex, gather, numba, reference, sdpa, triton, uniform, varlen
 from edgewise.backends.call import Call, is_autocast
@@ -21,6 +22,11 @@ ORDER_OVER_EDGES = tuple(backend for backend in ORDER if backend not in (sdpa, v
 """Those that take lists of edges, so that the others need not be tried at every call."""
 OF_DEVICES = (varlen, flex, triton)
 """Those that run on some devices alone, their `DEVICES`."""
+READ_EDGE_ROWS = (numba,)
+"""Those that can read rows which several edges share, where their `shares_rows` takes the call; others need a row for
+each edge."""
+REDUCE_EDGES = (numba,)
+"""Those that have a maximum over lists of edges of their own."""
 BY_NAME = {backend.NAME: backend for backend in ORDER}
 
 
@@ -46,15 +52,29 @@ def choose(call: Call, name: str = "auto") -> ModuleType:
     return BY_NAME[name]
 
 
+def reads_edge_rows(backend: ModuleType, call: Call) -> bool:
+    """Whether a backend reads the rows that edges share, so that they need not be copied for each edge."""
+    return backend in READ_EDGE_ROWS and backend.shares_rows(call)
+
+
+def largest(backend: ModuleType, call: Call) -> Tensor:
+    """The largest of each feature over the neighbors of each query, 0 where there is none: by the backend's own maximum
+    where it has one, else by that of `gather`."""
+    has_maximum = backend in REDUCE_EDGES and isinstance(call.neighborhood, Edges)
+    maximum: Tensor = (backend if has_maximum else gather).largest(call)
+    return maximum
+
+
 def refused(call: Call) -> dict[str, tuple[str, ...]]:
     """The reasons of each backend that stands before the one that is chosen for a call."""
-    found: dict[str, tuple[str, ...]] = {}
+    reasons_by_backend: dict[str, tuple[str, ...]] = {}
     for backend in ORDER:
         reasons = backend.refusals(call) or _others_are_better(backend, call)
         if not reasons:
             break
-        found[backend.NAME] = reasons
-    return found
+        reasons_by_backend[backend.NAME] = reasons
+
+    return reasons_by_backend
 
 
 def without_autocast(call: Call) -> AbstractContextManager:

@@ -75,6 +75,7 @@ class MultiHeadAttention(nn.Module):
         num_key_heads = num_key_heads or num_heads
         if combine not in COMBINES:
             raise SettingError(f"combine must be one of {', '.join(COMBINES)}, not {combine!r}.")
+
         require_multiple("MultiHeadAttention", "num_heads", num_heads, num_key_heads, "num_key_heads")
         groups = num_heads // num_key_heads
         self.input_dims = model_dim, source_dim, value_source_dim
@@ -84,6 +85,7 @@ class MultiHeadAttention(nn.Module):
         self.query: nn.Module
         self.key: nn.Module
         self.value: nn.Module
+
         if project:
             key_dim = _per_head("model_dim", model_dim, num_heads, key_dim)
             joined = combine == "concatenate"
@@ -100,6 +102,7 @@ class MultiHeadAttention(nn.Module):
             value_dim = _per_head("value_source_dim", value_source_dim, num_key_heads, None)
             _require_equal("key_dim", key_dim, _per_head("source_dim", source_dim, num_key_heads, None))
             self.query, self.key, self.value = nn.Identity(), nn.Identity(), nn.Identity()
+
         self.score = LearnedScore(score, self.head_shape, key_dim) if isinstance(score, str) else Given(score)
         self.normalize = Given(normalize)
         self.position = position
@@ -114,6 +117,7 @@ class MultiHeadAttention(nn.Module):
         elif combine == "tensor":
             start = torch.randn(num_heads, value_dim, value_dim) / (num_heads * value_dim) ** 0.5
             self.head_tensor = nn.Parameter(start)
+
         self.output_dim = model_dim if combine == "concatenate" else value_dim
         """Size of the output nodes."""
 
@@ -124,7 +128,7 @@ class MultiHeadAttention(nn.Module):
         value: Float[Tensor, " *value_batch key value_source_dim"] | None = None,
         neighborhood: GivenNeighborhood = Full(),
         *,
-        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         edge_rows: EdgeRows | None = None,
         positions: Int64[Tensor, " *position_batch query"] | None = None,
         key_positions: Int64[Tensor, " *key_position_batch key"] | None = None,
@@ -137,8 +141,8 @@ class MultiHeadAttention(nn.Module):
             query, key, value, neighborhood: as in `attend`, heads left out. A neighborhood that varies has the batch
                 axes of the nodes, `(*batch, query, key)` as a mask, and may have an axis of heads behind them,
                 `(*batch, head, query, key)`; an axis of size 1 serves all.
-            edge: features of the edges; `Edges` only.
-            edge_rows: the row of each edge in `edge`, where many edges have the same features.
+            edge_features: one row an edge; `Edges` only.
+            edge_rows: the row of each edge in `edge_features`, where many edges have the same features.
             positions: of the queries, where the layer has a `position`; by default the last ones of the keys.
             key_positions: of the keys; those of the queries in self-attention, else 0, 1, 2, ... by default.
             cache: keys and values of earlier calls, which come before those of this one and are stored together
@@ -151,30 +155,34 @@ class MultiHeadAttention(nn.Module):
         """
         key = query if key is None else key
         value = key if value is None else value
-        sources = {"query": (query, self.query), "key": (key, self.key), "value": (value, self.value)}
-        for (name, (nodes, layer)), size in zip(sources.items(), self.input_dims, strict=True):
+        sources_and_layers = {"query": (query, self.query), "key": (key, self.key), "value": (value, self.value)}
+        for (name, (nodes, layer)), size in zip(sources_and_layers.items(), self.input_dims, strict=True):
             if name == "query" or nodes is not query:
                 require_nodes("MultiHeadAttention", nodes, size, weight_of(layer), name)
-        if (edge is None) != (self.edge_dim is None):
+
+        if (edge_features is None) != (self.edge_dim is None):
             expected = "none" if self.edge_dim is None else f"(*batch, edge, {self.edge_dim})"
             raise ShapeError(f"MultiHeadAttention: expected edge features {expected}; see edge_dim.")
+
         start = 0 if cache is None or cache.is_fixed else cache.length
         num_queries, num_keys = query.shape[-2], key.shape[-2]
         neighborhood = neighborhood_of("MultiHeadAttention", neighborhood, num_queries, start + num_keys)
         if self.position is not None and self.position.carries and not isinstance(neighborhood, Edges):
             neighborhood = neighborhood.to_edges(num_queries, start + num_keys, query.device)
         batch_shapes = [nodes.shape[:-2] for nodes in (query, key, value)]
-        beside = ("positions", positions, num_queries), ("key_positions", key_positions, num_keys)
-        for name, given, num_nodes in beside:
-            if given is not None:
-                require_positions("MultiHeadAttention", name, given, num_nodes, batch_shapes)
+        positions_by_name = ("positions", positions, num_queries), ("key_positions", key_positions, num_keys)
+        for name, node_positions, num_nodes in positions_by_name:
+            if node_positions is not None:
+                require_positions("MultiHeadAttention", name, node_positions, num_nodes, batch_shapes)
+
         neighborhood = over_heads("MultiHeadAttention", neighborhood, batch_shapes, self.head_shape)
         if cache is not None and cache.is_full and cache.keys is not None and cache.values is not None:
             queries = _split(self.query(query), self.head_shape)
-            nothing = (None, None, None)
-            return self._attended(queries, cache.keys, cache.values, neighborhood, nothing, trace)
+            no_parts = (None, None, None)
+            return self._attended(queries, cache.keys, cache.values, neighborhood, no_parts, trace)
+
         queries, keys, values = self._projected(query, key, value)
-        parts: Any = self._edge_parts(edge)
+        parts: Any = self._edge_parts(edge_features)
         if edge_rows is not None and self.position is not None:  # which has a part for each edge
             parts = tuple(x if x is None else edge_rows.spread(x, axis) for x, axis in zip(parts, (-2, -2, -1)))
             edge_rows = None
@@ -190,8 +198,9 @@ class MultiHeadAttention(nn.Module):
         if cache is not None and key_positions is not None:
             keys, values, key_positions = cache.append(keys, values, key_positions)
         if self.position is not None and positions is not None and key_positions is not None:
-            placed = self._position_parts(self.position, neighborhood, positions, key_positions)
-            parts = tuple(_sum(part, other) for part, other in zip(parts, placed))
+            position_parts = self._position_parts(self.position, neighborhood, positions, key_positions)
+            parts = tuple(_sum(part, other) for part, other in zip(parts, position_parts))
+
         return self._attended(queries, keys, values, neighborhood, parts, trace, edge_rows)
 
     def _attended(
@@ -220,6 +229,7 @@ class MultiHeadAttention(nn.Module):
         if query is not key or key is not value or len(linears) < 3 or not may_be_joined(linears):
             projected = self.query(query), self.key(key), self.value(value)
             return [_split(nodes, shape) for nodes, shape in zip(projected, shapes)]
+
         weights: list[Tensor] = [layer.weight for layer in linears]
         # A layer that a user put in may have none.
         biases: list[Tensor] = [
@@ -231,6 +241,7 @@ class MultiHeadAttention(nn.Module):
             (dim,) = dims
             parts = nodes.unflatten(-1, (-1, dim)).split([size // dim for size in sizes], -2)
             return [_first(part.unflatten(-2, shape), len(shape)) for part, shape in zip(parts, shapes)]
+
         return [_split(part, shape) for part, shape in zip(nodes.split(sizes, -1), shapes)]
 
     def _position_parts(
@@ -246,18 +257,22 @@ class MultiHeadAttention(nn.Module):
             edge_key, edge_value = edge_key[heads], edge_value[heads]
         if not position.biases:
             return edge_key, edge_value, None
-        place = -2 if isinstance(neighborhood, Edges) else -3
-        return edge_key, edge_value, position.bias(distance).movedim(-1, place).unflatten(place, self.head_shape)
+        head_axis = -2 if isinstance(neighborhood, Edges) else -3
+        return (
+            edge_key,
+            edge_value,
+            position.bias(distance).movedim(-1, head_axis).unflatten(head_axis, self.head_shape),
+        )
 
     def _over_heads(self, positions: Tensor) -> Tensor:
         """Positions `(*batch, node)` beside nodes `(*batch, *head, node, dim)`."""
         return positions if positions.dim() == 1 else positions[(..., *(None,) * len(self.head_shape), slice(None))]
 
-    def _edge_parts(self, edge: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def _edge_parts(self, edge_features: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """k^e, v^e and b of every head."""
-        if edge is None:
+        if edge_features is None:
             return None, None, None
-        parts = self.edge(edge).split(self.edge_sizes, -1)
+        parts = self.edge(edge_features).split(self.edge_sizes, -1)
         edge_key, edge_value, bias = (_split(part, self.head_shape) for part in parts)
         return edge_key, edge_value, bias.squeeze(-1)
 
@@ -290,9 +305,9 @@ def _sum(part: Tensor | None, other: Tensor | None) -> Tensor | None:
     return other if part is None else part if other is None else part + other
 
 
-def _per_head(name: str, size: int, num_heads: int, given: int | None) -> int:
-    if given is not None:
-        return given
+def _per_head(name: str, size: int, num_heads: int, chosen_dim: int | None) -> int:
+    if chosen_dim is not None:
+        return chosen_dim
     require_multiple("MultiHeadAttention", name, size, num_heads)
     return size // num_heads
 

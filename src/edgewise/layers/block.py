@@ -57,11 +57,13 @@ class ResidualBlock(nn.Module):
             raise SettingError(
                 f"ResidualBlock: activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}."
             )
+
         for name, part in (("attention", attention), ("cross_attention", cross_attention)):
             if part is not None and part.output_dim != model_dim:
                 raise SettingError(
                     f"ResidualBlock: {name} gives nodes of size {part.output_dim}, but model_dim is {model_dim}."
                 )
+
         hidden_dim = 4 * model_dim if hidden_dim is None else hidden_dim
         self.norm, self.model_dim = norm, model_dim
         self.attention = attention
@@ -85,7 +87,7 @@ class ResidualBlock(nn.Module):
         *,
         source: Float[Tensor, " *source_batch key source_dim"] | None = None,
         source_neighborhood: GivenNeighborhood = Full(),
-        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         edge_rows: EdgeRows | None = None,
         positions: Int64[Tensor, " *position_batch node"] | None = None,
         cache: LayerCache | None = None,
@@ -97,7 +99,7 @@ class ResidualBlock(nn.Module):
         With `source` and no `cross_attention`, `attention` looks there instead of among the nodes themselves.
 
         Args:
-            nodes, neighborhood, edge, edge_rows: what attends, to whom, along what.
+            nodes, neighborhood, edge_features, edge_rows: what attends, to whom, along what.
             source, source_neighborhood: what cross-attention attends to.
             positions, cache: those of `MultiHeadAttention`; source_cache: that of the cross-attention, a fixed one.
             trace: where the weights are recorded, those among the nodes first.
@@ -110,21 +112,22 @@ class ResidualBlock(nn.Module):
         require_nodes("ResidualBlock", nodes, self.model_dim, weight_of(self.attention_norm))
         if self.cross_attention is not None and source is None:
             raise ShapeError("ResidualBlock: cross_attention needs a source to attend to.")
-        own_source = source if self.cross_attention is None else None
+
+        key_nodes = source if self.cross_attention is None else None
 
         def attend(x: Tensor) -> Tensor:
             return self.attention(
-                x, own_source, None, neighborhood, edge=edge, edge_rows=edge_rows, positions=positions, cache=cache,
-                trace=trace,
+                x, key_nodes, None, neighborhood, edge_features=edge_features, edge_rows=edge_rows,
+                positions=positions, cache=cache, trace=trace,
             )  # fmt: skip
 
-        def look(x: Tensor) -> Tensor:
+        def cross_attend(x: Tensor) -> Tensor:
             assert self.cross_attention is not None
             return self.cross_attention(x, source, None, source_neighborhood, cache=source_cache, trace=trace)
 
         nodes = self._added(nodes, attend, self.attention_norm)
         if self.cross_attention is not None:
-            nodes = self._added(nodes, look, self.cross_norm)
+            nodes = self._added(nodes, cross_attend, self.cross_norm)
         return self._added(nodes, self.feed_forward, self.feed_forward_norm)
 
     def _added(self, nodes: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:

@@ -39,16 +39,19 @@ class LayerCache:
         if self.is_fixed:
             self.keys, self.values, self.positions, self.length = keys, values, positions, keys.shape[-2]
             return keys, values, positions
+
         start, self.length = self.length, self.length + keys.shape[-2]
         if self.positions is not None and self.positions.shape[:-1] != positions.shape[:-1]:
             batch = broadcast_shape(self.positions.shape[:-1], positions.shape[:-1])
             self.positions = self.positions.expand(*batch, -1).clone()
             positions = positions.expand(*batch, -1)
+
         self.keys = _with_room(self.keys, keys, start, -2)
         self.values = _with_room(self.values, values, start, -2)
         self.positions = _with_room(self.positions, positions, start, -1)
         span = slice(start, self.length)
         self.keys[..., span, :], self.values[..., span, :], self.positions[..., span] = keys, values, positions
+
         return (
             self.keys[..., : self.length, :],
             self.values[..., : self.length, :],

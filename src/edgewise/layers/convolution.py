@@ -1,4 +1,4 @@
-"""Convolutions on graphs: the same sum, with weights that do not look at the content."""
+"""Convolutions on graphs: the same sum, with weights that do not depend on the content."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, Full, GivenNeighborhood, Neighborhood, edges_of
 
 Activation = Callable[[Tensor], Tensor]
-How = Literal["mean", "sum", "max", "min"]
+AggregationName = Literal["mean", "sum", "max", "min"]
 EdgeWeight = Float[Tensor, " *weight_batch edge"]
 Degrees = Float[Tensor, " node"]
 
@@ -49,8 +49,8 @@ class MeanConvolution(nn.Module):
         sizes = size_of(self.neighbors), size_of(self.itself)
         source, target = pair_of("MeanConvolution", nodes, sizes, weight_of(self.itself))
         neighborhood = for_nodes("MeanConvolution", edges, source, target)
-        together = aggregate(self.neighbors(source), neighborhood, "mean", num_queries=target.shape[-2])
-        return self.activation(together + self.itself(target))
+        mean = aggregate(self.neighbors(source), neighborhood, "mean", num_queries=target.shape[-2])
+        return self.activation(mean + self.itself(target))
 
 
 class SymmetricConvolution(nn.Module):
@@ -62,7 +62,7 @@ class SymmetricConvolution(nn.Module):
     Args:
         input_dim, output_dim: sizes of the nodes before and after.
         activation: σ.
-        has_loops: whether Â is A + I; if not it is A, which may have loops.
+        add_self_loops: whether Â is A + I; if not it is A, which may have loops.
         bias: whether a bias is added within σ.
 
     Empty: a node with no neighbor keeps its self loop; without one, the bias.
@@ -76,13 +76,13 @@ class SymmetricConvolution(nn.Module):
         output_dim: int,
         activation: Activation = torch.relu,
         *,
-        has_loops: bool = True,
+        add_self_loops: bool = True,
         bias: bool = False,
     ):
         super().__init__()
         self.linear = FeatureLinear(input_dim, output_dim, bias=False)
         self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
-        self.activation, self.has_loops = activation, has_loops
+        self.activation, self.add_self_loops = activation, add_self_loops
 
     def forward(
         self,
@@ -105,14 +105,15 @@ class SymmetricConvolution(nn.Module):
             raise ShapeError(
                 f"{owner}: degrees must be ({target.shape[-2]},), one for each node, not {tuple(degrees.shape)}."
             )
-        has_loops = self.has_loops and not isinstance(nodes, tuple)
+
         is_pair = isinstance(nodes, tuple)
-        out = spread_evenly(self.linear(source), edges, edge_weight, has_loops, is_pair, degrees=degrees)
+        add_self_loops = self.add_self_loops and not is_pair
+        out = spread_evenly(self.linear(source), edges, edge_weight, add_self_loops, is_pair, degrees=degrees)
         return self.activation(out if self.bias is None else out + self.bias)
 
 
 class NeighborConvolution(nn.Module):
-    """The neighbors, brought together as one chooses, and the node itself: σ(W ⊕_{j∈N(i)} w_ij x_j + B x_i).
+    """An aggregation of the neighbors, and the node itself: σ(W ⊕_{j∈N(i)} w_ij x_j + B x_i).
 
         mean    ⊕ = Σ_j x_j / |N(i)|, which is `MeanConvolution`
         sum     ⊕ = Σ_j x_j
@@ -120,7 +121,7 @@ class NeighborConvolution(nn.Module):
 
     Args:
         input_dim, output_dim: sizes of the nodes before and after; two input sizes are those of sources and targets.
-        how: "mean", "sum", "max" or "min".
+        aggregation: ⊕, "mean", "sum", "max" or "min".
         pool_dim: rows of P; output_dim by default.
         project: whether ReLU(P x_j + c) stands for x_j; by default with "max" and "min".
         root_weight: whether there is B x_i.
@@ -139,7 +140,7 @@ class NeighborConvolution(nn.Module):
         self,
         input_dim: int | tuple[int, int],
         output_dim: int,
-        how: How = "mean",
+        aggregation: AggregationName = "mean",
         *,
         pool_dim: int | None = None,
         project: bool | None = None,
@@ -149,13 +150,16 @@ class NeighborConvolution(nn.Module):
         activation: Activation = torch.relu,
     ):
         super().__init__()
-        require_choice("NeighborConvolution", "how", how, ("mean", "sum", "max", "min"))
-        project = how in ("max", "min") if project is None else project
+        require_choice("NeighborConvolution", "aggregation", aggregation, ("mean", "sum", "max", "min"))
+        project = aggregation in ("max", "min") if project is None else project
+
         if pool_dim is not None and not project:
             raise SettingError(
-                f"NeighborConvolution: pool_dim is for how='max' and project=True only, not for {how!r}; drop it."
+                f"NeighborConvolution: pool_dim is for aggregation='max' and project=True only, "
+                f"not for {aggregation!r}; drop it."
             )
-        self.how, self.activation, self.normalize = how, activation, normalize
+
+        self.aggregation, self.activation, self.normalize = aggregation, activation, normalize
         source_dim, target_dim = self.sizes = two(input_dim)
         pool_dim = output_dim if pool_dim is None else pool_dim
         self.pool = FeatureLinear(source_dim, pool_dim) if project else None
@@ -164,7 +168,7 @@ class NeighborConvolution(nn.Module):
         self.itself = FeatureLinear(target_dim, output_dim, bias=False) if root_weight else None
 
     def forward(
-        self, nodes: Pair, neighborhood: GivenNeighborhood = Full(), edge_weight: EdgeWeight | None = None
+        self, nodes: Pair, edges: GivenNeighborhood = Full(), edge_weight: EdgeWeight | None = None
     ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
@@ -174,13 +178,15 @@ class NeighborConvolution(nn.Module):
         source, target = pair_of("NeighborConvolution", nodes, self.sizes, weight_of(self.neighbors))
         if self.pool is not None:
             source = torch.relu(self.pool(source))
-        neighborhood = for_nodes("NeighborConvolution", neighborhood, source, target)
-        together = partial(_together, neighborhood, self.how, edge_weight, target.shape[-2])
+        neighborhood = for_nodes("NeighborConvolution", edges, source, target)
+        reduce = partial(_reduced, neighborhood, self.aggregation, edge_weight, target.shape[-2])
+
         # A matrix may go before a sum, where it works on nodes that need not be dense.
-        is_linear = self.how in ("sum", "mean") and self.pool is None
-        out = together(self.neighbors(source)) if is_linear else self.neighbors(together(source))
+        is_linear = self.aggregation in ("sum", "mean") and self.pool is None
+        out = reduce(self.neighbors(source)) if is_linear else self.neighbors(reduce(source))
         out = out if self.bias is None else out + self.bias
         out = out if self.itself is None else out + self.itself(target)
+
         return self.activation(F.normalize(out, dim=-1) if self.normalize else out)
 
 
@@ -195,7 +201,7 @@ class IsomorphismConvolution(nn.Module):
         network: what stands for W₁, σ and W₂, such as an `nn.Sequential`.
         edge_dim: size of edge features e; each neighbor is then ReLU(x_j + W_e e_ij + c_e).
         epsilon: ε, or where it starts.
-        is_epsilon_learned: whether ε is a parameter.
+        learn_epsilon: whether ε is a parameter.
         activation: σ.
 
     Empty: a node with no neighbor is sent through the network alone.
@@ -218,21 +224,23 @@ class IsomorphismConvolution(nn.Module):
         network: nn.Module | None = None,
         edge_dim: int = 0,
         epsilon: float = 0.0,
-        is_epsilon_learned: bool = True,
+        learn_epsilon: bool = True,
         activation: Activation = torch.relu,
     ):
         super().__init__()
         if network is not None and hidden_dim is not None:
             raise SettingError("IsomorphismConvolution: hidden_dim is that of its own network; drop it, or network.")
+
         hidden_dim = output_dim if hidden_dim is None else hidden_dim
         self.input_dim, self.edge_dim, self.activation, self.network = input_dim, edge_dim, activation, network
         if network is None:
             self.first = FeatureLinear(input_dim, hidden_dim, bias=False)
             self.bias = nn.Parameter(torch.zeros(hidden_dim))
             self.second = Linear(hidden_dim, output_dim)
+
         self.edge = Linear(edge_dim, input_dim) if edge_dim else None
         self.epsilon: Tensor
-        if is_epsilon_learned:
+        if learn_epsilon:
             self.epsilon = nn.Parameter(torch.tensor(epsilon))
         else:
             self.register_buffer("epsilon", torch.tensor(epsilon))
@@ -240,13 +248,13 @@ class IsomorphismConvolution(nn.Module):
     def forward(
         self,
         nodes: Pair,
-        neighborhood: GivenNeighborhood = Full(),
-        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        edges: GivenNeighborhood = Full(),
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
     ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
         Args:
-            edge: e, one row an edge, where the layer has an `edge_dim`.
+            edge_features: e, one row an edge, where the layer has an `edge_dim`.
         """
         owner = "IsomorphismConvolution"
         weight = next(self.parameters(), None)
@@ -254,28 +262,30 @@ class IsomorphismConvolution(nn.Module):
         if self.network is None and self.edge is None:
             target = self.first(target)
             source = target if not isinstance(nodes, tuple) else self.first(source)
-        if self.edge is None and edge is None:
-            neighborhood = for_nodes(owner, neighborhood, source, target)
-            together = aggregate(source, neighborhood, "sum", num_queries=target.shape[-2])
+        if self.edge is None and edge_features is None:
+            neighborhood = for_nodes(owner, edges, source, target)
+            sums = aggregate(source, neighborhood, "sum", num_queries=target.shape[-2])
         else:
-            edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2], target.device)
-            edge = features_of_edges(owner, edge, edges, self.edge_dim, source)
+            edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], target.device)
+            edge_features = features_of_edges(owner, edge_features, edges, self.edge_dim, source)
             assert self.edge is not None  # or the features would have been refused
-            messages = torch.relu(source.index_select(-2, edges.senders) + self.edge(edge))
-            nothing = source.new_zeros(edges.num_senders, source.shape[-1])
-            together = aggregate(nothing, edges, "sum", edge_value=messages)
-        together = (1 + self.epsilon) * target + together
+            messages = torch.relu(source.index_select(-2, edges.senders) + self.edge(edge_features))
+            zeros = source.new_zeros(edges.num_senders, source.shape[-1])
+            sums = aggregate(zeros, edges, "sum", edge_value=messages)
+
+        sums = (1 + self.epsilon) * target + sums
         if self.network is not None:
-            return self.network(together)
-        together = together if self.edge is None else self.first(together)
-        return self.second(self.activation(together + self.bias))
+            return self.network(sums)
+
+        sums = sums if self.edge is None else self.first(sums)
+        return self.second(self.activation(sums + self.bias))
 
 
 def spread_evenly(
     nodes: Float[Tensor, " *batch key feature"],
     edges: Edges,
     edge_weight: EdgeWeight | None = None,
-    has_loops: bool = True,
+    add_self_loops: bool = True,
     is_bipartite: bool = False,
     degrees: Degrees | None = None,
 ) -> Float[Tensor, " *batch query feature"]:
@@ -284,64 +294,72 @@ def spread_evenly(
     Args:
         nodes, edges: x and who receives them.
         edge_weight: A; 1 by default.
-        has_loops: whether Â is A + I, or A.
+        add_self_loops: whether Â is A + I, or A.
         is_bipartite: whether D of the sources is the number of edges that they send.
         degrees: the row sums of A, where the edges are only some of the graph's.
     """
     # The weight of an edge is a product of something of its ends, so that a plain sum does with no number an edge.
     root_of = _inverse_root if edge_weight is not None or torch.compiler.is_compiling() else _same_inverse_root
     if degrees is None:
-        root = root_of(edges.receivers, edges.num_receivers, edge_weight, has_loops, nodes)
+        root = root_of(edges.receivers, edges.num_receivers, edge_weight, add_self_loops, nodes)
     else:
-        root = _root_of_degrees(degrees + has_loops, nodes.dtype)
+        root = _root_of_degrees(degrees + add_self_loops, nodes.dtype)
+
     root_of_source = root
     if is_bipartite:
-        root_of_source = root_of(edges.senders, edges.num_senders, edge_weight, has_loops, nodes)
+        root_of_source = root_of(edges.senders, edges.num_senders, edge_weight, add_self_loops, nodes)
     scaled = root_of_source * nodes
     out = aggregate(scaled, edges) if edge_weight is None else weighted_sum(scaled, edges, edge_weight)
-    return root * (out + scaled if has_loops else out)
+
+    return root * (out + scaled if add_self_loops else out)
 
 
-def _same_inverse_root(ends: Tensor, num_nodes: int, _: Tensor | None, has_loops: bool, like: Tensor) -> Tensor:
+def _same_inverse_root(ends: Tensor, num_nodes: int, _: Tensor | None, add_self_loops: bool, like: Tensor) -> Tensor:
     """The same without weights, computed once for each list of edges."""
-    known = _roots.setdefault(ends, {})
-    kind = num_nodes, has_loops, like.dtype
-    if kind not in known:
+    roots_of_edges = _roots.setdefault(ends, {})
+    key = num_nodes, add_self_loops, like.dtype
+    if key not in roots_of_edges:
         with torch.inference_mode(False):  # what is remembered while evaluating may serve training later
             same = torch.empty((), dtype=like.dtype, device=ends.device)
-            known[kind] = _inverse_root(ends, num_nodes, None, has_loops, same)
-    return known[kind]
+            roots_of_edges[key] = _inverse_root(ends, num_nodes, None, add_self_loops, same)
+    return roots_of_edges[key]
 
 
 _roots: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def _inverse_root(
-    ends: Tensor, num_nodes: int, edge_weight: Tensor | None, has_loops: bool, like: Tensor
+    ends: Tensor, num_nodes: int, edge_weight: Tensor | None, add_self_loops: bool, like: Tensor
 ) -> Float[Tensor, " *weight_batch node 1"]:
     """1/√ of the sum of the edges at each node, with a loop or not; 0 where there is none."""
     precise = torch.promote_types(like.dtype, torch.float32)  # float16 ends at degree 65,504
     weight = torch.ones_like(ends) if edge_weight is None else edge_weight.to(precise)
     require_edges("SymmetricConvolution", "edge_weight", weight, len(ends))
-    degree = weight.new_zeros(*weight.shape[:-1], num_nodes).index_add(-1, ends, weight).to(precise) + has_loops
+    degree = weight.new_zeros(*weight.shape[:-1], num_nodes).index_add(-1, ends, weight).to(precise) + add_self_loops
     return _root_of_degrees(degree, like.dtype)
 
 
 def _root_of_degrees(degree: Tensor, dtype: torch.dtype) -> Float[Tensor, " *weight_batch node 1"]:
-    none = degree == 0
-    return torch.where(none, 0.0, torch.where(none, 1.0, degree).rsqrt()).to(dtype).unsqueeze(-1)
+    is_isolated = degree == 0
+    return torch.where(is_isolated, 0.0, torch.where(is_isolated, 1.0, degree).rsqrt()).to(dtype).unsqueeze(-1)
 
 
-def _together(
-    neighborhood: Neighborhood, how: How, edge_weight: Tensor | None, num_targets: int, source: Tensor
+def _reduced(
+    neighborhood: Neighborhood,
+    aggregation: AggregationName,
+    edge_weight: Tensor | None,
+    num_targets: int,
+    source: Tensor,
 ) -> Tensor:
     """⊕_j w_ij x_j."""
     if edge_weight is None:
-        return aggregate(source, neighborhood, how, num_queries=num_targets)
+        return aggregate(source, neighborhood, aggregation, num_queries=num_targets)
+
     edges = edges_of("NeighborConvolution", neighborhood, num_targets, source.shape[-2], source.device)
     require_edges("NeighborConvolution", "edge_weight", edge_weight, edges.num_edges)
-    if how in ("max", "min"):
+    if aggregation in ("max", "min"):
         messages = edge_weight.unsqueeze(-1) * source.index_select(-2, edges.senders)
-        return aggregate(source.new_zeros(edges.num_senders, source.shape[-1]), edges, how, edge_value=messages)
+        return aggregate(source.new_zeros(edges.num_senders, source.shape[-1]), edges, aggregation, edge_value=messages)
+
     out = weighted_sum(source, edges, edge_weight)
-    return out if how == "sum" else out / edges.degrees().clamp(min=1).to(out.dtype).unsqueeze(-1)
+    return out if aggregation == "sum" else out / edges.degrees().clamp(min=1).to(out.dtype).unsqueeze(-1)

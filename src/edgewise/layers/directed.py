@@ -55,7 +55,7 @@ class DirectedMessages(nn.Module):
         self,
         nodes: Float[Tensor, " *batch node input_dim"],
         edges: GivenNeighborhood,
-        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
     ) -> Float[Tensor, " *out_batch node output_dim"]:
         """The nodes after all steps.
 
@@ -69,14 +69,15 @@ class DirectedMessages(nn.Module):
         )  # fmt: skip
         require_nodes(owner, nodes, self.sizes[0], weight_of(self.start))
         edges = edges_of(owner, edges, nodes.shape[-2], nodes.shape[-2], nodes.device)
-        edge = features_of_edges(owner, edge, edges, self.sizes[1], nodes)
+        edge_features = features_of_edges(owner, edge_features, edges, self.sizes[1], nodes)
         start = self.start(nodes).index_select(-2, edges.senders)  # W x of each node, not of each edge
         if self.edge is not None:
-            start = start + self.edge(edge)
+            start = start + self.edge(edge_features)
         messages = torch.relu(start)
         for _ in range(self.num_steps - 1):
             messages = self.dropout(onward(start, self.step(messages), edges))
         arrived = sum_of_edges(messages, edges)
+
         return self.dropout(torch.relu(self.itself(nodes) + self.arriving(arrived)))
 
 
@@ -93,6 +94,7 @@ def onward(
             f"onward: start and sent must be (*batch, {edges.num_edges}, feature), a row for each edge, not "
             f"{tuple(start.shape)} and {tuple(sent.shape)}."
         )
+
     is_plain = start.dim() == 2 and start.dtype == sent.dtype and start.dtype in (torch.float32, torch.float64)
     if is_plain and start.device.type == "cpu" and not numba.import_error():
         from edgewise.backends.numba.onward import onward as fused
@@ -100,8 +102,9 @@ def onward(
         width = start.shape[-1]
         if missing := -width % LANES:
             start, sent = F.pad(start, (0, missing)), F.pad(sent, (0, missing))
-        found: Tensor = fused(start.contiguous(), sent.contiguous(), edges.reverse, edges.plan.lists)
-        return found[:, :width] if missing else found
+        next_messages: Tensor = fused(start.contiguous(), sent.contiguous(), edges.reverse, edges.plan.lists)
+        return next_messages[:, :width] if missing else next_messages
+
     total = sum_of_edges(sent, edges).index_select(-2, edges.senders)
     back = sent.index_select(-2, edges.reverse.clamp(min=0))
     return torch.relu(start + total - torch.where((edges.reverse >= 0).unsqueeze(-1), back, 0.0))
@@ -111,5 +114,5 @@ def sum_of_edges(
     features: Float[Tensor, " *batch edge feature"], edges: Edges
 ) -> Float[Tensor, " *batch node feature"]:
     """The sum over the edges that each node receives."""
-    nothing = features.new_zeros(*features.shape[:-2], edges.num_senders, features.shape[-1])
-    return aggregate(nothing, edges, "sum", edge_value=features)
+    zeros = features.new_zeros(*features.shape[:-2], edges.num_senders, features.shape[-1])
+    return aggregate(zeros, edges, "sum", edge_value=features)

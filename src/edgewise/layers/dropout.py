@@ -29,8 +29,8 @@ def dropout(x: Tensor, rate: float, training: bool, activation: str = "") -> Ten
         from edgewise.backends.numba.dropout import dropout as fused
 
         return fused(x.contiguous(), activation, rate, torch.randint(2**62, (1,), device="cpu"))
-    found = ACTIVATIONS[activation](x) if activation else x
-    return F.dropout(found, rate, training) if rate > 0 else found
+    activated = ACTIVATIONS[activation](x) if activation else x
+    return F.dropout(activated, rate, training) if rate > 0 else activated
 
 
 def _is_fused(x: Tensor, activation: str) -> bool:

@@ -45,7 +45,7 @@ class EquivariantLayer(nn.Module):
         edge_dim: size of the edge features e.
         normalize: from φ_α(m) to the weights of the messages: `Softmax()` is attention over the neighborhood,
             `Sigmoid()` a gate on each edge; None sums them as they are, α = 1.
-        how: C, which is 1/|N(i)| with "mean", 1 with "sum".
+        aggregation: C, which is 1/|N(i)| with "mean", 1 with "sum".
         has_bounded_steps: divides x_i − x_j by ‖x_i − x_j‖ + 1, so that far nodes do not throw each other about.
         has_velocities: whether the nodes move.
         backend: what sums over the edges, as in `attend`; a loss on forces, which are gradients themselves, works on
@@ -73,15 +73,15 @@ class EquivariantLayer(nn.Module):
         *,
         edge_dim: int = 0,
         normalize: Normalize | None = None,
-        how: Literal["mean", "sum"] = "mean",
+        aggregation: Literal["mean", "sum"] = "mean",
         has_bounded_steps: bool = False,
         has_velocities: bool = False,
         backend: str = "auto",
     ):
         super().__init__()
-        require_choice("EquivariantLayer", "how", how, ("mean", "sum"))
+        require_choice("EquivariantLayer", "aggregation", aggregation, ("mean", "sum"))
         hidden_dim = model_dim if hidden_dim is None else hidden_dim
-        self.edge_dim, self.how, self.backend = edge_dim, how, backend
+        self.edge_dim, self.aggregation, self.backend = edge_dim, aggregation, backend
         self.has_bounded_steps, self.has_velocities = has_bounded_steps, has_velocities
         self.activation = nn.SiLU()
         self.message = EdgePerceptron(model_dim, model_dim, 1 + edge_dim, hidden_dim, hidden_dim, self.activation)
@@ -99,10 +99,10 @@ class EquivariantLayer(nn.Module):
         self,
         nodes: Float[Tensor, " *node_batch node model_dim"] | tuple[Tensor, Tensor],
         coordinates: Float[Tensor, " *place_batch node space_dim"] | tuple[Tensor, Tensor],
-        neighborhood: GivenNeighborhood,
+        edges: GivenNeighborhood,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         *,
         velocities: Float[Tensor, " *velocity_batch node space_dim"] | None = None,
-        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         trace: Trace | None = None,
     ) -> Bodies:
         """The nodes after the layer, where they are and how they move.
@@ -110,8 +110,8 @@ class EquivariantLayer(nn.Module):
         Args:
             nodes, coordinates, velocities: h, x and v; or h and x of (sources, targets), and v of the targets, which
                 move and are returned.
-            neighborhood: who sends to whom; one for all batch axes.
-            edge: e, features of the edges; `Edges` only.
+            edges: who sends to whom; one for all batch axes.
+            edge_features: e, one row an edge; `Edges` only.
             trace: where the weights of the messages are recorded, if the layer has a `normalize`.
 
         Raises:
@@ -119,39 +119,38 @@ class EquivariantLayer(nn.Module):
         """
         owner, size = "EquivariantLayer", size_of(self.node.second, "out_features")
         source, target = pair_of(owner, nodes, (size, size), weight_of(self.node.second))
-        from_places, places = pair_beside(owner, "coordinates", coordinates, nodes)
-        require_places(owner, from_places, source)
-        require_places(owner, places, target)
+        source_places, target_places = pair_beside(owner, "coordinates", coordinates, nodes)
+        require_places(owner, source_places, source)
+        require_places(owner, target_places, target)
         if (velocities is None) == self.has_velocities:
             expected = "(*batch, node, space_dim)" if self.has_velocities else "none"
             raise ShapeError(f"EquivariantLayer: expected velocities {expected}; see has_velocities.")
-        if edge is not None and not (isinstance(neighborhood, Edges) or is_edge_index(neighborhood)):
+        if edge_features is not None and not (isinstance(edges, Edges) or is_edge_index(edges)):
             raise ShapeError("EquivariantLayer: edge features need Edges; to_edges() makes them of a neighborhood.")
-        edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2], target.device)
-        edge = features_of_edges(owner, edge, edges, self.edge_dim, target)
-        difference = places.index_select(-2, edges.receivers) - from_places.index_select(-2, edges.senders)
+
+        edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], target.device)
+        edge_features = features_of_edges(owner, edge_features, edges, self.edge_dim, target)
+        difference = target_places.index_select(-2, edges.receivers) - source_places.index_select(-2, edges.senders)
         squares = difference.square().sum(-1, keepdim=True)
-        seen = beside(squares, edge)
-        message = self.activation(self.message(target, source, seen, edges))
+        edge_inputs = beside(squares, edge_features)
+        message = self.activation(self.message(target, source, edge_inputs, edges))
         step = self.step(message) * (difference / (1 + safe_sqrt(squares)) if self.has_bounded_steps else difference)
-        nothing = step.new_zeros(from_places.shape[-2:])
-        moved = aggregate(nothing, edges, self.how, edge_value=step, backend=self.backend)
+        zeros = step.new_zeros(source_places.shape[-2:])
+        moved = aggregate(zeros, edges, self.aggregation, edge_value=step, backend=self.backend)
         if velocities is not None:
             moved = velocities = self.momentum(target) * velocities + moved
-        together = self._together(message, edges, trace)
-        return Bodies(target + self.node(beside(target, together)), places + moved, velocities)
+        messages = self._weighted_messages(message, edges, trace)
 
-    def _together(self, message: Tensor, edges: Edges, trace: Trace | None) -> Tensor:
+        return Bodies(target + self.node(beside(target, messages)), target_places + moved, velocities)
+
+    def _weighted_messages(self, message: Tensor, edges: Edges, trace: Trace | None) -> Tensor:
         """Σ_j α_ij m_ij of every node."""
-        nothing = message.new_zeros(edges.num_senders, message.shape[-1])
+        zeros = message.new_zeros(edges.num_senders, message.shape[-1])
         if self.normalize is None:
-            return aggregate(nothing, edges, "sum", edge_value=message, backend=self.backend)
+            return aggregate(zeros, edges, "sum", edge_value=message, backend=self.backend)
         # The score is made of the message alone: it enters as a bias, beside queries and keys of zeros.
-        looks, bias, normalize = (
-            message.new_zeros(edges.num_receivers, 1),
-            self.score(message).squeeze(-1),
-            self.normalize(),
-        )
-        parts = {"score": Constant(0.0), "normalize": normalize, "bias": bias}
-        given = trace, looks, nothing[:, :1], nothing, edges
-        return attend_and_record(*given, edge_value=message, backend=self.backend, **parts)
+        queries, bias = message.new_zeros(edges.num_receivers, 1), self.score(message).squeeze(-1)
+        return attend_and_record(
+            trace, queries, zeros[:, :1], zeros, edges, score=Constant(0.0), normalize=self.normalize(), bias=bias,
+            edge_value=message, backend=self.backend,
+        )  # fmt: skip

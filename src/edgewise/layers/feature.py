@@ -28,8 +28,8 @@ class FeatureLinear(Linear):
         """The nodes after the layer."""
         if isinstance(input, Tensor):
             return super().forward(input)
-        found = summed(input, self.weight.T)
-        return found if self.bias is None else found + self.bias
+        product = summed(input, self.weight.T)
+        return product if self.bias is None else product + self.bias
 
 
 def summed(features: SparseFeatures, rows: Float[Tensor, " feature output_dim"]) -> Float[Tensor, " node output_dim"]:

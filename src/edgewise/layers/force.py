@@ -25,7 +25,7 @@ class PairForce(nn.Module):
         hidden_dim: width of the network, which has two layers.
         backend: what sums over the edges, as in `attend`.
 
-    Empty: on a body without neighbors there is no force; nor between two at the same place.
+    Empty: a body without neighbors feels a force of zero, and so do two at the same place from each other.
     Cost: O(edge · hidden_dim²).
     Source: after the graph networks of Cranmer et al. 2020 and Lemos et al. 2022, whose messages are forces; theirs
     have any direction, and see more than the distance.
@@ -63,13 +63,14 @@ class PairForce(nn.Module):
             coupling: c of each edge, such as the product of two masses or charges.
         """
         source, target = pair_beside("PairForce", "coordinates", coordinates, coordinates)
-        for each in (source, target):
-            require_nodes("PairForce", each, name="coordinates")
+        for positions in (source, target):
+            require_nodes("PairForce", positions, name="coordinates")
         edges = edges_of("PairForce", edges, target.shape[-2], source.shape[-2], target.device)
         require_edges("PairForce", "coupling", coupling, edges.num_edges)
-        apart = source.index_select(-2, edges.senders) - target.index_select(-2, edges.receivers)
-        squares = apart.square().sum(-1)
+        displacement = source.index_select(-2, edges.senders) - target.index_select(-2, edges.receivers)
+        squares = displacement.square().sum(-1)
+
         # Where two stand at one place there is no direction; a 1 keeps the logarithm and its gradient finite.
         squares = torch.where(squares == 0, 1.0, squares)
-        pull = (coupling * self.strength(squares) * squares.rsqrt()).unsqueeze(-1) * apart
-        return aggregate(apart.new_zeros(source.shape[-2:]), edges, "sum", edge_value=pull, backend=self.backend)
+        pull = (coupling * self.strength(squares) * squares.rsqrt()).unsqueeze(-1) * displacement
+        return aggregate(displacement.new_zeros(source.shape[-2:]), edges, "sum", edge_value=pull, backend=self.backend)

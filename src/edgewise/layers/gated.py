@@ -18,7 +18,7 @@ from edgewise.trace import Trace
 
 
 class GatedGraphAttention(nn.Module):
-    """H attentions over the neighbors, each multiplied by a gate that the node sets after a look around.
+    """H attentions over the neighbors, each multiplied by a gate that depends on the neighborhood.
 
         y_i = W [x_i; g_i1 o_i1; …; g_iH o_iH]
         o_ih = Σ_{j∈N(i)} α_ijh LeakyReLU(V_h z_j),   α_i·h = softmax_{j∈N(i)}( Q_h x_i · K_h z_j )
@@ -27,11 +27,11 @@ class GatedGraphAttention(nn.Module):
     Every matrix is followed by a bias, which is not written here.
 
     Args:
-        model_dim: size of the x_i, which look.
-        output_dim: size of the y_i; model_dim by default.
+        input_dim: size of the x_i, which attend.
+        output_dim: size of the y_i; input_dim by default.
         num_heads: H.
-        source_dim: size of the z_j, which are looked at; model_dim by default.
-        key_dim, value_dim: rows of each Q_h and K_h, and of each V_h; model_dim / H by default, but at least 1.
+        source_dim: size of the z_j, which are attended to; input_dim by default.
+        key_dim, value_dim: rows of each Q_h and K_h, and of each V_h; input_dim / H by default, but at least 1.
         pool_dim: rows of M; value_dim by default.
 
     Empty: a node with no neighbor sees zeros for o, the maximum and the mean.
@@ -47,7 +47,7 @@ class GatedGraphAttention(nn.Module):
 
     def __init__(
         self,
-        model_dim: int,
+        input_dim: int,
         output_dim: int | None = None,
         num_heads: int = 8,
         *,
@@ -57,22 +57,22 @@ class GatedGraphAttention(nn.Module):
         pool_dim: int | None = None,
     ):
         super().__init__()
-        output_dim = model_dim if output_dim is None else output_dim
-        source_dim = model_dim if source_dim is None else source_dim
-        key_dim = max(model_dim // num_heads, 1) if key_dim is None else key_dim
-        value_dim = max(model_dim // num_heads, 1) if value_dim is None else value_dim
+        output_dim = input_dim if output_dim is None else output_dim
+        source_dim = input_dim if source_dim is None else source_dim
+        key_dim = max(input_dim // num_heads, 1) if key_dim is None else key_dim
+        value_dim = max(input_dim // num_heads, 1) if value_dim is None else value_dim
         pool_dim = value_dim if pool_dim is None else pool_dim
         self.num_heads = num_heads
-        self.query, self.key = Linear(model_dim, num_heads * key_dim), Linear(source_dim, num_heads * key_dim)
+        self.query, self.key = Linear(input_dim, num_heads * key_dim), Linear(source_dim, num_heads * key_dim)
         self.value = Linear(source_dim, num_heads * value_dim)
         self.pool = Linear(source_dim, pool_dim)
-        self.gate = Linear(model_dim + pool_dim + source_dim, num_heads)
-        self.output = Linear(model_dim + num_heads * value_dim, output_dim)
+        self.gate = Linear(input_dim + pool_dim + source_dim, num_heads)
+        self.output = Linear(input_dim + num_heads * value_dim, output_dim)
 
     def forward(
         self,
-        nodes: Float[Tensor, " *batch query model_dim"] | tuple[Tensor, Tensor],
-        neighborhood: GivenNeighborhood,
+        nodes: Float[Tensor, " *batch query input_dim"] | tuple[Tensor, Tensor],
+        edges: GivenNeighborhood,
         *,
         source: Float[Tensor, " *batch key source_dim"] | None = None,
         trace: Trace | None = None,
@@ -80,10 +80,11 @@ class GatedGraphAttention(nn.Module):
         """The nodes after the layer.
 
         Args:
-            nodes: x, which look; or (z, x), sources and targets.
-            neighborhood: who looks at whom; one for all batch axes, or one for each, `(*batch, query, key)` as a mask,
-                or one for each head, `(*batch, head, query, key)`, which the gate of the head looks at, too.
-            source: z, what they look at; the nodes themselves by default.
+            nodes: x, which attend; or (z, x), sources and targets.
+            edges: who attends to whom, `Edges` or another neighborhood; one for all batch axes, or one for each,
+                `(*batch, query, key)` as a mask, or one for each head, `(*batch, head, query, key)`, which the gate of
+                that head reads, too.
+            source: z, what they attend to; the nodes themselves by default.
             trace: where the weights are recorded, before the gates.
         """
         if isinstance(nodes, tuple):
@@ -91,13 +92,14 @@ class GatedGraphAttention(nn.Module):
         require_nodes("GatedGraphAttention", nodes, size_of(self.query), weight_of(self.query))
         source = nodes if source is None else source
         require_nodes("GatedGraphAttention", source, size_of(self.key), weight_of(self.key), "source")
-        neighborhood = neighborhood_of("GatedGraphAttention", neighborhood, nodes.shape[-2], source.shape[-2])
+        neighborhood = neighborhood_of("GatedGraphAttention", edges, nodes.shape[-2], source.shape[-2])
         features = self.query(nodes), self.key(source), F.leaky_relu(self.value(source), 0.1)
         query, key, value = (split_heads(x, self.num_heads) for x in features)
         batch_shapes = [nodes.shape[:-2], source.shape[:-2]]
-        each_head = over_heads("GatedGraphAttention", neighborhood, batch_shapes, (self.num_heads,))
-        heads = attend_and_record(trace, query, key, value, each_head, score=Dot()).movedim(-3, -2)
-        gated = self._gates(nodes, source, each_head).unsqueeze(-1) * heads
+        neighborhood_of_heads = over_heads("GatedGraphAttention", neighborhood, batch_shapes, (self.num_heads,))
+        heads = attend_and_record(trace, query, key, value, neighborhood_of_heads, score=Dot()).movedim(-3, -2)
+        gated = self._gates(nodes, source, neighborhood_of_heads).unsqueeze(-1) * heads
+
         return self.output(beside(nodes, gated.flatten(-2)))
 
     def _gates(self, nodes: Tensor, source: Tensor, each_head: Neighborhood) -> Tensor:
@@ -120,13 +122,13 @@ class GraphGRU(nn.Module):
         Ĥ = σ(Γ_xh(X, X) + r ∘ Γ_hh([X; H], H))
         H ← (1 − u) ∘ Ĥ + u ∘ H
 
-    Γ(X, Z) is a `GatedGraphAttention` in which X looks at Z; the six have matrices of their own. Call it once a step,
+    Γ(X, Z) is a `GatedGraphAttention` in which X attends to Z; the six have matrices of their own. Call it once a step,
     with the state that it gave at the step before.
 
     Args:
         input_dim: size of the nodes X that a step reads.
-        model_dim: size of the state H.
-        num_heads, key_dim, value_dim, pool_dim: of every Γ; sizes follow from model_dim by default.
+        output_dim: size of the state H.
+        num_heads, key_dim, value_dim, pool_dim: of every Γ; sizes follow from output_dim by default.
         activation: σ.
 
     Empty: a node with no neighbor is a recurrent unit of its own.
@@ -137,7 +139,7 @@ class GraphGRU(nn.Module):
     def __init__(
         self,
         input_dim: int,
-        model_dim: int,
+        output_dim: int,
         num_heads: int = 8,
         *,
         key_dim: int | None = None,
@@ -146,48 +148,50 @@ class GraphGRU(nn.Module):
         activation: Callable[[Tensor], Tensor] = torch.tanh,
     ):
         super().__init__()
-        key_dim = max(model_dim // num_heads, 1) if key_dim is None else key_dim
-        value_dim = max(model_dim // num_heads, 1) if value_dim is None else value_dim
-        self.input_dim, self.model_dim, self.activation = input_dim, model_dim, activation
+        key_dim = max(output_dim // num_heads, 1) if key_dim is None else key_dim
+        value_dim = max(output_dim // num_heads, 1) if value_dim is None else value_dim
+        self.input_dim, self.output_dim, self.activation = input_dim, output_dim, activation
 
         def three(own_dim: int, source_dim: int) -> nn.ModuleList:
             """For u, r and h."""
             return nn.ModuleList(
                 GatedGraphAttention(
-                    own_dim, model_dim, num_heads, source_dim=source_dim, key_dim=key_dim, value_dim=value_dim,
+                    own_dim, output_dim, num_heads, source_dim=source_dim, key_dim=key_dim, value_dim=value_dim,
                     pool_dim=pool_dim,
                 )
                 for _ in range(3)
             )  # fmt: skip
 
-        self.from_input, self.from_state = three(input_dim, input_dim), three(input_dim + model_dim, model_dim)
+        self.from_input, self.from_state = three(input_dim, input_dim), three(input_dim + output_dim, output_dim)
 
     def forward(
         self,
         nodes: Float[Tensor, " *batch node input_dim"] | tuple[Tensor, Tensor],
-        neighborhood: GivenNeighborhood,
-        state: Float[Tensor, " *batch node model_dim"] | tuple[Tensor, Tensor] | None = None,
+        edges: GivenNeighborhood,
+        state: Float[Tensor, " *batch node output_dim"] | tuple[Tensor, Tensor] | None = None,
         *,
         trace: Trace | None = None,
-    ) -> Float[Tensor, " *batch node model_dim"]:
+    ) -> Float[Tensor, " *batch node output_dim"]:
         """The state after one more step.
 
         Args:
             nodes: X, what is read at this step; or that of (sources, targets).
-            neighborhood: who attends to whom.
+            edges: who attends to whom, `Edges` or another neighborhood.
             state: H before it; zero where None, as before the first step. Of a pair, that of (sources, targets): the
                 state of the targets is returned, and that of the sources comes from what updates them.
             trace: where the weights of all six attentions are recorded, those of u, r and h on X first.
         """
         source, target = pair_of("GraphGRU", nodes, (self.input_dim, self.input_dim), next(self.parameters()))
-        neighborhood = neighborhood_of("GraphGRU", neighborhood, target.shape[-2], source.shape[-2])
+        neighborhood = neighborhood_of("GraphGRU", edges, target.shape[-2], source.shape[-2])
         if state is None:
-            source_state, own = (x.new_zeros(*x.shape[:-1], self.model_dim) for x in (source, target))
+            source_state, target_state = (x.new_zeros(*x.shape[:-1], self.output_dim) for x in (source, target))
         else:
-            source_state, own = pair_beside("GraphGRU", "state", state, nodes)
-        both = torch.cat([target, own], -1)
+            source_state, target_state = pair_beside("GraphGRU", "state", state, nodes)
+
+        both = torch.cat([target, target_state], -1)
         now = [attention(target, neighborhood, source=source, trace=trace) for attention in self.from_input]
         before = [attention(both, neighborhood, source=source_state, trace=trace) for attention in self.from_state]
         update, reset = ((one + other).sigmoid() for one, other in zip(now[:2], before[:2]))
         new = self.activation(now[2] + reset * before[2])
-        return (1 - update) * new + update * own
+
+        return (1 - update) * new + update * target_state

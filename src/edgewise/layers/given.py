@@ -1,4 +1,4 @@
-"""What layers are handed, checked where it enters: features of nodes that fit the weights."""
+"""Checks of the arguments of layers: features of nodes that fit the weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -71,20 +71,20 @@ def pair_of(owner: str, nodes: Any, sizes: tuple[int | None, int | None], weight
     return nodes
 
 
-def pair_beside(owner: str, name: str, given: Any, nodes: Any) -> tuple[Any, Any]:
+def pair_beside(owner: str, name: str, features: Any, nodes: Any) -> tuple[Any, Any]:
     """What stands beside the nodes, such as coordinates: a pair where they are one, else the same twice.
 
     Raises:
         ShapeError: only one of the two is a pair, or it is not two.
     """
-    if isinstance(nodes, tuple) != isinstance(given, tuple) or (isinstance(given, tuple) and len(given) != 2):
+    if isinstance(nodes, tuple) != isinstance(features, tuple) or (isinstance(features, tuple) and len(features) != 2):
         expected = "a pair (source, target), as nodes are" if isinstance(nodes, tuple) else "one tensor, as nodes are"
         raise ShapeError(f"{owner}: expected {name} to be {expected}.")
-    return given if isinstance(given, tuple) else (given, given)
+    return features if isinstance(features, tuple) else (features, features)
 
 
 def refuse_pair(owner: str, nodes: Any, reason: str) -> None:
-    """Raise an UnsupportedError where the nodes are a pair and the layer has no meaning for one."""
+    """Raise an UnsupportedError where the nodes are a pair and the layer cannot take one."""
     if isinstance(nodes, tuple):
         raise UnsupportedError(f"{owner}: nodes are a pair (source, target), but {reason}")
 
@@ -106,21 +106,21 @@ def require_places(owner: str, coordinates: Any, nodes: Tensor) -> None:
 def require_edges(owner: str, name: str, numbers: Tensor, num_edges: int) -> None:
     """Raise a ShapeError unless there is one number an edge, `(*batch, edge)`."""
     if numbers.shape[-1:] != (num_edges,):
-        found = numbers.shape[-1] if numbers.dim() else "missing"
-        raise ShapeError(f"{owner}: axis 'edge' is {found} in {name} but {num_edges} in edges.")
+        size = numbers.shape[-1] if numbers.dim() else "missing"
+        raise ShapeError(f"{owner}: axis 'edge' is {size} in {name} but {num_edges} in edges.")
 
 
 def offsets_of(owner: str, offsets: Any, nodes: Tensor, name: str = "offsets") -> Tensor:
     """Boundaries of graphs, a list or an array too, as whole numbers, on the device of the nodes."""
-    found = integers(owner, name, offsets)
-    return found if isinstance(offsets, Tensor) else found.to(nodes.device)
+    boundaries = integers(owner, name, offsets)
+    return boundaries if isinstance(offsets, Tensor) else boundaries.to(nodes.device)
 
 
 def require_lengths(owner: str, lengths: Any, nodes: Tensor, least: int = 0) -> None:
     """Raise a ShapeError unless there is one whole number for each member of `nodes`, `(graph, node, feature)`.
 
     Args:
-        least: the smallest number; on a device nobody looks.
+        least: the smallest number; checked on a CPU only, as a device would have to be waited for.
     """
     is_whole = isinstance(lengths, Tensor) and not (lengths.is_floating_point() or lengths.dtype == torch.bool)
     if not is_whole or lengths.shape != nodes.shape[:1]:
@@ -128,6 +128,7 @@ def require_lengths(owner: str, lengths: Any, nodes: Tensor, least: int = 0) -> 
         raise ShapeError(
             f"{owner}: lengths must be whole numbers ({nodes.shape[0]},), one for each member, not {came}."
         )
+
     if can_be_read(lengths) and lengths.numel() > 0:
         low, high = map(int, lengths.aminmax())
         if low < least or high > nodes.shape[-2]:

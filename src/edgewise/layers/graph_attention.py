@@ -35,13 +35,15 @@ SHORT = 8
 
 
 class GraphAttention(nn.Module):
-    """H attentions over the neighbors and the node itself, each with a matrix and a vector of its own.
+    """H attentions over the neighbors; `output_dim` is all heads together, unlike PyTorch Geometric's size per head.
 
         gat      h = x W;  s_ij = LeakyReLU(a·h_i + b·h_j);  o_i = Σ_j softmax_j(s_ij) h_j
         gatv2    q = x W;  k = x U;  s_ij = a·LeakyReLU(q_i + k_j);  o_i = Σ_j softmax_j(s_ij) k_j
 
-    The heads are concatenated, or averaged, and a bias is added. Add the loops of the nodes to the edges, as the papers
-    do, or leave them out; the layer does neither.
+    The heads are concatenated, or averaged, and a bias is added: `GraphAttention(i, h * c, h)` is `GATConv(i, c, h)`,
+    and `GraphAttention(i, c, h, combine="mean")` is `GATConv(i, c, h, concat=False)`. Every attention has a matrix and
+    a vector of its own. Add the loops of the nodes to the edges, as the papers do, or leave them out; the layer does
+    neither.
 
     Edge features e are seen by the score, not summed: gat adds c·(e U_e) within LeakyReLU, gatv2 adds e U_e to k.
 
@@ -88,11 +90,13 @@ class GraphAttention(nn.Module):
             raise SettingError(f"GraphAttention: combine must be concatenate or mean, not {combine!r}.")
         if score not in ("gat", "gatv2"):
             raise SettingError(f"GraphAttention: score must be gat or gatv2, not {score!r}.")
+
         if combine == "concatenate":
             require_multiple("GraphAttention", "output_dim", output_dim, num_heads)
         self.sizes = source_dim, target_dim = two(input_dim)
         if share_weights and (score == "gat" or isinstance(input_dim, tuple)):
             raise SettingError("GraphAttention: share_weights is for gatv2 with one input_dim; drop it.")
+
         head_dim = output_dim // num_heads if combine == "concatenate" else output_dim
         width = num_heads * head_dim
         self.num_heads, self.score, self.combine, self.edge_dim = num_heads, score, combine, edge_dim
@@ -114,14 +118,14 @@ class GraphAttention(nn.Module):
         self,
         nodes: Pair,
         edges: GivenNeighborhood,
-        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
         Args:
-            edge: e, one row an edge, where the layer has an `edge_dim`.
+            edge_features: e, one row an edge, where the layer has an `edge_dim`.
             trace: where the weights are recorded.
         """
         source, target = pair_of("GraphAttention", nodes, self.sizes, weight_of(self.linear))
@@ -132,12 +136,17 @@ class GraphAttention(nn.Module):
             value = split_heads(dropout(projected[1], self.value_dropout, True), self.num_heads)
         score: Score
         neighborhood = neighborhood_of("GraphAttention", edges, query.shape[-2], key.shape[-2])
-        if edge is not None or self.edge is not None:
+        if edge_features is not None or self.edge is not None:
             neighborhood = edges_of("GraphAttention", neighborhood, query.shape[-2], key.shape[-2], query.device)
-            edge = features_of_edges("GraphAttention", edge, neighborhood, self.edge_dim, query)
+            edge_features = features_of_edges("GraphAttention", edge_features, neighborhood, self.edge_dim, query)
         batch_shapes = [x.shape[:-2] for x in projected]
         neighborhood = over_heads("GraphAttention", neighborhood, batch_shapes, (self.num_heads,))
-        edge_key = None if edge is None or self.edge is None else split_heads(self.edge(edge), self.num_heads)
+        edge_key = (
+            None
+            if edge_features is None or self.edge is None
+            else split_heads(self.edge(edge_features), self.num_heads)
+        )
+
         if self.score == "gatv2":
             score = GATv2(self.vector, self.negative_slope)
         else:  # each is one number a head
@@ -145,11 +154,13 @@ class GraphAttention(nn.Module):
             if edge_key is not None:
                 edge_key = (edge_key * self.edge_vector.unsqueeze(-2)).sum(-1, keepdim=True)
             score = GAT(query.new_ones(1), query.new_ones(1), self.negative_slope)
+
         parts: dict[str, Any] = {"score": score, "edge_key": edge_key}
         rate = self.dropout if self.training else 0.0
         out = attend_and_record(trace, query, key, value, neighborhood, dropout=rate, **parts)
         joined = out.mean(-3) if self.combine == "mean" else join_heads(out)
         joined = joined if self.residual is None else joined + self.residual(target)
+
         return joined if self.bias is None else joined + self.bias
 
     def _numbers(self, projected: tuple[Tensor, Tensor], query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -157,8 +168,8 @@ class GraphAttention(nn.Module):
         rows = projected[0]
         if rows is not projected[1] or query.shape[-1] > SHORT:
             pairs = (query, self.vector), (key, self.key_vector)
-            found = [(rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in pairs]
-            return found[0], found[1]
+            products = [(rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in pairs]
+            return products[0], products[1]
         at_query, at_key = products_with_heads(rows, torch.stack([self.vector, self.key_vector]))
         return at_query, at_key
 
@@ -172,7 +183,7 @@ class GraphAttention(nn.Module):
 
 
 class HopAttention(nn.Module):
-    """Spreads nodes over the graph K times, and lets each node choose which distance to believe.
+    """Spreads nodes over the graph K times, and learns a weight per hop distance for each node.
 
         z_0 = x;  z_k = D^−½ Â D^−½ z_{k−1};  o_i = Σ_k α_ik z_ik,  α_i = normalize_k(w · z_ik)
 
@@ -199,6 +210,7 @@ class HopAttention(nn.Module):
         self,
         nodes: Float[Tensor, " *batch node model_dim"],
         edges: GivenNeighborhood,
+        *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node model_dim"]:
         """The nodes after the layer.
@@ -215,6 +227,7 @@ class HopAttention(nn.Module):
         versions = [nodes]
         for _ in range(self.num_hops):
             versions.append(spread_evenly(versions[-1], edges))
+
         return self.over_distances(versions, trace)
 
     def over_distances(

@@ -21,7 +21,7 @@ class GraphFeatures(NamedTuple):
 
     nodes: Float[Tensor, " *node_batch node node_dim"]
     """One row a node."""
-    edge: Float[Tensor, " *edge_batch edge edge_dim"]
+    edge_features: Float[Tensor, " *edge_batch edge edge_dim"]
     """One row an edge, in the order of the edges; of size 0 where nothing is."""
     global_features: Float[Tensor, " *global_batch graph global_dim"]
     """One row a graph; of size 0 where nothing is."""
@@ -87,8 +87,8 @@ class GraphNetwork(nn.Module):
         u'   = φ^u(ρ^{e→u}_k e'_k, ρ^{v→u}_i v'_i, u)
 
     Each update is an object of its own, in which every φ, ρ and attention is chosen. What is None is not updated: it is
-    passed on, and the others see it as it came. Deep sets are a node and a global update that look at no edges; a
-    message passing network has no global update; a relation network's global update looks at edges alone.
+    passed on, and the others see it as it came. Deep sets are a node and a global update that read no edges; a message
+    passing network lacks the global update; a relation network's global update reads edges alone.
 
     Args:
         edge, node, graph: the updates, in the order in which they run; each sees what those before it have made.
@@ -98,7 +98,8 @@ class GraphNetwork(nn.Module):
     Source: Battaglia et al. 2018, algorithm 1; r_k and s_k there are i and j here; the subsets are their figure 4.
 
     >>> from edgewise import Edges
-    >>> block = GraphNetwork(EdgeUpdate(4, 2, 3, 8), NodeUpdate(4, 8, 3, 8, how="attention"), GlobalUpdate(8, 8, 3, 6))
+    >>> node = NodeUpdate(4, 8, 3, 8, aggregation="attention")
+    >>> block = GraphNetwork(EdgeUpdate(4, 2, 3, 8), node, GlobalUpdate(8, 8, 3, 6))
     >>> nodes, edges = torch.randn(5, 4), Edges([0, 1, 3], [1, 2, 4], 5, 5)
     >>> out = block(nodes, edges, torch.randn(3, 2), torch.randn(2, 3), torch.tensor([0, 3, 5]))
     >>> [tuple(part.shape) for part in out]
@@ -120,7 +121,7 @@ class GraphNetwork(nn.Module):
         self,
         nodes: Float[Tensor, " *node_batch node node_dim"] | tuple[Tensor, Tensor],
         edges: GivenNeighborhood,
-        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         global_features: Float[Tensor, " *global_batch graph global_dim"] | None = None,
         offsets: Int64[Tensor, " boundary"] | None = None,
         *,
@@ -131,7 +132,7 @@ class GraphNetwork(nn.Module):
         Args:
             nodes: v; or (sources, targets), of which the targets are updated and returned, and are the nodes of u.
             edges: who sends to whom, within each graph.
-            edge: e, one row an edge; of size 0 where None.
+            edge_features: e, one row an edge; of size 0 where None.
             global_features: u, one row a graph; from `global_source` where None.
             offsets: nodes of graph g are `offsets[g]:offsets[g + 1]`; all are of one graph where None.
             trace: where attention records its weights, update after update.
@@ -140,30 +141,37 @@ class GraphNetwork(nn.Module):
             ShapeError: edge features are not one row an edge, or globals not one row a graph.
         """
         source, target = nodes if isinstance(nodes, tuple) else (nodes, nodes)
-        for name, each in (("source", source), ("target", target)) if isinstance(nodes, tuple) else (("nodes", nodes),):
-            require_nodes("GraphNetwork", each, None, next(self.parameters(), None), name)
+        named = (("source", source), ("target", target)) if isinstance(nodes, tuple) else (("nodes", nodes),)
+        for name, node_features in named:
+            require_nodes("GraphNetwork", node_features, None, next(self.parameters(), None), name)
         ends, edges = nodes, edges_of("GraphNetwork", edges, target.shape[-2], source.shape[-2], target.device)
+
         if offsets is not None:
             offsets = offsets_of("GraphNetwork", offsets, target)
             check_offsets("GraphNetwork", offsets, target.shape[-2])
         else:
             offsets = torch.tensor([0, target.shape[-2]], device=target.device)
-        if edge is None:
-            edge = target.new_zeros(edges.num_edges, 0)
+        if edge_features is None:
+            edge_features = target.new_zeros(edges.num_edges, 0)
         if global_features is None:
-            made = None if self.global_source is None else self.global_source(target, offsets)
-            global_features = target.new_zeros(offsets.shape[0] - 1, 0) if made is None else made
-        rows = ("edge", edge, edges.num_edges), ("graph", global_features, offsets.shape[0] - 1)
+            if self.global_source is None:
+                global_features = target.new_zeros(offsets.shape[0] - 1, 0)
+            else:
+                global_features = self.global_source(target, offsets)
+
+        rows = ("edge", edge_features, edges.num_edges), ("graph", global_features, offsets.shape[0] - 1)
         for axis, features, expected in rows:
             if features.shape[-2] != expected:
                 raise ShapeError(
                     f"GraphNetwork: axis '{axis}' is {features.shape[-2]} in its features but {expected} in the graph."
                 )
+
         graph_of_node = membership(offsets, target.shape[-2]).receivers
         if self.edge is not None:
-            edge = self.edge(ends, edge, global_features, edges, graph_of_node, trace=trace)
+            edge_features = self.edge(ends, edges, edge_features, global_features, graph_of_node, trace=trace)
         if self.node is not None:
-            target = self.node(target, edge, global_features, edges, graph_of_node, trace=trace)
+            target = self.node(target, edges, edge_features, global_features, graph_of_node, trace=trace)
         if self.graph is not None:
-            global_features = self.graph(target, edge, global_features, edges, graph_of_node, trace=trace)
-        return GraphFeatures(target, edge, global_features)
+            global_features = self.graph(target, edges, edge_features, global_features, graph_of_node, trace=trace)
+
+        return GraphFeatures(target, edge_features, global_features)

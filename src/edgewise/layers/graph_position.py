@@ -71,6 +71,7 @@ class GraphPosition(nn.Module):
                 f"GraphPosition: axis 'position' is {positions.shape[-1]} in positions but {self.num_positions} in "
                 "the layer."
             )
+
         if offsets is not None:
             offsets = offsets_of("GraphPosition", offsets, nodes)
             check_offsets("GraphPosition", offsets, nodes.shape[-2])
@@ -82,4 +83,5 @@ class GraphPosition(nn.Module):
             if offsets is not None:
                 signs = signs[membership(offsets, nodes.shape[-2]).receivers]
             positions = positions * signs
+
         return nodes + self.linear(positions.to(nodes.dtype))

@@ -15,8 +15,8 @@ from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, bes
 from edgewise.neighborhood import Edges, derived
 from edgewise.trace import Trace
 
-Gather = Literal["sum", "mean", "max", "min", "attention"]
-GATHERS: tuple[str, ...] = get_args(Gather)
+AggregationName = Literal["sum", "mean", "max", "min", "attention"]
+AGGREGATIONS: tuple[str, ...] = get_args(AggregationName)
 
 
 class Aggregation(nn.Module):
@@ -26,20 +26,22 @@ class Aggregation(nn.Module):
 
     Args:
         edge_dim: size of the m_e, and of the output.
-        receiver_dim: size of the x_i, which only attention looks at; 0 leaves one learned query.
-        how: ⊕, "sum", "mean", "max", "min" or "attention".
+        receiver_dim: size of the x_i, which only attention reads; 0 leaves one learned query.
+        aggregation: ⊕, "sum", "mean", "max", "min" or "attention".
         num_heads: heads of the attention, side by side.
 
     Empty: zero.
     Cost: O(edge · edge_dim), with attention O(edge · edge_dim²) for its matrices.
     """
 
-    def __init__(self, edge_dim: int, receiver_dim: int, how: Gather = "sum", num_heads: int = 1):
+    def __init__(self, edge_dim: int, receiver_dim: int, aggregation: AggregationName = "sum", num_heads: int = 1):
         super().__init__()
-        if how not in GATHERS:
-            raise SettingError(f"Aggregation: how must be one of {', '.join(GATHERS)}, not {how!r}.")
-        self.how, self.num_heads, self.receiver_dim = how, num_heads, receiver_dim
-        if how == "attention":
+        if aggregation not in AGGREGATIONS:
+            raise SettingError(
+                f"Aggregation: aggregation must be one of {', '.join(AGGREGATIONS)}, not {aggregation!r}."
+            )
+        self.aggregation, self.num_heads, self.receiver_dim = aggregation, num_heads, receiver_dim
+        if aggregation == "attention":
             require_multiple("Aggregation", "what edges carry", edge_dim, num_heads)
             if receiver_dim > 0:
                 self.query = Linear(receiver_dim, edge_dim)
@@ -49,24 +51,27 @@ class Aggregation(nn.Module):
 
     def forward(
         self,
-        edge: Float[Tensor, " *edge_batch edge edge_dim"],
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"],
         edges: Edges,
         receivers: Float[Tensor, " *receiver_batch query receiver_dim"],
         *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch query edge_dim"]:
         """The vector of each receiver; attention records its weights into `trace`."""
-        if self.how != "attention":
-            return aggregate(edge.new_zeros(edges.num_senders, edge.shape[-1]), edges, self.how, edge_value=edge)
-        # Senders have no features of their own: keys and values are on the edges alone.
-        edge_key, edge_value = (split_heads(part(edge), self.num_heads) for part in (self.key, self.value))
+        if self.aggregation != "attention":
+            no_values = edge_features.new_zeros(edges.num_senders, edge_features.shape[-1])
+            return aggregate(no_values, edges, self.aggregation, edge_value=edge_features)
+
+        # Senders lack features: keys and values are on the edges alone.
+        edge_key, edge_value = (split_heads(part(edge_features), self.num_heads) for part in (self.key, self.value))
         if self.receiver_dim > 0:
             query = self.query(receivers)
         else:
             query = self.learned_query.to(edge_key.dtype).expand(edges.num_receivers, -1)
-        query, nothing = split_heads(query, self.num_heads), edge_key.new_zeros(edges.num_senders, edge_key.shape[-1])
-        given = trace, query, nothing, nothing, edges
-        return join_heads(attend_and_record(*given, edge_key=edge_key, edge_value=edge_value))
+
+        query, zeros = split_heads(query, self.num_heads), edge_key.new_zeros(edges.num_senders, edge_key.shape[-1])
+        heads = attend_and_record(trace, query, zeros, zeros, edges, edge_key=edge_key, edge_value=edge_value)
+        return join_heads(heads)
 
 
 class EdgeUpdate(nn.Module):
@@ -76,8 +81,8 @@ class EdgeUpdate(nn.Module):
         α_k = 1, or with attention the softmax of (W [v_i; u])·(U [v_j; e_k]) / √d over the edges into i, per head
 
     Args:
-        node_dim, edge_dim, global_dim: sizes of v, e and u; 0 for what it does not look at. Two sizes of nodes are
-            those of sources and targets.
+        node_dim, edge_dim, global_dim: sizes of v, e and u; 0 for what it does not read. Two sizes of nodes are those
+            of sources and targets.
         output_dim: size of the edges after.
         hidden_dim: between the two matrices of φ; output_dim by default.
         num_heads: heads of the attention, each of which weighs its part of φ; None for no attention.
@@ -110,9 +115,9 @@ class EdgeUpdate(nn.Module):
     def forward(
         self,
         nodes: Float[Tensor, " *node_batch node node_dim"] | tuple[Tensor, Tensor],
-        edge: Float[Tensor, " *edge_batch edge edge_dim"],
-        global_features: Float[Tensor, " *global_batch graph global_dim"],
         edges: Edges,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"],
+        global_features: Float[Tensor, " *global_batch graph global_dim"],
         graph_of_node: Int64[Tensor, " node"],
         *,
         trace: Trace | None = None,
@@ -123,27 +128,29 @@ class EdgeUpdate(nn.Module):
         """
         source, target = nodes if isinstance(nodes, tuple) else (nodes, nodes)
         source_dim, target_dim = two(self.node_dim)
-        senders, edge = looked_at(source, source_dim), looked_at(edge, self.edge_dim)
-        known = looked_at(global_features, self.global_dim).index_select(-2, graph_of_node)
-        receivers = beside(looked_at(target, target_dim), known)
-        message = self.network(receivers, senders, edge, edges)
+        senders, edge_features = read_features(source, source_dim), read_features(edge_features, self.edge_dim)
+        globals_of_node = read_features(global_features, self.global_dim).index_select(-2, graph_of_node)
+        receivers = beside(read_features(target, target_dim), globals_of_node)
+        message = self.network(receivers, senders, edge_features, edges)
         if self.num_heads is None:
             return message
+
         query, key = split_heads(self.query(receivers), self.num_heads), split_heads(self.key(senders), self.num_heads)
-        edge_key = None if self.edge_key is None else split_heads(self.edge_key(edge), self.num_heads)
+        edge_key = None if self.edge_key is None else split_heads(self.edge_key(edge_features), self.num_heads)
         record(trace, query, key, edges, edge_key=edge_key)
         weights = attention_weights(query, key, edges, edge_key=edge_key).values
+
         return join_heads(split_heads(message, self.num_heads) * weights.unsqueeze(-1))
 
 
 class NodeUpdate(nn.Module):
-    """Each node after the edges that go to it, brought together, what it is and the graph: φ(ρ_{k→i} e'_k, v_i, u).
+    """Each node after the edges that go to it, what it is and the graph: φ(ρ_{k→i} e'_k, v_i, u).
 
     Args:
-        node_dim, edge_dim, global_dim: sizes of v, e' and u; 0 for what it does not look at.
+        node_dim, edge_dim, global_dim: sizes of v, e' and u; 0 for what it does not read.
         output_dim: size of the nodes after.
         hidden_dim: between the two matrices of φ; output_dim by default.
-        how: ρ: "sum", "mean", "max", "min", or "attention", in which [v_i; u] looks at the edges.
+        aggregation: ρ: "sum", "mean", "max", "min", or "attention", whose query is [v_i; u].
         num_heads: heads of the attention.
         activation: within φ.
 
@@ -159,43 +166,43 @@ class NodeUpdate(nn.Module):
         output_dim: int,
         hidden_dim: int | None = None,
         *,
-        how: Gather = "sum",
+        aggregation: AggregationName = "sum",
         num_heads: int = 1,
         activation: Activation = torch.relu,
     ):
         super().__init__()
         self.node_dim, self.edge_dim, self.global_dim = node_dim, edge_dim, global_dim
         own_dim, hidden_dim = node_dim + global_dim, output_dim if hidden_dim is None else hidden_dim
-        self.together = Aggregation(edge_dim, own_dim, how, num_heads) if edge_dim > 0 else None
+        self.together = Aggregation(edge_dim, own_dim, aggregation, num_heads) if edge_dim > 0 else None
         self.network = Perceptron(edge_dim + own_dim, hidden_dim, output_dim, activation)
 
     def forward(
         self,
         nodes: Float[Tensor, " *node_batch node node_dim"],
-        edge: Float[Tensor, " *edge_batch edge edge_dim"],
-        global_features: Float[Tensor, " *global_batch graph global_dim"],
         edges: Edges,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"],
+        global_features: Float[Tensor, " *global_batch graph global_dim"],
         graph_of_node: Int64[Tensor, " node"],
         *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the update; attention records its weights into `trace`."""
-        known = looked_at(global_features, self.global_dim).index_select(-2, graph_of_node)
-        own = beside(looked_at(nodes, self.node_dim), known)
+        globals_of_node = read_features(global_features, self.global_dim).index_select(-2, graph_of_node)
+        node_inputs = beside(read_features(nodes, self.node_dim), globals_of_node)
         if self.together is not None:
-            own = beside(self.together(edge, edges, own, trace=trace), own)
-        return self.network(own)
+            node_inputs = beside(self.together(edge_features, edges, node_inputs, trace=trace), node_inputs)
+        return self.network(node_inputs)
 
 
 class GlobalUpdate(nn.Module):
-    """Each graph after its edges and nodes, brought together, and what it is: u' = φ(ρ_k e'_k, ρ_i v'_i, u).
+    """Each graph after its edges and nodes, aggregated, and what it is: u' = φ(ρ_k e'_k, ρ_i v'_i, u).
 
     Args:
-        node_dim, edge_dim, global_dim: sizes of v', e' and u; 0 for what it does not look at.
+        node_dim, edge_dim, global_dim: sizes of v', e' and u; 0 for what it does not read.
         output_dim: size of the globals after.
         hidden_dim: between the two matrices of φ; output_dim by default.
-        edges_how, nodes_how: the two ρ: "sum", "mean", "max", "min", or "attention", in which u looks at them; without
-            u, one learned query does.
+        edge_aggregation, node_aggregation: the two ρ: "sum", "mean", "max", "min", or "attention", whose query is u, or
+            one learned vector where there is no u.
         num_heads: heads of the attentions.
         activation: within φ.
 
@@ -211,44 +218,50 @@ class GlobalUpdate(nn.Module):
         output_dim: int,
         hidden_dim: int | None = None,
         *,
-        edges_how: Gather = "sum",
-        nodes_how: Gather = "sum",
+        edge_aggregation: AggregationName = "sum",
+        node_aggregation: AggregationName = "sum",
         num_heads: int = 1,
         activation: Activation = torch.relu,
     ):
         super().__init__()
         self.node_dim, self.edge_dim, self.global_dim = node_dim, edge_dim, global_dim
         hidden_dim = output_dim if hidden_dim is None else hidden_dim
-        self.edges_together = Aggregation(edge_dim, global_dim, edges_how, num_heads) if edge_dim > 0 else None
-        self.nodes_together = Aggregation(node_dim, global_dim, nodes_how, num_heads) if node_dim > 0 else None
+        self.edges_together = Aggregation(edge_dim, global_dim, edge_aggregation, num_heads) if edge_dim > 0 else None
+        self.nodes_together = Aggregation(node_dim, global_dim, node_aggregation, num_heads) if node_dim > 0 else None
         self.network = Perceptron(edge_dim + node_dim + global_dim, hidden_dim, output_dim, activation)
 
     def forward(
         self,
         nodes: Float[Tensor, " *node_batch node node_dim"],
-        edge: Float[Tensor, " *edge_batch edge edge_dim"],
-        global_features: Float[Tensor, " *global_batch graph global_dim"],
         edges: Edges,
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"],
+        global_features: Float[Tensor, " *global_batch graph global_dim"],
         graph_of_node: Int64[Tensor, " node"],
         *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch graph output_dim"]:
         """The globals after the update; attention records its weights into `trace`, those over nodes first."""
         num_graphs = global_features.shape[-2]
-        known = own = looked_at(global_features, self.global_dim)
+        queries = graph_inputs = read_features(global_features, self.global_dim)
         if self.nodes_together is not None:
-            own = beside(self.nodes_together(nodes, _members(graph_of_node, num_graphs), known, trace=trace), own)
+            graph_inputs = beside(
+                self.nodes_together(nodes, _members(graph_of_node, num_graphs), queries, trace=trace), graph_inputs
+            )
         if self.edges_together is not None:
             graph_of_edge = graph_of_node.index_select(0, edges.receivers)
-            own = beside(self.edges_together(edge, _members(graph_of_edge, num_graphs), known, trace=trace), own)
-        return self.network(own)
+            graph_inputs = beside(
+                self.edges_together(edge_features, _members(graph_of_edge, num_graphs), queries, trace=trace),
+                graph_inputs,
+            )
+
+        return self.network(graph_inputs)
 
 
-def looked_at(features: Float[Tensor, " *batch row feature"], size: int) -> Float[Tensor, " *batch row seen"]:
-    """The features as they are; none of them where the size is 0, for what an update does not look at.
+def read_features(features: Float[Tensor, " *batch row feature"], size: int) -> Float[Tensor, " *batch row seen"]:
+    """The features as they are; none of them where the size is 0, for what an update does not read.
 
     Raises:
-        ShapeError: they are not as many as the update was made for.
+        ShapeError: their number is not the one that the update was made for.
     """
     if size != 0 and features.shape[-1] != size:
         raise ShapeError(f"GraphNetwork: {features.shape[-1]} features came where an update was made for {size}.")

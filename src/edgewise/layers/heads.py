@@ -24,7 +24,7 @@ def require_multiple(owner: str, name: str, size: int, by: int, by_name: str = "
 
 
 def require_choice(owner: str, name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise a SettingError where a name is none of the choices."""
+    """Raise a SettingError where a name is not one of the choices."""
     if value not in choices:
         listed = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
         raise SettingError(f"{owner}: {name} must be {listed}, not {value!r}.")
@@ -52,8 +52,8 @@ def products_with_heads(x: Tensor, vectors: Tensor) -> Tensor:
     """
     num_heads = vectors.shape[1]
     blocks = vectors.unsqueeze(2) * torch.eye(num_heads, device=vectors.device, dtype=vectors.dtype).unsqueeze(-1)
-    found = F.linear(x, blocks.flatten(2).flatten(0, 1).to(x.dtype))
-    return found.unflatten(-1, (-1, num_heads, 1)).movedim(-3, 0).movedim(-2, -3)
+    products = F.linear(x, blocks.flatten(2).flatten(0, 1).to(x.dtype))
+    return products.unflatten(-1, (-1, num_heads, 1)).movedim(-3, 0).movedim(-2, -3)
 
 
 def over_heads(
@@ -76,17 +76,20 @@ def over_heads(
     if isinstance(neighborhood, Combination | RangeIntersection):
         parts = tuple(over_heads(owner, part, batch_shapes, head_shape) for part in neighborhood.parts)
         return replace(neighborhood, parts=parts)  # type: ignore[arg-type]  # each stays of its kind
+
     varying = neighborhood.batch_shape
     if not varying:
         for _ in head_shape:
             neighborhood = neighborhood.with_head_axis()
         return neighborhood
+
     batch = joint_batch(owner, batch_shapes)
     has_head_axis, num_heads = len(head_shape) > 0 and len(varying) == len(batch) + 1, math.prod(head_shape)
     expected = (*batch, num_heads) if has_head_axis else tuple(batch)
     fits = len(varying) <= len(expected) and all(
-        size in (1, whole) for size, whole in zip(reversed(varying), reversed(expected), strict=False)
+        size in (1, full_size) for size, full_size in zip(reversed(varying), reversed(expected), strict=False)
     )
+
     if not fits:
         heads = f" and the layer {num_heads} heads" if head_shape else ""
         or_with_heads = f" or {(*batch, num_heads)}" if head_shape else ""
@@ -107,24 +110,25 @@ def over_heads(
             f"{owner}: heads that share their keys can have neighborhoods of their own as a Mask only, not as "
             f"{type(neighborhood).__name__}; use Mask(neighborhood.to_mask(num_queries, num_keys))."
         )
+
     return Mask(neighborhood.mask.unflatten(-3, head_shape))
 
 
-def for_nodes(owner: str, given: GivenNeighborhood, source: Any, target: Any) -> Neighborhood:
-    """What a layer without heads is handed as a neighborhood, which may vary over the batch axes of the nodes alone.
+def for_nodes(owner: str, edges: GivenNeighborhood, source: Any, target: Any) -> Neighborhood:
+    """The neighborhood of a layer without heads, which may vary over the batch axes of the nodes alone.
 
     Raises:
         ShapeError: it varies over others.
     """
-    neighborhood = neighborhood_of(owner, given, target.shape[-2], source.shape[-2])
+    neighborhood = neighborhood_of(owner, edges, target.shape[-2], source.shape[-2])
     return over_heads(owner, neighborhood, [torch.Size(nodes.shape[:-2]) for nodes in (source, target)], ())
 
 
 def record(trace: Trace | None, query: Tensor, key: Tensor, neighborhood: GivenNeighborhood, **parts: Any) -> None:
     """Record the weights of an attention where there is a trace; `parts` are those of `attention_weights`."""
     if trace is not None:
-        found = attention_weights(query, key, neighborhood, top=trace.top, queries=trace.queries, **parts)
-        trace.record(found)
+        weights = attention_weights(query, key, neighborhood, top=trace.top, queries=trace.queries, **parts)
+        trace.record(weights)
 
 
 def attend_and_record(
@@ -141,5 +145,4 @@ def attend_and_record(
 ) -> Tensor:
     """`attend`, and its weights into the trace where there is one."""
     record(trace, query, key, neighborhood, **parts)
-    beside: dict[str, Any] = {"edge_value": edge_value, "dropout": dropout, "backend": backend}
-    return attend(query, key, value, neighborhood, **beside, **parts)
+    return attend(query, key, value, neighborhood, edge_value=edge_value, dropout=dropout, backend=backend, **parts)

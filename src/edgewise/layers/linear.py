@@ -86,10 +86,10 @@ def _may_be_onednn(*tensors: Tensor | None) -> bool:
     """Whether it computes the same, and no transform or kind of tensor of torch's has to see how."""
     if torch.is_autocast_enabled("cpu") or transform_at_work() or not torch._C._get_mkldnn_enabled():
         return False
-    given = [each for each in tensors if each is not None]
-    if any(type(each) not in PLAIN or each.layout != torch.strided for each in given):
+    operands = [x for x in tensors if x is not None]
+    if any(type(x) not in PLAIN or x.layout != torch.strided for x in operands):
         return False
-    return all(each.dtype == torch.float32 and each.device.type == "cpu" for each in given)
+    return all(x.dtype == torch.float32 and x.device.type == "cpu" for x in operands)
 
 
 @cache
@@ -113,8 +113,8 @@ def amd_family(processor: str) -> int:
     >>> amd_family("vendor_id\t: GenuineIntel\ncpu family\t: 6"), amd_family("AMD64 Family 25 Model 17, AuthenticAMD")
     (0, 25)
     """
-    found = re.search(r"family\s*:?\s*(\d+)", processor, re.IGNORECASE) if "AuthenticAMD" in processor else None
-    return int(found[1]) if found else 0
+    match = re.search(r"family\s*:?\s*(\d+)", processor, re.IGNORECASE) if "AuthenticAMD" in processor else None
+    return int(match[1]) if match else 0
 
 
 def _processor() -> str:
@@ -135,11 +135,11 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         (x, weight), gradient = ctx.saved_tensors, gradients[0].contiguous()
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         return (
-            _Linear.apply(gradient, weight.t(), None) if of_x else None,
-            _Outer.apply(gradient, x) if of_weight else None,
-            gradient.sum(0) if of_bias else None,
+            _Linear.apply(gradient, weight.t(), None) if needs_x else None,
+            _Outer.apply(gradient, x) if needs_weight else None,
+            gradient.sum(0) if needs_bias else None,
         )
 
 
@@ -150,16 +150,16 @@ class _Outer(torch.autograd.Function):
     def forward(ctx: Any, g: Tensor, x: Tensor) -> Tensor:
         ctx.save_for_backward(g, x)
         head = _head(len(x))
-        found = _onednn(g[:head].t(), x[:head].t())
-        return found if head == len(x) else found.addmm_(g[head:].t(), x[head:])
+        product = _onednn(g[:head].t(), x[:head].t())
+        return product if head == len(x) else product.addmm_(g[head:].t(), x[head:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
         (g, x), gradient = ctx.saved_tensors, gradients[0].contiguous()
-        of_g, of_x = ctx.needs_input_grad
+        needs_g, needs_x = ctx.needs_input_grad
         return (
-            _Linear.apply(x, gradient, None) if of_g else None,
-            _Linear.apply(g, gradient.t(), None) if of_x else None,
+            _Linear.apply(x, gradient, None) if needs_g else None,
+            _Linear.apply(g, gradient.t(), None) if needs_x else None,
         )
 
 
@@ -167,14 +167,14 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     head = _head(len(x))
     if head == len(x):
         return _onednn(x, weight, bias)
-    found = x.new_empty(len(x), len(weight))
-    found[:head] = _onednn(x[:head], weight, bias)
-    rest = (x[head:], weight.t())
+    product = x.new_empty(len(x), len(weight))
+    product[:head] = _onednn(x[:head], weight, bias)
+    tail_operands = (x[head:], weight.t())
     if bias is None:
-        torch.mm(*rest, out=found[head:])
+        torch.mm(*tail_operands, out=product[head:])
     else:
-        torch.addmm(bias, *rest, out=found[head:])
-    return found
+        torch.addmm(bias, *tail_operands, out=product[head:])
+    return product
 
 
 def _head(count: int) -> int:

@@ -63,33 +63,33 @@ class EdgePerceptron(nn.Module):
         self,
         receivers: Float[Tensor, " *receiver_batch query receiver_dim"],
         senders: Float[Tensor, " *sender_batch key sender_dim"],
-        edge: Float[Tensor, " *edge_batch edge edge_dim"],
+        edge_features: Float[Tensor, " *edge_batch edge edge_dim"],
         edges: Edges,
     ) -> Float[Tensor, " *batch edge output_dim"]:
         """φ of every edge, in the order of `edges`."""
         if not may_be_joined([self.first]):
             ends = beside(receivers.index_select(-2, edges.receivers), senders.index_select(-2, edges.senders))
-            return self.second(self.activation(self.first(beside(ends, edge))))
+            return self.second(self.activation(self.first(beside(ends, edge_features))))
         to_receiver, to_sender, to_edge = self.first.weight.split(self.sizes, -1)
         at_receivers = linear(receivers, to_receiver, self.first.bias).index_select(-2, edges.receivers)
         at_senders = linear(senders, to_sender).index_select(-2, edges.senders)
-        return self.second(self.activation(at_receivers + at_senders + linear(edge, to_edge)))
+        return self.second(self.activation(at_receivers + at_senders + linear(edge_features, to_edge)))
 
 
-def features_of_edges(owner: str, edge: Tensor | None, edges: Edges, edge_dim: int, like: Tensor) -> Tensor:
+def features_of_edges(owner: str, edge_features: Tensor | None, edges: Edges, edge_dim: int, like: Tensor) -> Tensor:
     """The features of the edges as they came; of size 0 where there are none.
 
     Raises:
         ShapeError: they came, or did not, against what the layer was made for, or are not one row an edge.
     """
-    if edge is None and edge_dim == 0:
+    if edge_features is None and edge_dim == 0:
         return like.new_zeros(edges.num_edges, 0)
-    if edge is None or edge.shape[-2:] != torch.Size([edges.num_edges, edge_dim]):
-        came = "none" if edge is None else str(tuple(edge.shape))
+    if edge_features is None or edge_features.shape[-2:] != torch.Size([edges.num_edges, edge_dim]):
+        came = "none" if edge_features is None else str(tuple(edge_features.shape))
         raise ShapeError(
             f"{owner}: expected edge features (*batch, {edges.num_edges}, {edge_dim}), not {came}; see edge_dim."
         )
-    return edge
+    return edge_features
 
 
 def beside(one: Tensor, other: Tensor) -> Tensor:

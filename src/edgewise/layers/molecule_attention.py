@@ -36,9 +36,9 @@ class MoleculeAttention(nn.Module):
         num_heads: H.
         attention_share, distance_share, bond_share: λ_a, λ_d and λ_g; they are not learned.
         kernel: g, "softmax" or "exponential".
-        bonds_how: "sum", which is A, or "mean", which is A with rows that sum to one.
+        bond_aggregation: "sum", which is A, or "mean", which is A with rows that sum to one.
 
-    Empty: an atom that may look at nobody, and without a bond, gets the output's bias.
+    Empty: an atom with neither neighbors nor bonds gets the output's bias.
     Cost: O(pair · model_dim) time, O(atom) memory; with "exponential" in blocks of pairs.
     Source: Maziarka et al. 2020 (MAT), eq. 3. In their code bonds have loops and rows of A are divided by their sums
     (`with_self_loops()` and "mean" here), each molecule has a dummy atom far from all others, which here is up to what
@@ -60,13 +60,13 @@ class MoleculeAttention(nn.Module):
         distance_share: float = 0.33,
         bond_share: float = 0.33,
         kernel: Literal["softmax", "exponential"] = "softmax",
-        bonds_how: Literal["sum", "mean"] = "sum",
+        bond_aggregation: Literal["sum", "mean"] = "sum",
     ):
         super().__init__()
         require_multiple("MoleculeAttention", "model_dim", model_dim, num_heads)
         require_choice("MoleculeAttention", "kernel", kernel, ("softmax", "exponential"))
-        require_choice("MoleculeAttention", "bonds_how", bonds_how, ("sum", "mean"))
-        self.num_heads, self.kernel, self.bonds_how = num_heads, kernel, bonds_how
+        require_choice("MoleculeAttention", "bond_aggregation", bond_aggregation, ("sum", "mean"))
+        self.num_heads, self.kernel, self.bond_aggregation = num_heads, kernel, bond_aggregation
         self.shares = attention_share, distance_share, bond_share
         self.query, self.key, self.value = (Linear(model_dim, model_dim) for _ in range(3))
         self.output = Linear(model_dim, model_dim)
@@ -98,27 +98,38 @@ class MoleculeAttention(nn.Module):
         require_places(owner, to_places, target)
         num_targets = target.shape[-2]
         bonds, neighborhood = (
-            neighborhood_of(owner, each, num_targets, source.shape[-2]) for each in (bonds, neighborhood)
+            neighborhood_of(owner, pairs, num_targets, source.shape[-2]) for pairs in (bonds, neighborhood)
         )
         query = split_heads(self.query(target), self.num_heads)
         key, value = (split_heads(linear(source), self.num_heads) for linear in (self.key, self.value))
         batch_shapes, head_shape = [source.shape[:-2], target.shape[:-2]], (self.num_heads,)
-        together, bonds = (over_heads(owner, each, batch_shapes, head_shape) for each in (neighborhood, bonds))
+        neighborhood, bonds = (over_heads(owner, pairs, batch_shapes, head_shape) for pairs in (neighborhood, bonds))
+
         # Distances are differences of places: half precision, which is enough for values, would round them away.
         precise = torch.promote_types(to_places.dtype, value.dtype)
-        at, looked = (places.to(precise).unsqueeze(-3) for places in (to_places, from_places))
+        to_coordinates, from_coordinates = (
+            coordinates_of_side.to(precise).unsqueeze(-3) for coordinates_of_side in (to_places, from_places)
+        )
         nearness = Softmax() if self.kernel == "softmax" else _exponential
         attention_share, distance_share, bond_share = self.shares
-        with torch.autocast(at.device.type, enabled=False):
-            near = attend(at, looked, value.to(precise), together, score=Distance("laplacian"), normalize=nearness)
+        with torch.autocast(to_coordinates.device.type, enabled=False):
+            near = attend(
+                to_coordinates,
+                from_coordinates,
+                value.to(precise),
+                neighborhood,
+                score=Distance("laplacian"),
+                normalize=nearness,
+            )
         heads = (
-            attention_share * attend_and_record(trace, query, key, value, together)
+            attention_share * attend_and_record(trace, query, key, value, neighborhood)
             + distance_share * near.to(value.dtype)
-            + bond_share * aggregate(value, bonds, self.bonds_how, num_queries=num_targets)
+            + bond_share * aggregate(value, bonds, self.bond_aggregation, num_queries=num_targets)
         )
+
         return self.output(join_heads(heads))
 
 
 def _exponential(scores: Tensor, rows: Rows) -> Tensor:
-    """α_ij = exp(s_ij): each pair for itself. What is outside the neighborhood has no gradient."""
+    """α_ij = exp(s_ij), each pair on its own. Pairs outside the neighborhood get no gradient."""
     return rows.keep(torch.exp(rows.keep(scores)))

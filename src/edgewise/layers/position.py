@@ -10,7 +10,7 @@ Each position below documents what becomes of that. There are two kinds:
 A position is a whole number, 0 for the first node; a distance is that of the key minus that of the query.
 
 Angles and slopes are computed in float32 where the module is in half precision, and no buffer holds them: `.half()` and
-`.bfloat16()` would round it, and near position 1,000 the angles would have no correct digit.
+`.bfloat16()` would round it, and near position 1,000 the angles would not have a correct digit.
 """
 
 import math
@@ -97,6 +97,7 @@ class LearnedPosition(nn.Module):
             if is_plain(self.table, nn.Embedding) and self.table.max_norm is None:
                 return nodes + self.table.weight[: nodes.shape[-2]]
             return nodes + self.table(first_positions(nodes))
+
         require_positions("LearnedPosition", "positions", positions, nodes.shape[-2], [nodes.shape[:-2]])
         return nodes + self.table(positions)
 
@@ -162,17 +163,18 @@ class RotaryPosition(PairPosition):
                 f"RotaryPosition: {self.turned_dim} of {key_dim} features cannot be turned two by two; the size of a "
                 "head's keys (model_dim / num_heads), or turned_dim, must be even."
             )
+
         require_choice("RotaryPosition", "planes", planes, ("half", "interleaved"))
         self.planes, self.base = planes, base
         self.kept: tuple[Tensor, Tensor, Tensor] | None = None
         """The positions of the last call, and what it multiplied with."""
 
     def turned(self, nodes: Tensor, positions: Tensor) -> Tensor:
-        part, rest = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
+        part, unturned = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
         # torch.compile takes no function with a forward derivative of its own, and needs none.
         turn = _Turn.forward if torch.compiler.is_compiling() else _Turn.apply
-        found = turn(part, *self._waves(positions, nodes.dtype), self.planes)
-        return torch.cat([found, rest.expand(*found.shape[:-1], -1)], -1) if rest.shape[-1] > 0 else found
+        turned = turn(part, *self._waves(positions, nodes.dtype), self.planes)
+        return torch.cat([turned, unturned.expand(*turned.shape[:-1], -1)], -1) if unturned.shape[-1] > 0 else turned
 
     def _waves(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """What a feature and the other one of its plane are multiplied with."""
@@ -237,8 +239,8 @@ def _joined(first: Tensor, second: Tensor, planes: str) -> Tensor:
 class ALiBi(PairPosition):
     """Subtracts the distance from the score, times a fixed slope of each head: b_ij = −m_h |i − j|.
 
-        m_h = 2^{−8 h / H}, h = 1 … H;  where H is no power of two: those of the power below it, then every second one
-        of the power above
+        m_h = 2^{−8 h / H}, h = 1 … H;  where H is not a power of two: those of the power below it, then every second
+        one of the power above
 
     Equivariance: permutation equivariance is gone; shifting all positions alike changes nothing. Meant for sequences
     longer than those trained on.
@@ -259,9 +261,9 @@ class ALiBi(PairPosition):
     def slopes(self, device: torch.device | str = "cpu") -> Float[Tensor, " head"]:
         """m of every head, in float32."""
         below = 2 ** math.floor(math.log2(self.num_heads))
-        own = 8 * torch.arange(1, below + 1, device=device)
-        others = 4 * (1 + 2 * torch.arange(self.num_heads - below, device=device))
-        return torch.exp2(-torch.cat([own, others]).to(torch.float32) / below)
+        even_steps = 8 * torch.arange(1, below + 1, device=device)
+        odd_steps = 4 * (1 + 2 * torch.arange(self.num_heads - below, device=device))
+        return torch.exp2(-torch.cat([even_steps, odd_steps]).to(torch.float32) / below)
 
     def bias(self, distance: Tensor) -> Tensor:
         return -distance.abs()[..., None] * self.slopes(distance.device)
@@ -277,7 +279,7 @@ class T5Position(PairPosition):
     Args:
         num_heads: H.
         num_buckets: how many numbers a head has.
-        max_distance: from where on all distances are one.
+        max_distance: from where on all distances share a bucket.
         is_causal: keys after the query share the bucket of distance 0; otherwise half of the buckets are theirs.
 
     Cost: a bias of O(head · query · key) numbers; over `Edges` O(head · edge).
@@ -306,8 +308,8 @@ class T5Position(PairPosition):
         apart = (-distance).clamp(min=0) if self.is_causal else distance.abs()
         near = count // 2
         far = (apart.clamp(min=1).float() / near).log() / math.log(self.max_distance / near) * (count - near)
-        found = torch.where(apart < near, apart, (near + far.long()).clamp(max=count - 1))
-        return found if self.is_causal else found + count * (distance > 0)
+        buckets = torch.where(apart < near, apart, (near + far.long()).clamp(max=count - 1))
+        return buckets if self.is_causal else buckets + count * (distance > 0)
 
 
 class ShawPosition(PairPosition):
@@ -339,8 +341,8 @@ class ShawPosition(PairPosition):
             nn.init.normal_(table.weight, std=0.02)
 
     def carried(self, distance: Tensor) -> tuple[Tensor, Tensor]:
-        place = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
-        return self.key(place), self.value(place)
+        row = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        return self.key(row), self.value(row)
 
 
 def first_positions(nodes: Float[Tensor, " *batch node dim"]) -> Int64[Tensor, " node"]:
@@ -353,7 +355,7 @@ def _angles(positions: Tensor, dim: int, base: float, dtype: torch.dtype) -> Ten
 
     The rates are rounded once, from float64, the product once more: an angle is off by at most 2⁻²³ of itself.
     """
-    exact = torch.float32 if positions.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
+    exact = torch.float32 if positions.device.type == "mps" else torch.float64  # Apple's GPUs lack float64
     number = (dim + 1) // 2
     rates = torch.logspace(0, -2 * (number - 1) / dim, number, base, dtype=exact, device=positions.device)
     return positions[..., None] * rates.to(torch.promote_types(dtype, torch.float32))

@@ -14,30 +14,30 @@ from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges, derived, membership
 from edgewise.trace import Trace
 
-How = Literal["attention", "mean", "sum", "max"]
-HOWS: tuple[str, ...] = get_args(How)
+AggregationName = Literal["attention", "mean", "sum", "max"]
+AGGREGATIONS: tuple[str, ...] = get_args(AggregationName)
 
 
 class Readout(nn.Module):
     """One vector a graph, whatever the order of its nodes: ⊕_{i in graph} h_i, ⊕ by attention, mean, sum or max.
 
-    Attention lets a learned query per head look at all nodes of the graph: Σ_i softmax_i(q·k_i/√d) v_i.
+    Attention lets a learned query per head attend to all nodes of the graph: Σ_i softmax_i(q·k_i/√d) v_i.
 
     Args:
         model_dim: size of the nodes and of the vector.
-        how: "attention", "mean", "sum" or "max".
+        aggregation: "attention", "mean", "sum" or "max".
         num_heads: heads of the attention.
 
     Empty: a graph with no node gives zero.
     Source: the attention readout is Lee et al. 2019 (pooling by multi-head attention, one seed).
     """
 
-    def __init__(self, model_dim: int, how: How = "attention", num_heads: int = 1):
+    def __init__(self, model_dim: int, aggregation: AggregationName = "attention", num_heads: int = 1):
         super().__init__()
-        if how not in HOWS:
-            raise SettingError(f"Readout: how must be one of {', '.join(HOWS)}, not {how!r}.")
-        self.how, self.num_heads = how, num_heads
-        if how == "attention":
+        if aggregation not in AGGREGATIONS:
+            raise SettingError(f"Readout: aggregation must be one of {', '.join(AGGREGATIONS)}, not {aggregation!r}.")
+        self.aggregation, self.num_heads = aggregation, num_heads
+        if aggregation == "attention":
             require_multiple("Readout", "model_dim", model_dim, num_heads)
             self.query = nn.Parameter(torch.randn(num_heads, 1, model_dim // num_heads))
             self.key, self.value = Linear(model_dim, model_dim), Linear(model_dim, model_dim)
@@ -59,14 +59,15 @@ class Readout(nn.Module):
                 several readouts. Without it and `batch`, all nodes are of one graph.
             batch: PyTorch Geometric's vector, the graph of each node, in any order; or offsets, if it is not as long as
                 there are nodes.
-            num_graphs: how many graphs the vector speaks of; by default the last one has a node.
+            num_graphs: how many graphs there are; by default those up to the last one in the vector.
             trace: where the weights are recorded.
         """
-        size, weight = (size_of(self.key), weight_of(self.key)) if self.how == "attention" else (None, None)
+        size, weight = (size_of(self.key), weight_of(self.key)) if self.aggregation == "attention" else (None, None)
         require_nodes("Readout", nodes, size, weight)
         members = offsets if isinstance(offsets, Edges) else members_of(offsets, batch, num_graphs, nodes)
-        if self.how != "attention":
-            return aggregate(nodes, members, self.how)
+        if self.aggregation != "attention":
+            return aggregate(nodes, members, self.aggregation)
+
         key, value = (split_heads(linear(nodes), self.num_heads) for linear in (self.key, self.value))
         query = self.query.to(key.dtype).expand(-1, members.num_receivers, -1)  # under autocast keys are half precision
         return join_heads(attend_and_record(trace, query, key, value, members))
@@ -75,7 +76,7 @@ class Readout(nn.Module):
 def members_of(offsets: Tensor | None, batch: Tensor | None, num_graphs: int | None, nodes: Tensor) -> Edges:
     """Every node as an edge from itself to its graph."""
     if offsets is not None and batch is not None:
-        raise SettingError("Readout: offsets and batch both name the graphs; give one.")
+        raise SettingError("Readout: got both offsets and batch, which both name the graphs; pass one of them.")
     num_nodes = nodes.shape[-2]
     offsets = None if offsets is None else offsets_of("Readout", offsets, nodes)
     batch = None if batch is None else offsets_of("Readout", batch, nodes, "batch")

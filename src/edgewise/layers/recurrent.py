@@ -1,4 +1,4 @@
-"""Attention as it came in: a recurrent decoder that looks back at the states of a recurrent encoder, word after word.
+"""Attention as it came in: a recurrent decoder attends to the states of a recurrent encoder at every word.
 
     Bahdanau et al. 2015   s_t = cell(s_{t−1}, [x_t; c_t])      c_t = attend(s_{t−1}, states)
     Luong et al. 2015      s_t = cell(s_{t−1}, x_t)             c_t = attend(s_t, states)
@@ -38,7 +38,7 @@ class RecurrentEncoder(nn.Module):
         model_dim: size of a state, both directions together.
         cell: "rnn" (vanilla, tanh), "gru" or "lstm".
         num_layers: networks one above the other.
-        is_bidirectional: whether half of the state has read the sequence from its end.
+        bidirectional: whether half of the state has read the sequence from its end.
         dropout: between layers, in training.
     """
 
@@ -49,16 +49,17 @@ class RecurrentEncoder(nn.Module):
         *,
         cell: CellName = "lstm",
         num_layers: int = 1,
-        is_bidirectional: bool = True,
+        bidirectional: bool = True,
         dropout: float = 0.0,
     ):
         super().__init__()
         _require("cell", cell, CELLS)
-        if is_bidirectional and model_dim % 2 != 0:
+        if bidirectional and model_dim % 2 != 0:
             raise SettingError(f"RecurrentEncoder: model_dim ({model_dim}) must be even for two directions.")
-        directions = 2 if is_bidirectional else 1
+
+        directions = 2 if bidirectional else 1
         self.sequence = SEQUENCES[cell](
-            input_dim, model_dim // directions, num_layers, batch_first=True, bidirectional=is_bidirectional,
+            input_dim, model_dim // directions, num_layers, batch_first=True, bidirectional=bidirectional,
             dropout=dropout if num_layers > 1 else 0.0,
         )  # fmt: skip
 
@@ -123,11 +124,11 @@ class RecurrentDecoder(nn.Module):
         model_dim: size of the state and of the output.
         source_dim: size of the encoder's states; model_dim by default.
         cell: "rnn", "gru" or "lstm".
-        look: how well state and source match: "bahdanau", looked up before the cell moves; or Luong's "dot", "general"
+        score: how well state and source match: "bahdanau", looked up before the cell moves; or Luong's "dot", "general"
             or "concat", after it.
-        local: "monotonic" or "predictive" looks at a window of the source only; Luong's.
+        local: "monotonic" or "predictive" attends to a window of the source only; Luong's.
         window: how far on either side of p_t it reaches.
-        is_input_fed: whether h_{t−1} is read together with x_t (Luong's input feeding).
+        input_feeding: whether h_{t−1} is read together with x_t (Luong's input feeding).
 
     Source: Bahdanau et al. 2015, section 3.1 and appendix A.1; Luong et al. 2015, sections 3.1 to 3.3. Bahdanau's
     maxout before the output is Luong's tanh here.
@@ -141,39 +142,40 @@ class RecurrentDecoder(nn.Module):
         source_dim: int | None = None,
         *,
         cell: CellName = "lstm",
-        look: LookName = "general",
+        score: LookName = "general",
         local: LocalName | None = None,
         window: int = 10,
-        is_input_fed: bool = True,
+        input_feeding: bool = True,
     ):
         super().__init__()
         source_dim = source_dim or model_dim
         _require("cell", cell, CELLS)
-        _require("look", look, LOOKS)
+        _require("score", score, LOOKS)
         if local is not None:
             _require("local", local, LOCALS)
-            if look == "bahdanau":
-                raise SettingError("RecurrentDecoder: local is Luong's; look must be 'dot', 'general' or 'concat'.")
+            if score == "bahdanau":
+                raise SettingError("RecurrentDecoder: local is Luong's; score must be 'dot', 'general' or 'concat'.")
         if window < 1:
             raise SettingError(f"RecurrentDecoder: window is {window}; expected at least 1.")
-        if look == "dot" and source_dim != model_dim:
+        if score == "dot" and source_dim != model_dim:
             raise SettingError(
-                f"RecurrentDecoder: look='dot' needs states of one size, but model_dim is {model_dim} and source_dim "
+                f"RecurrentDecoder: score='dot' needs states of one size, but model_dim is {model_dim} and source_dim "
                 f"{source_dim}; use 'general'."
             )
-        self.input_dim, self.look, self.local, self.window, self.is_input_fed = (
-            input_dim, look, local, window, is_input_fed,
+
+        self.input_dim, self.score, self.local, self.window, self.input_feeding = (
+            input_dim, score, local, window, input_feeding,
         )  # fmt: skip
-        fed = model_dim if is_input_fed else 0
-        context = source_dim if look == "bahdanau" else 0
+        fed = model_dim if input_feeding else 0
+        context = source_dim if score == "bahdanau" else 0
         self.cell = CELLS[cell](input_dim + fed + context, model_dim)
         self.has_memory = cell == "lstm"
         self.begin = Linear(source_dim, model_dim)
         self.output = Linear(source_dim + model_dim, model_dim, bias=False)
-        if look == "general":
+        if score == "general":
             self.weight = nn.Parameter(torch.empty(model_dim, source_dim))
             nn.init.xavier_uniform_(self.weight)
-        if look in ("bahdanau", "concat"):
+        if score in ("bahdanau", "concat"):
             self.query = Linear(model_dim, model_dim, bias=False)
             self.key = Linear(source_dim, model_dim)
             self.vector = nn.Parameter(torch.empty(model_dim).uniform_(-1, 1) * (3 / model_dim) ** 0.5)
@@ -198,18 +200,20 @@ class RecurrentDecoder(nn.Module):
                 that was looked up.
         """
         read = self.source(source, lengths)
-        state, words, found = self.start(read), self.words(nodes).unbind(1), []
-        if not self.is_input_fed and self.look != "bahdanau" and self.local is None:
+        state, words, outputs = self.start(read), self.words(nodes).unbind(1), []
+        if not self.input_feeding and self.score != "bahdanau" and self.local is None:
             # The cell reads nothing that was looked up: one look serves all words.
             for word in words:
                 state = self._moved(word, state)
-                found.append(state.hidden)
-            hidden = torch.stack(found, 1)
+                outputs.append(state.hidden)
+            hidden = torch.stack(outputs, 1)
             return self._joined(self._look(hidden, read, 0, trace), hidden)
+
         for word in words:
             state = self.step(word, state, read, trace=trace)
-            found.append(state.attended)
-        return torch.stack(found, 1)
+            outputs.append(state.attended)
+
+        return torch.stack(outputs, 1)
 
     def source(
         self, states: Float[Tensor, " graph key source_dim"], lengths: Int64[Tensor, " graph"] | None = None
@@ -221,11 +225,13 @@ class RecurrentDecoder(nn.Module):
             neighborhood = Lengths(lengths)
             is_true = neighborhood.to_mask(1, states.shape[-2], states.device).transpose(-2, -1)
             states = torch.where(is_true, states, 0.0)
+
         keys = states
-        if self.look == "general":  # sᵀ (W h), where h is the same at every word
+        if self.score == "general":  # sᵀ (W h), where h is the same at every word
             keys = nn.functional.linear(states, self.weight)
-        elif self.look != "dot":
+        elif self.score != "dot":
             keys = self.key(states)
+
         looked_weight = self.cell.weight_ih[:, self.input_dim :] if self._splits_cell else None
         return RecurrentSource(states, keys.to(states.dtype), lengths, neighborhood, looked_weight)
 
@@ -253,18 +259,20 @@ class RecurrentDecoder(nn.Module):
         trace: Trace | None = None,
     ) -> RecurrentState:
         """The state after one more word, which `words` has prepared."""
-        looked = [state.attended] if self.is_input_fed else []
-        if self.look == "bahdanau":
+        looked = [state.attended] if self.input_feeding else []
+        if self.score == "bahdanau":
             context = self._look(state.hidden.unsqueeze(-2), source, state.time, trace)
             looked.append(context.squeeze(-2))
         if source.looked_weight is None:
             word = torch.cat([word, *looked], -1)
         elif looked:
             word = word + nn.functional.linear(torch.cat(looked, -1), source.looked_weight)
+
         moved = self._moved(word, state)
         hidden = moved.hidden.unsqueeze(-2)
-        if self.look != "bahdanau":
+        if self.score != "bahdanau":
             context = self._look(hidden, source, state.time, trace)
+
         return replace(moved, attended=self._joined(context, hidden).squeeze(-2))
 
     @property
@@ -278,12 +286,14 @@ class RecurrentDecoder(nn.Module):
             moved = self.cell(read, state.hidden if state.memory is None else (state.hidden, state.memory))
             hidden, memory = moved if isinstance(moved, tuple) else (moved, None)
             return replace(state, hidden=hidden, memory=memory, time=state.time + 1)
+
         recurrent = nn.functional.linear(state.hidden, self.cell.weight_hh, self.cell.bias_hh)
         if isinstance(self.cell, nn.LSTMCell):
             assert state.memory is not None
             enter, stay, new, leave = (read + recurrent).chunk(4, -1)
             memory = stay.sigmoid() * state.memory + enter.sigmoid() * new.tanh()
             return replace(state, hidden=leave.sigmoid() * memory.tanh(), memory=memory, time=state.time + 1)
+
         if isinstance(self.cell, nn.GRUCell):
             (reset, stay, new), (recurrent_reset, recurrent_stay, recurrent_new) = (
                 read.chunk(3, -1),
@@ -293,6 +303,7 @@ class RecurrentDecoder(nn.Module):
             hidden = torch.lerp(new, state.hidden, (stay + recurrent_stay).sigmoid())
         else:
             hidden = (read + recurrent).tanh()
+
         return replace(state, hidden=hidden, time=state.time + 1)
 
     def _joined(self, context: Tensor, hidden: Tensor) -> Tensor:
@@ -301,9 +312,10 @@ class RecurrentDecoder(nn.Module):
 
     def _look(self, hidden: Tensor, source: RecurrentSource, time: int, trace: Trace | None) -> Tensor:
         """c_t: the source, summed by how well each state matches. Local looks are those of one word."""
-        query = self.query(hidden) if self.look in ("bahdanau", "concat") else hidden
+        query = self.query(hidden) if self.score in ("bahdanau", "concat") else hidden
         query, score = query.to(source.keys.dtype), self._score()
         neighborhood, values, nearness = source.neighborhood, source.states, None
+
         if self.local is not None:
             distance = self._distance(hidden, source, time)
             seen = neighborhood.to_mask(1, values.shape[-2], values.device)
@@ -316,24 +328,25 @@ class RecurrentDecoder(nn.Module):
                 near = nearness[..., weights.receivers, weights.senders]
                 weights = replace(weights, values=weights.values * near)
             trace.record(weights)
+
         return attend(query, source.keys, values, neighborhood, score=score)
 
     def _distance(self, hidden: Tensor, source: RecurrentSource, time: int) -> Tensor:
         """How far each source place lies from p_t: `(graph, 1, key)`, in float32 or better, where places are exact."""
         states, counts = source.states, source.counts
         dtype = torch.promote_types(states.dtype, torch.float32)
-        places = torch.arange(states.shape[-2], device=states.device, dtype=dtype)
+        positions = torch.arange(states.shape[-2], device=states.device, dtype=dtype)
         if self.local == "monotonic":
-            return (places - time).expand(states.shape[0], 1, -1)
+            return (positions - time).expand(states.shape[0], 1, -1)
         count = states.shape[-2] if counts is None else counts.to(dtype)[:, None, None]
-        return places - count * self.place(hidden).to(dtype).sigmoid()
+        return positions - count * self.place(hidden).to(dtype).sigmoid()
 
     def _score(self) -> Score:
         """How well a query and a key match: both are projected where the score has matrices."""
-        return Dot() if self.look in ("dot", "general") else Additive(self.vector)
+        return Dot() if self.score in ("dot", "general") else Additive(self.vector)
 
 
 def _require(name: str, value: str, choices: Iterable[str]) -> None:
-    known = list(choices)
-    if value not in known:
-        raise SettingError(f"{name} must be one of {', '.join(known)}, not {value!r}.")
+    names = list(choices)
+    if value not in names:
+        raise SettingError(f"{name} must be one of {', '.join(names)}, not {value!r}.")

@@ -48,12 +48,13 @@ class TypedLinear(nn.Module):
             raise ShapeError(
                 f"input_dims is {self.input_dims}; expected a number of features, 0 or more, of each type."
             )
+
         bounds = torch.tensor([1 / math.sqrt(max(size, 1)) for size in self.input_dims])
         # The matrices of all types one above the other: of sparse features each is one row of them.
-        each = bounds.repeat_interleave(
+        bound_of_row = bounds.repeat_interleave(
             torch.tensor(self.input_dims, dtype=torch.int64), output_size=sum(self.input_dims)
         )
-        self.weight = nn.Parameter(each[:, None] * torch.empty(len(each), output_dim).uniform_(-1, 1))
+        self.weight = nn.Parameter(bound_of_row[:, None] * torch.empty(len(bound_of_row), output_dim).uniform_(-1, 1))
         self.bias: nn.Parameter | None = None
         if bias:
             start = bounds[:, None] * torch.empty(len(bounds), output_dim).uniform_(-1, 1)
@@ -68,19 +69,21 @@ class TypedLinear(nn.Module):
         require_nodes("TypedLinear", nodes, None, self.weight)
         if not isinstance(types, Types):
             raise SettingError(f"TypedLinear: types must be Types(of_row, num_types), not {type(types).__name__}.")
+
         _require_same("TypedLinear", "types", len(self.input_dims), types.num_types)
         _require_same("TypedLinear", "rows", nodes.shape[-2], len(types))
         if isinstance(nodes, SparseFeatures):
             _require_same("TypedLinear", "features", self.weight.shape[0], nodes.shape[-1])
-            found = summed(nodes, self.weight)
-            return found if self.bias is None else found + self.bias[types.of_row]
+            rows = summed(nodes, self.weight)
+            return rows if self.bias is None else rows + self.bias[types.of_row]
         if nodes.shape[-1] < max(self.input_dims, default=0):
             raise ShapeError(f"TypedLinear: rows have {nodes.shape[-1]} features, a type has {max(self.input_dims)}.")
+
         weights = self.weight.split(self.input_dims)
 
         def product(number: int, rows: Tensor) -> Tensor:
-            found = rows[..., : self.input_dims[number]] @ weights[number]
-            return found if self.bias is None else found + self.bias[number]
+            projected = rows[..., : self.input_dims[number]] @ weights[number]
+            return projected if self.bias is None else projected + self.bias[number]
 
         return by_type(nodes, types, -2, product)
 
@@ -123,6 +126,7 @@ class RelationalConvolution(nn.Module):
         super().__init__()
         if num_bases is not None and num_bases < 1:
             raise SettingError(f"RelationalConvolution: num_bases is {num_bases}; expected at least 1, or None.")
+
         source_dim, target_dim = two(input_dim)
         self.weight = _drawn(num_bases or num_relations, source_dim, output_dim)
         self.shares: nn.Parameter | None = None
@@ -148,6 +152,7 @@ class RelationalConvolution(nn.Module):
         precise = torch.promote_types(sent.dtype, torch.float32)  # float16 ends at 65,504 edges
         share = relations.counts.to(precise).reciprocal().to(sent.dtype)
         out = weighted_sum(sent, relations.pair_edges, share) + self.itself(target)
+
         return self.activation(out if self.bias is None else out + self.bias)
 
 
@@ -212,6 +217,7 @@ class RelationalAttention(nn.Module):
         nodes: Float[Tensor, " *batch node model_dim"] | tuple[Tensor, Tensor],
         types: Types | tuple[Types, Types],
         relations: Relations,
+        *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node model_dim"]:
         """The nodes after the layer.
@@ -237,9 +243,10 @@ class RelationalAttention(nn.Module):
         key = self._messages(key, key_weight, relations)
         value = self._messages(value, self.value_weight.unflatten(0, by_head), relations)
         if trace is not None:
-            found = attention_weights(query, key, relations.pair_edges, top=trace.top, queries=trace.queries)
-            senders = relations.senders[found.senders]
-            trace.record(replace(found, senders=senders, num_senders=relations.edges.num_senders))
+            weights = attention_weights(query, key, relations.pair_edges, top=trace.top, queries=trace.queries)
+            senders = relations.senders[weights.senders]
+            trace.record(replace(weights, senders=senders, num_senders=relations.edges.num_senders))
+
         dropout = self.dropout if self.training else 0.0
         heads = attend(query, key, value, relations.pair_edges, dropout=dropout).movedim(-3, -2)
         return self.output(self.activation(heads.flatten(-2)), of_target)
@@ -269,13 +276,13 @@ def _drawn(num: int, input_dim: int, output_dim: int) -> nn.Parameter:
 
 def _require_relations(owner: str, relations: Relations, num_relations: int, source: Tensor, target: Tensor) -> None:
     if not isinstance(relations, Relations):
-        made = "Relations(edges, relation, num_relations)"
-        raise SettingError(f"{owner}: relations must be {made}, not {type(relations).__name__}.")
+        expected = "Relations(edges, relation, num_relations)"
+        raise SettingError(f"{owner}: relations must be {expected}, not {type(relations).__name__}.")
     _require_same(owner, "relations", num_relations, relations.num_relations)
     for size, nodes in ((relations.edges.num_senders, source), (relations.edges.num_receivers, target)):
         _require_same(owner, "nodes", size, nodes.shape[-2])
 
 
-def _require_same(owner: str, what: str, expected: int, found: int) -> None:
-    if expected != found:
-        raise ShapeError(f"{owner}: {found} {what} came, expected {expected}.")
+def _require_same(owner: str, what: str, expected: int, actual: int) -> None:
+    if expected != actual:
+        raise ShapeError(f"{owner}: expected {expected} {what}, got {actual}.")

@@ -25,6 +25,7 @@ class LearnedScore(nn.Module):
         super().__init__()
         if name not in SCORES:
             raise SettingError(f"score must be one of {', '.join(SCORES)}, or a callable, not {name!r}.")
+
         self.name = name
         bound = math.sqrt(3 / key_dim)
         if name in ("additive", "gatv2", "gat"):
@@ -57,6 +58,7 @@ class LearnedScore(nn.Module):
                 return GATv2(self.vector)
             case "distance":
                 return Distance(length=self.log_length.exp())
+
         return Constant()
 
 

@@ -54,7 +54,7 @@ class EquivariantDynamics(nn.Module):
         edge_inputs = beside(batch.couplings, apart.square().sum(-1, keepdim=True))
         for layer in self.layers:
             nodes, positions, velocities = layer(
-                nodes, positions, edges, velocities=velocities, edge=edge_inputs, trace=trace
+                nodes, positions, edges, edge_inputs, velocities=velocities, trace=trace
             )
         return positions if self.quantity == "positions" else positions - batch.positions
 

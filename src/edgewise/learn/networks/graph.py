@@ -8,7 +8,7 @@ from edgewise.graph.records import GraphBatch
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.linear import Linear
-from edgewise.layers.readout import How, Readout
+from edgewise.layers.readout import AggregationName, Readout
 from edgewise.learn.networks.graph_settings import GraphReadoutName, GraphSettings, GraphSizes, NodeSettings, NodeSizes
 from edgewise.learn.networks.head import ConditionedHead
 from edgewise.learn.networks.node import layers_of
@@ -58,10 +58,10 @@ class GraphModel(nn.Module):
 class PlainReadout(nn.Module):
     """⊕ by attention, mean, sum or max."""
 
-    def __init__(self, how: How, model_dim: int, num_heads: int, typical_nodes: float):
+    def __init__(self, aggregation: AggregationName, model_dim: int, num_heads: int, typical_nodes: float):
         super().__init__()
-        self.scale = 1 / typical_nodes if how == "sum" else 1.0
-        self.all = Readout(model_dim, how, num_heads)
+        self.scale = 1 / typical_nodes if aggregation == "sum" else 1.0
+        self.all = Readout(model_dim, aggregation, num_heads)
 
     def forward(
         self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None

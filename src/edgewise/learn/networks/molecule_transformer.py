@@ -87,7 +87,7 @@ class AtomBlock(nn.Module):
             distance_share=settings.distance_share,
             bond_share=1 - settings.attention_share - settings.distance_share,
             kernel=settings.distance_kernel,
-            bonds_how="mean",
+            bond_aggregation="mean",
         )
         self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(model_dim) for _ in range(2))
         self.feed_forward = FeedForward(

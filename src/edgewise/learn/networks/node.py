@@ -350,8 +350,8 @@ class RelationalAttentionLayers(GraphLayers):
 
 
 def _block(block: nn.Module, trace: Trace | None, nodes: Tensor, batch: NodeBatch) -> Tensor:
-    edge = batch.edge_features if batch.edge_features.shape[1] else None
-    outputs: Tensor = block(nodes, batch.edges, edge=edge, trace=trace)
+    edge_features = batch.edge_features if batch.edge_features.shape[1] else None
+    outputs: Tensor = block(nodes, batch.edges, edge_features=edge_features, trace=trace)
     return outputs
 
 

@@ -123,7 +123,7 @@ class GraphEncoder(nn.Module):
         else:
             edges, (edge_features, edge_rows) = batch.looped, _looped_features(batch)
             for layer in self.layers:
-                nodes = layer(nodes, edges, edge=edge_features, edge_rows=edge_rows, trace=trace)
+                nodes = layer(nodes, edges, edge_features=edge_features, edge_rows=edge_rows, trace=trace)
         graphs = self.dropout(self.readout(self.norm(nodes), batch.members, trace))
         if self.describe is None:
             return graphs

@@ -201,10 +201,10 @@ class RecurrentTranslationModel(Writer):
             size,
             size,
             cell=settings.cell,
-            look=settings.attention,
+            score=settings.attention,
             local=settings.local_attention,
             window=settings.local_window,
-            is_input_fed=settings.input_feeding,
+            input_feeding=settings.input_feeding,
         )
 
     def read(
