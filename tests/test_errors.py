@@ -477,8 +477,8 @@ def test_a_refusal_lists_all_of_its_reasons():
     x = torch.randn(3, 4)
     cases = {
         "the neighborhood is a list of edges": {"neighborhood": Full().to_edges(3)},
-        "the score Additive is no dot product": {"score": Additive(torch.ones(4))},
-        "the score <lambda> is no dot product": {"score": lambda query, key: (query * key).sum(-1)},
+        "the score Additive is not a dot product": {"score": Additive(torch.ones(4))},
+        "the score <lambda> is not a dot product": {"score": lambda query, key: (query * key).sum(-1)},
         "the normalizer Sparsemax is not Softmax": {"normalize": Sparsemax()},
         "the temperature is a tensor": {"normalize": Softmax(torch.tensor(1.0))},
         "the temperature is 0.0": {"normalize": Softmax(0.0)},
@@ -512,7 +512,7 @@ def test_numba_says_what_it_does_not_know():
     user = {"score": lambda query, key: (query * key).sum(-1), "neighborhood": Full().to_edges(3)}
     assert why(x, x, x, **user) == (
         "gather runs.\n"
-        "  sdpa refuses: the neighborhood is a list of edges; the score <lambda> is no dot product.\n"
+        "  sdpa refuses: the neighborhood is a list of edges; the score <lambda> is not a dot product.\n"
         "  varlen refuses: the tensors are on cpu.\n"
         "  flex refuses: the tensors are on cpu.\n"
         "  uniform refuses: the neighborhood is Edges, not ranges; the weights of a row are not all the same.\n"

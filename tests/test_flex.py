@@ -158,9 +158,9 @@ def test_it_says_what_it_does_not_take(monkeypatch):
     cases = {
         "the neighborhood is a Mask, not ranges": {"neighborhood": Mask(torch.ones(16, 16) == 1)},
         "the neighborhood is a Edges, not ranges": {"neighborhood": Full().to_edges(16)},
-        "the score Additive is no dot product": {"score": Additive(torch.ones(DIM))},
+        "the score Additive is not a dot product": {"score": Additive(torch.ones(DIM))},
         "there is a bias; there is dropout": {"bias": torch.zeros(16, 16), "dropout": 0.5},
-        "there is nobody who attends, or nobody to attend to": {"query": x[:, :0]},
+        "there are no queries or no keys": {"query": x[:, :0]},
         "the dtype is torch.bfloat16": {name: x.bfloat16() for name in ("query", "key", "value")},
     }
     for reason, options in cases.items():

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from cases import all_normalizers
 from edgewise import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
-from edgewise.backends.rows import EdgeRows, TableRows
+from edgewise.backends.rows import EdgeScoreRows, TableScoreRows
 
 SIMPLEX = [Softmax(), Softmax(0.2), Hardmax(), Sparsemax(), Entmax15(), Mean()]
 
 
 def row(normalize, scores):
     scores = torch.tensor(scores, dtype=torch.float64)
-    return normalize(scores[None], TableRows(torch.ones(1, len(scores), dtype=torch.bool)))[0]
+    return normalize(scores[None], TableScoreRows(torch.ones(1, len(scores), dtype=torch.bool)))[0]
 
 
 SCORES = st.lists(st.floats(-50, 50) | st.sampled_from([-math.inf, 0.0, 1.0, 2.0]), min_size=1, max_size=9)
@@ -36,13 +36,13 @@ def test_rows_as_a_table_and_as_a_list_are_what_the_oracle_says(case, rows):
     )
     for i, scores in enumerate(rows):
         table[i, : len(scores)], mask[i, : len(scores)] = torch.tensor(scores, dtype=torch.float64), True
-    weights = normalize(table, TableRows(mask))
+    weights = normalize(table, TableScoreRows(mask))
     assert (weights[~mask] == 0).all()
     flat = torch.tensor([x for r in expected for x in r], dtype=torch.float64)
     torch.testing.assert_close(weights[mask], flat, rtol=1e-7, atol=1e-7)
     receivers = mask.nonzero()[:, 0]
     shuffled = torch.randperm(len(receivers), generator=torch.Generator().manual_seed(0))
-    listed = normalize(table[mask][shuffled], EdgeRows(receivers[shuffled], len(rows)))
+    listed = normalize(table[mask][shuffled], EdgeScoreRows(receivers[shuffled], len(rows)))
     torch.testing.assert_close(listed, flat[shuffled], rtol=1e-7, atol=1e-7)
 
 
@@ -88,17 +88,17 @@ def test_gradients_of_the_sparse_ones_by_finite_differences(normalize, rows):
     scores = 0.7 * torch.randn(6, 5, dtype=torch.float64)
     mask = torch.rand(6, 5) < 0.7
     if rows == "table":
-        assert torch.autograd.gradcheck(lambda s: normalize(s, TableRows(mask)), scores.requires_grad_())
+        assert torch.autograd.gradcheck(lambda s: normalize(s, TableScoreRows(mask)), scores.requires_grad_())
     else:
         listed = scores[mask].requires_grad_()
-        assert torch.autograd.gradcheck(lambda s: normalize(s, EdgeRows(mask.nonzero()[:, 0], 6)), listed)
+        assert torch.autograd.gradcheck(lambda s: normalize(s, EdgeScoreRows(mask.nonzero()[:, 0], 6)), listed)
 
 
 @pytest.mark.parametrize("normalize", [Sparsemax(), Entmax15()], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_winner_that_takes_all_passes_no_gradient_to_the_others(normalize, dtype):
     scores = torch.tensor([5.0, 0.1, -3.3, 2.7], dtype=dtype, requires_grad=True)
-    rows = EdgeRows(torch.tensor([1, 1, 1, 0]), 2)
+    rows = EdgeScoreRows(torch.tensor([1, 1, 1, 0]), 2)
     weights = normalize(scores, rows)
     (gradient,) = torch.autograd.grad((weights * torch.tensor([1.0, 2.0, 3.0, 4.0])).sum(), scores)
     assert weights.tolist() == [1.0, 0.0, 0.0, 1.0]
@@ -109,8 +109,8 @@ def test_a_winner_that_takes_all_passes_no_gradient_to_the_others(normalize, dty
 def test_long_rows_in_float32_still_sum_to_one(normalize):
     scores = torch.randn(50_000, generator=torch.Generator().manual_seed(1)) * 3 + 100
     for weights in (
-        normalize(scores[None], TableRows(torch.ones(1, 50_000, dtype=torch.bool)))[0],
-        normalize(scores, EdgeRows(torch.zeros(50_000, dtype=torch.int64), 1)),
+        normalize(scores[None], TableScoreRows(torch.ones(1, 50_000, dtype=torch.bool)))[0],
+        normalize(scores, EdgeScoreRows(torch.zeros(50_000, dtype=torch.int64), 1)),
     ):
         assert weights.double().sum().item() == pytest.approx(1.0, abs=1e-4)
 

@@ -243,12 +243,12 @@ def test_it_says_what_it_does_not_take(monkeypatch):
         "the neighborhood joins Lengths and Segments": {
             "neighborhood": Lengths(torch.tensor(3)) & Segments(torch.tensor([0, 16]))
         },
-        "the score Additive is no dot product": {"score": Additive(torch.ones(DIM, dtype=torch.float64))},
+        "the score Additive is not a dot product": {"score": Additive(torch.ones(DIM, dtype=torch.float64))},
         "the normalizer Sparsemax is not Softmax": {"normalize": Sparsemax()},
         "the temperature is a tensor": {"normalize": Softmax(torch.tensor(1.0))},
         "there is a bias; there is dropout": {"bias": torch.zeros(16, 16), "dropout": 0.5},
         "a head has 8 features of keys, but 7 of values": {"value": x[..., 1:]},
-        "a head has 7 features, which is no multiple of 8 up to 256": {
+        "a head has 7 features, which is not a multiple of 8 up to 256": {
             name: x[..., 1:] for name in ("query", "key", "value")
         },
     }
@@ -278,7 +278,7 @@ def test_it_says_what_torch_or_the_device_lack(monkeypatch):
     monkeypatch.setattr(kernel, "varlen_attn", lambda query, key, value, is_causal=False: query)
     assert "knows no window; that of torch 2.11 does" in varlen._missing_now(device)
     monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", None)
-    assert "has no torch.nn.attention.varlen; torch 2.11 has" in varlen._missing_now(device)
+    assert "lacks torch.nn.attention.varlen; torch 2.11 has" in varlen._missing_now(device)
 
 
 def test_the_kernel_of_this_torch_has_the_arguments_that_are_passed(monkeypatch):
@@ -335,7 +335,7 @@ def test_segments_made_while_a_graph_is_traced_are_not_measured():
     x = torch.randn(16, DIM, dtype=torch.float64)
     segments = Segments(torch.tensor([0, 16]))
     object.__setattr__(segments, "query_bounds", None)
-    with pytest.raises(UnsupportedError, match="nobody knows how long they are"):
+    with pytest.raises(UnsupportedError, match="segment lengths are unknown while tracing"):
         attend(x, x, x, segments, backend="varlen")
 
 

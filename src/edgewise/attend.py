@@ -91,6 +91,7 @@ def attend(
         if edge_rows is not None and not reads_edge_rows(chosen, call):
             call = call.with_rows_of_edges()
         out = chosen.run(call)
+
     return out.squeeze(-2) if query.dim() == 1 else out
 
 
@@ -167,10 +168,12 @@ def aggregate(
     """
     if how not in ("sum", "mean", "max", "min"):
         raise SettingError(f"aggregate: how must be 'sum', 'mean', 'max' or 'min', not {how!r}.")
+
     if not isinstance(value, Tensor):
         require_tensors("aggregate", {"value": value})
     if value.dim() < 2:
         raise ShapeError(f"aggregate: value must have the axes (…, node, feature), not shape {tuple(value.shape)}.")
+
     num_keys = value.shape[-2]
     neighborhood = neighborhood_of(
         "aggregate", neighborhood, num_keys if num_queries is None else num_queries, num_keys
@@ -179,8 +182,10 @@ def aggregate(
         num_queries = num_keys if neighborhood.sizes[0] is None else neighborhood.sizes[0]
     elif not torch.compiler.is_compiling() and num_queries < 0:
         raise ShapeError(f"aggregate: num_queries must not be negative, not {num_queries}.")
+
     key = value.new_empty(num_keys, 0)  # every score is the same
     query = key if num_queries == num_keys else value.new_empty(num_queries, 0)
+
     call = checked_call(
         "aggregate", query, key, value, neighborhood, _ALIKE, _MEAN if how == "mean" else _SUM, None, None, edge_value,
         0.0, follows_autocast=False,
@@ -230,4 +235,5 @@ def why(
     chosen = choose(call, backend)
     passed_over = refused(call) if backend == "auto" else {}
     lines = [f"  {name} refuses: {'; '.join(reasons)}." for name, reasons in passed_over.items()]
+
     return "\n".join([f"{chosen.NAME} runs.", *lines])

@@ -60,7 +60,7 @@ class Softmax:
     """α_ij = exp((s_ij − m_i)/T) / Σ_k exp((s_ik − m_i)/T), m_i the largest score of the row.
 
     T → 0 puts all weight on the largest (`Hardmax`), T → ∞ makes the weights equal (`Mean`); both ends are exact, as
-    numbers. A tensor must be positive: at 0 the score and T have no gradient. It is looked at on a CPU only; a device
+    numbers. A tensor must be positive: at 0 the score and T have no gradient. It is checked on a CPU only; a device
     would have to be waited for.
     """
 
@@ -136,13 +136,13 @@ class Entmax15:
         with torch.no_grad():
             rank, sums, squares = rows.descending(x)
             mean = sums / rank
-            rest = ((1 - (squares - rank * mean.square())) / rank).clamp(min=0)
-            support = rows.keep(((mean - rest.sqrt() <= x.double()) & (scores > -math.inf)).to(x.dtype))
+            spread = ((1 - (squares - rank * mean.square())) / rank).clamp(min=0)
+            support = rows.keep(((mean - spread.sqrt() <= x.double()) & (scores > -math.inf)).to(x.dtype))
         count = rows.total(support).clamp(min=1)
         mean = rows.total(support * x) / count
         scatter = rows.total(support * (x - mean).square())
-        rest = ((1 - scatter) / count).clamp(min=torch.finfo(x.dtype).tiny)
-        return rows.keep(torch.relu(x - mean + rest.sqrt()).square() * support)
+        spread = ((1 - scatter) / count).clamp(min=torch.finfo(x.dtype).tiny)
+        return rows.keep(torch.relu(x - mean + spread.sqrt()).square() * support)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +180,7 @@ def weights_of(normalize: Normalize, scores: Tensor, rows: Rows) -> Tensor:
         weights.shape == scores.shape or _has_larger_axes(normalize, weights.shape, scores.shape)
     ):
         return weights
+
     came = f"shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else f"the type {type(weights).__name__}"
     raise ShapeError(
         f"normalize: the weights have {came}, but the scores {tuple(scores.shape)}; a normalizer returns a weight for "

@@ -35,27 +35,30 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def score_pairs(score: Score, query: Tensor, key: Tensor) -> Tensor:
-    """s of every pair, `(*pair, *batch)`, where a score of one's own may look at one side only.
+    """s of every pair, `(*pair, *batch)`, where a score of one's own may read one side only.
 
     Raises:
         ShapeError: the score gave another shape.
     """
-    found, pairs = score(query, key), broadcast_shape(query.shape[:-1], key.shape[:-1])
-    if not isinstance(found, Tensor):
-        raise ShapeError(f"score: {_name(score)} gave the type {type(found).__name__}; expected a tensor.")
-    if found.shape == pairs:
-        return found
+    scores, pairs = score(query, key), broadcast_shape(query.shape[:-1], key.shape[:-1])
+    if not isinstance(scores, Tensor):
+        raise ShapeError(f"score: {_name(score)} gave the type {type(scores).__name__}; expected a tensor.")
+    if scores.shape == pairs:
+        return scores
+
     # The tensors of a score may have batch axes where queries and keys have 1.
     varies = isinstance(score, nn.Module) or any(isinstance(x, Tensor) for x in getattr(score, "__dict__", {}).values())
-    fits = found.dim() == len(pairs) and all(
-        own in (1, size) or (size == 1 and varies) for own, size in zip(found.shape, pairs)
+
+    fits = scores.dim() == len(pairs) and all(
+        score_size in (1, size) or (size == 1 and varies) for score_size, size in zip(scores.shape, pairs)
     )
     if not fits:
         raise ShapeError(
-            f"score: {_name(score)} gave the shape {tuple(found.shape)}; expected {tuple(pairs)}, one number for each "
+            f"score: {_name(score)} gave the shape {tuple(scores.shape)}; expected {tuple(pairs)}, one number for each "
             f"pair of queries {tuple(query.shape)} and keys {tuple(key.shape)}, whose last axis is the features."
         )
-    return found.expand(broadcast_shape(found.shape, pairs))
+
+    return scores.expand(broadcast_shape(scores.shape, pairs))
 
 
 class DotProduct:
@@ -257,15 +260,15 @@ def _require_axes(owner: str, name: str, value: Tensor, axes: tuple[str, ...]) -
     """Raise where a field of a score has fewer axes than its last ones."""
     if isinstance(value, Tensor) and value.dim() >= len(axes):
         return
-    given = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-    raise ShapeError(f"{owner}: {name} must be a tensor (*batch, {', '.join(axes)}), not {given}.")
+    actual = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+    raise ShapeError(f"{owner}: {name} must be a tensor (*batch, {', '.join(axes)}), not {actual}.")
 
 
 def _finite(owner: str, name: str, value: Any) -> float:
-    found = number(owner, name, value)
-    if not abs(found) <= sys.float_info.max:  # `math.isfinite` takes no symbol of torch's compiler
-        raise SettingError(f"{owner}: {name} must be a finite number, not {found}.")
-    return found
+    checked = number(owner, name, value)
+    if not abs(checked) <= sys.float_info.max:  # `math.isfinite` takes no symbol of torch's compiler
+        raise SettingError(f"{owner}: {name} must be a finite number, not {checked}.")
+    return checked
 
 
 def _name(score: Score) -> str:

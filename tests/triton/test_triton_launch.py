@@ -10,7 +10,7 @@ from triton_cases import DEVICE
 
 from edgewise import Additive, Causal, Full, Window, attend
 from edgewise.backends.triton import launch
-from edgewise.backends.triton.edges.tiles import Table
+from edgewise.backends.triton.edges.tiles import HeadTable
 from edgewise.backends.triton.launch import Common, described, start
 from edgewise.backends.triton.ranges import layout
 from edgewise.backends.triton.ranges import operators as range_operators
@@ -54,7 +54,7 @@ def kinds_of(*arguments):
 def test_arguments_that_triton_distinguishes_are_distinguished(specialize):
     found = {}
     for one, other in itertools.product(ARGUMENTS, repeat=2):
-        table = Table(*(x if isinstance(x, torch.Tensor) else NUMBERS for x in (one,)), 16, 1)
+        table = HeadTable(*(x if isinstance(x, torch.Tensor) else NUMBERS for x in (one,)), 16, 1)
         for given in ((one, other), (table, other), (other, table), (None, table)):
             found.setdefault(kinds_of(*given), set()).add(specialize(*given))
     assert len(found) > 100
@@ -63,7 +63,7 @@ def test_arguments_that_triton_distinguishes_are_distinguished(specialize):
 
 def test_addresses_stand_for_tensors():
     kinds = []
-    table = Table(NUMBERS, 16, 1)
+    table = HeadTable(NUMBERS, 16, 1)
     assert described((table, None, 7), kinds) == ((NUMBERS.data_ptr(), 16, 1), None, 7)
     assert described((Common(table),), []) == ((NUMBERS.data_ptr(), 16, 1),)
 

@@ -46,9 +46,11 @@ def choose(call: Call, name: str = "auto") -> ModuleType:
                 return backend
     if name not in BY_NAME:
         raise SettingError(f"backend must be one of auto, {', '.join(BY_NAME)}, not {name!r}.")
+
     reasons = BY_NAME[name].refusals(call)
     if reasons:
         raise UnsupportedError(f"backend {name!r} refuses this call: {'; '.join(reasons)}.")
+
     return BY_NAME[name]
 
 

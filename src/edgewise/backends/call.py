@@ -60,8 +60,8 @@ class Call:
     def tensors(self) -> dict[str, Any]:
         """The tensors that are there, by name."""
         names = ("query", "key", "value", "bias", "edge_key", "edge_value")
-        found = {name: getattr(self, name) for name in names}
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        by_name = {name: getattr(self, name) for name in names}
+        return {name: tensor for name, tensor in by_name.items() if tensor is not None}
 
     @property
     def held(self) -> list[Tensor]:
@@ -97,10 +97,10 @@ class Call:
         if self.edge_rows is None:
             return self
         axes = {"bias": -1, "edge_key": -2, "edge_value": -2}
-        found: dict[str, Any] = {
+        edge_parts: dict[str, Any] = {
             name: self.edge_rows.spread(x, axes[name]) for name, x in self.tensors.items() if name in axes
         }
-        return replace(self, **found, edge_rows=None)
+        return replace(self, **edge_parts, edge_rows=None)
 
     def in_float32(self, but: tuple[str, ...] = ()) -> "Call":
         """The same call with half-precision tensors as float32, for the arithmetic, but for some that stay."""
@@ -137,7 +137,7 @@ def checked_call(
 
     Raises:
         ShapeError: an axis, dtype or device does not fit; the message names it, the arguments and both sizes.
-        SettingError: dropout is no probability, or an argument is of the wrong kind.
+        SettingError: dropout is not a probability, or an argument is of the wrong type.
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         require_tensors(verb, {"query": query, "key": key} | ({"value": value} if has_value else {}))
@@ -148,6 +148,7 @@ def checked_call(
     _require_part(verb, "normalize", normalize, "Softmax()")
     if not (type(dropout) is float or isinstance(dropout, Real)) or not 0 <= dropout < 1:
         raise SettingError(f"{verb}: dropout must be at least 0 and less than 1, not {dropout!r}.")
+
     if query.dim() == 1:
         query = query.unsqueeze(0)
     if not isinstance(neighborhood, Neighborhood):
@@ -160,6 +161,7 @@ def checked_call(
         call = _autocast(call)
     if not torch.compiler.is_compiling() and _is_plain(call):
         return call
+
     _check_kinds(verb, call)
     _check_nodes(verb, call)
     _check_pairs(verb, call)
@@ -172,6 +174,7 @@ def checked_call(
         precise = torch.promote_types(call.query.dtype, torch.float32)
         call = replace(call, bias=call.bias.to(precise))
     call = _with_rank(call, max(len(shape) for shape in shapes.values()))
+
     return _with_every_batch_axis(call, broadcast_shape(*shapes.values()))
 
 
@@ -182,9 +185,9 @@ def _require_part(verb: str, name: str, part: Any, example: str) -> None:
         raise SettingError(f"{verb}: {name} must be an object, such as {example}, or a function, not {called}.")
 
 
-def require_tensors(verb: str, given: dict[str, Any]) -> None:
-    """Raise a ShapeError where an argument is no tensor."""
-    for name, x in given.items():
+def require_tensors(verb: str, tensors: dict[str, Any]) -> None:
+    """Raise a ShapeError where an argument is not a tensor."""
+    for name, x in tensors.items():
         if isinstance(x, Tensor):
             continue
         remedy = f"torch.as_tensor({name}) makes one of it"
@@ -238,18 +241,19 @@ def _is_plain(call: Call) -> bool:
         return False
     if isinstance(getattr(call.normalize, "temperature", None), Tensor):
         return False
-    own, other, last = query.shape, key.shape, value.shape
+
+    query_shape, key_shape, value_shape = query.shape, key.shape, value.shape
     num_queries, num_keys = neighborhood.fixed_sizes
     return (
-        len(own) >= 2
-        and len(own) == len(other)
-        and (own == other or (own[:-2] == other[:-2] and own[-1] == other[-1]))
-        and (other == last or other[:-1] == last[:-1])
+        len(query_shape) >= 2
+        and len(query_shape) == len(key_shape)
+        and (query_shape == key_shape or (query_shape[:-2] == key_shape[:-2] and query_shape[-1] == key_shape[-1]))
+        and (key_shape == value_shape or key_shape[:-1] == value_shape[:-1])
         and query.dtype == key.dtype == value.dtype
         and query.is_floating_point()
         and query.device == key.device == value.device
-        and num_queries in (None, own[-2])
-        and num_keys in (None, other[-2])
+        and num_queries in (None, query_shape[-2])
+        and num_keys in (None, key_shape[-2])
         and not neighborhood.batch_shape
     )
 
@@ -274,20 +278,20 @@ def _check_nodes(verb: str, call: Call) -> None:
     for name, (field, _) in _fields(call.score).items():
         _check_field(verb, call, name, field)
     own_queries, own_keys = call.neighborhood.fixed_sizes
-    kind = type(call.neighborhood).__name__
+    owner = type(call.neighborhood).__name__
     if own_queries is not None:
-        _same(verb, "query", ("query", call.num_queries), (kind, own_queries))
+        _same(verb, "query", ("query", call.num_queries), (owner, own_queries))
     if own_keys is not None:
-        _same(verb, "key", ("key", call.num_keys), (kind, own_keys))
+        _same(verb, "key", ("key", call.num_keys), (owner, own_keys))
 
 
 def _check_field(verb: str, call: Call, name: str, field: Tensor) -> None:
     """The features of a field of the score are those of the query, the key, or (a matrix) of both."""
-    place = f"{type(call.score).__name__}.{name}"
+    owner = f"{type(call.score).__name__}.{name}"
     if name in ("query_vector", "weight"):
-        _same(verb, "query_dim", ("query", call.query.shape[-1]), (place, field.shape[-2 if name == "weight" else -1]))
+        _same(verb, "query_dim", ("query", call.query.shape[-1]), (owner, field.shape[-2 if name == "weight" else -1]))
     if name in ("vector", "key_vector", "weight"):
-        _same(verb, "key_dim", ("key", call.key.shape[-1]), (place, field.shape[-1]))
+        _same(verb, "key_dim", ("key", call.key.shape[-1]), (owner, field.shape[-1]))
 
 
 def _check_pairs(verb: str, call: Call) -> None:
@@ -331,9 +335,9 @@ def _check_bias(verb: str, call: Call, name: str, bias: Tensor) -> None:
     if isinstance(call.neighborhood, Edges):
         edges = bias.shape[-1] if bias.dim() > 0 else 0
         return _same(verb, "edge", (_edge_owner(call), call.num_edge_rows), (name, edges))
-    for axis, number, place in (("key", call.num_keys, -1), ("query", call.num_queries, -2)):
-        if bias.dim() >= -place and bias.shape[place] != 1:
-            _same(verb, axis, (axis, number), (name, bias.shape[place]))
+    for axis, number, bias_axis in (("key", call.num_keys, -1), ("query", call.num_queries, -2)):
+        if bias.dim() >= -bias_axis and bias.shape[bias_axis] != 1:
+            _same(verb, axis, (axis, number), (name, bias.shape[bias_axis]))
 
 
 def _check_batch(verb: str, shapes: dict[str, torch.Size]) -> None:
@@ -355,8 +359,8 @@ def _with_rank(call: Call, rank: int) -> Call:
 
 def _with_every_batch_axis(call: Call, batch: torch.Size) -> Call:
     """The value with the whole batch, where the tensors of the call do not make it together."""
-    own = [x.shape[: x.dim() - _node_axes(name, call)] for name, x in call.tensors.items()]
-    if call.value is None or broadcast_shape(*own) == batch:
+    batch_shapes = [x.shape[: x.dim() - _node_axes(name, call)] for name, x in call.tensors.items()]
+    if call.value is None or broadcast_shape(*batch_shapes) == batch:
         return call
     return replace(call, value=call.value.expand(*batch, *call.value.shape[-2:]))
 

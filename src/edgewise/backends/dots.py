@@ -15,7 +15,7 @@ def refusals(call: Call) -> list[str]:
     """Why a kernel for softmax over dot products cannot take the score or the normalizer of a call, in words."""
     reasons = []
     if not isinstance(call.score, DotProduct):
-        reasons.append(f"the score {_name(call.score)} is no dot product")
+        reasons.append(f"the score {_name(call.score)} is not a dot product")
     if not isinstance(call.normalize, Softmax):
         reasons.append(f"the normalizer {_name(call.normalize)} is not Softmax")
     elif isinstance(call.normalize.temperature, Tensor):
@@ -29,7 +29,7 @@ def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     """Query, key, value and the scale, temperature included.
 
     The query takes the scale over, all but a rest between 1 and 2, so that no product overflows whose end does not;
-    where the output can be read, only after a look at it. On CUDA half precisions are left alone: it would cost a pass
+    where the output can be read, only after reading it. On CUDA half precisions are left alone: it would cost a pass
     over the query, and only bfloat16 reaches so far.
     """
     assert isinstance(call.score, DotProduct) and isinstance(call.normalize, Softmax) and call.value is not None
@@ -40,6 +40,7 @@ def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
         if not can_be_read(query):
             query, scale = scaled_before(query, scale)
         return query, call.key, call.value, scale
+
     query, key = call.score.factors(call.query, call.key)
     return query, key, call.value, 1 / call.normalize.temperature
 

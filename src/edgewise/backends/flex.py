@@ -5,7 +5,7 @@ seconds at first, and again where heads, features or dtype change; `triton` has 
 once, in memory that grows with queries + keys as well. Torch calls FlexAttention a prototype. Inside a function that is
 compiled anyway its kernel becomes part of the graph, and there it is worth a try.
 
-Like `sdpa` it promises that NaN stays out for keys that nobody may attend to.
+Like `sdpa` it promises that NaN stays out for keys that no query may attend to.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,14 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 BLOCK = 128
 """Queries and keys of a block."""
 MIN_FEATURES, MAX_FEATURES = 16, 256
-"""Of a head."""
+"""Features of a head that the kernel takes."""
 
 
 def refusals(call: Call) -> tuple[str, ...]:
     """Why FlexAttention cannot take the call, in words; empty where it can."""
     if call.query.device.type not in DEVICES:
-        return (f"the tensors are on {call.query.device}",)  # and nothing else need be looked at, call after call
+        return (f"the tensors are on {call.query.device}",)  # and nothing else is checked, call after call
+
     reasons = kernels.tensor_refusals(call, DEVICES, DTYPES)
     if not isinstance(call.neighborhood, Ranges):
         reasons.append(f"the neighborhood is a {type(call.neighborhood).__name__}, not ranges")
@@ -50,9 +51,10 @@ def refusals(call: Call) -> tuple[str, ...]:
             f"a head has {key_dim} features of keys and {value_dim} of values, not {MIN_FEATURES} to {MAX_FEATURES}"
         )
     if call.num_queries == 0 or call.num_keys == 0 or call.batch_size == 0:
-        reasons.append("there is nobody who attends, or nobody to attend to")
+        reasons.append("there are no queries or no keys")
     if not reasons and (missing := kernels.import_error("triton", "it comes with torch for CUDA on Linux")):
         reasons.append(missing)
+
     return tuple(reasons)
 
 
@@ -60,9 +62,10 @@ def run(call: Call) -> Tensor:
     """softmax(q kᵀ / √key_dim) v over the neighborhood."""
     assert isinstance(call.neighborhood, Ranges)
     query, key, value, scale = dots.operands(call)
-    places = torch.arange(call.num_queries, device=query.device)
-    runs = torch.broadcast_tensors(*call.neighborhood.runs(places, call.num_queries, call.num_keys))
+    positions = torch.arange(call.num_queries, device=query.device)
+    runs = torch.broadcast_tensors(*call.neighborhood.runs(positions, call.num_queries, call.num_keys))
     starts, stops = (x.clamp(0, call.num_keys) for x in runs)
+
     # Scores of blocks that are seen in part are computed for all their pairs, so that nothing there may be NaN.
     query = torch.where((stops > starts).unsqueeze(-1), query, 0.0)
     seen = _seen(starts, stops, call.num_keys).unsqueeze(-1)
@@ -73,6 +76,7 @@ def run(call: Call) -> Tensor:
         starts, stops = (x.expand(*batch, x.shape[-1]) for x in (starts, stops))
     starts, stops = (dots.four_axes(x.unsqueeze(-1)).squeeze(-1).to(torch.int32) for x in (starts, stops))
     out = _kernel()(query, key, value, block_mask=block_mask(starts, stops, call.num_keys), scale=scale)
+
     return out.reshape(*batch, *out.shape[-2:])
 
 
@@ -96,20 +100,22 @@ def block_mask(starts: Tensor, stops: Tensor, num_keys: int) -> Any:
     far = num_keys + BLOCK
     first_seen = of_blocks(torch.where(sees, starts, far), far, True)
     last_seen = of_blocks(torch.where(sees, stops, 0), 0, False)
-    # Where a query sees nobody, or is not there, nothing is seen whole.
+
+    # Where a query sees no key, or is padding, no block is seen whole.
     first_whole = of_blocks(torch.where(sees, starts, far), far, False)
     last_whole = of_blocks(torch.where(sees, stops, 0), 0, True)
     begin = torch.arange(0, num_keys, BLOCK, device=starts.device, dtype=starts.dtype)
-    some = (begin < last_seen) & (begin + BLOCK > first_seen)
-    whole = (begin >= first_whole) & (begin + BLOCK <= last_whole)
+    is_partly_seen = (begin < last_seen) & (begin + BLOCK > first_seen)
+    is_fully_seen = (begin >= first_whole) & (begin + BLOCK <= last_whole)
+
     return BlockMask.from_kv_blocks(
-        *_listed(some & ~whole), *_listed(whole), BLOCK_SIZE=BLOCK, mask_mod=_rule(starts, stops),
-        seq_lengths=(num_queries, num_keys),
+        *_listed(is_partly_seen & ~is_fully_seen), *_listed(is_fully_seen), BLOCK_SIZE=BLOCK,
+        mask_mod=_rule(starts, stops), seq_lengths=(num_queries, num_keys),
     )  # fmt: skip
 
 
 def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """How many bits of each row are set, and where, in order; what follows has no meaning."""
+    """How many bits of each row are set, and where, in order; what follows is meaningless."""
     counts = blocks.sum(-1, dtype=torch.int32)
     return counts, blocks.to(torch.int8).argsort(dim=-1, descending=True, stable=True).to(torch.int32)
 
@@ -127,7 +133,7 @@ def _rule(starts: Tensor, stops: Tensor) -> Callable[[Tensor, Tensor, Tensor, Te
 
 
 def _seen(starts: Tensor, stops: Tensor, num_keys: int) -> Tensor:
-    """Whether anybody sees a key, `(*batch, key)`: more runs have started there than ended."""
+    """Whether a query sees a key, `(*batch, key)`: more runs have started there than ended."""
     change = torch.zeros(*starts.shape[:-1], num_keys + 1, dtype=torch.int64, device=starts.device)
     one = torch.ones((), dtype=torch.int64, device=starts.device).expand_as(starts)
     return change.scatter_add(-1, starts, one).scatter_add(-1, stops, -one).cumsum(-1)[..., :-1] > 0

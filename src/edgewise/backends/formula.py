@@ -23,7 +23,7 @@ class EdgeInputs(NamedTuple):
     """What operators over lists of edges take, whatever compiles their kernels."""
 
     query: Tensor
-    """`(receiver, head, key_dim)`; of no features where the score does not look at them."""
+    """`(receiver, head, key_dim)`; of no features where the score does not read them."""
     key: Tensor
     """`(sender, head, key_dim)`."""
     value: Tensor | None
@@ -62,7 +62,7 @@ class RangeInputs(NamedTuple):
     """What operators over runs of keys take; triton has the batch axes as two, `outer` and `inner`."""
 
     query: Tensor
-    """`(*batch, query, key_dim)`, batch axes expanded alike; of no features where the score does not look at them."""
+    """`(*batch, query, key_dim)`, batch axes expanded alike; of no features where the score does not read them."""
     key: Tensor
     """`(*batch, key, key_dim)`."""
     value: Tensor
@@ -105,7 +105,7 @@ def over_edges(inputs: EdgeInputs, factors: Tensor | None) -> Tensor:
 
 def over_ranges(inputs: RangeInputs, drop: gather.Drop | None) -> Tensor:
     """Attention over runs of keys, `(*batch, query, value_dim)`; `drop` as `gather` takes it."""
-    runs = Runs(inputs.starts, inputs.stops)
+    runs = KnownRuns(inputs.starts, inputs.stops)
     call = Call(*inputs[:3], runs, *_parts_of(inputs), inputs.bias, None, None, 0.0)
     return gather.run(call, drop)
 
@@ -153,7 +153,7 @@ def edges_of(lists: Sequence[Tensor], num_senders: int, num_receivers: int) -> E
 
 
 @dataclass(frozen=True, eq=False)
-class Runs(Ranges):
+class KnownRuns(Ranges):
     """Runs that are known: query i attends to keys starts[i]:stops[i]."""
 
     starts: Tensor

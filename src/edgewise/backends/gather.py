@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from edgewise.backends import kernels
 from edgewise.backends.call import Call
-from edgewise.backends.rows import EdgeRows, TableRows
+from edgewise.backends.rows import EdgeScoreRows, TableScoreRows
 from edgewise.neighborhood import Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
 from edgewise.normalize import weights_of
@@ -64,7 +64,7 @@ def edge_weights(call: Call, edges: Edges) -> Tensor:
     scores = torch.cat(list(_each(score, blocks))) if len(blocks) > 1 else score(*blocks[0])
     if call.bias is not None:
         scores = scores + call.bias.movedim(-1, 0).to(scores.dtype)
-    return weights_of(call.normalize, scores, EdgeRows(edges.receivers, edges.num_receivers))
+    return weights_of(call.normalize, scores, EdgeScoreRows(edges.receivers, edges.num_receivers))
 
 
 def table_blocks(call: Call) -> Iterator[tuple[int, int, int, int]]:
@@ -77,14 +77,14 @@ def table_blocks(call: Call) -> Iterator[tuple[int, int, int, int]]:
         yield start, stop, *call.neighborhood.key_span(start, stop, call.num_queries, call.num_keys)
 
 
-def block_weights(call: Call, start: int, stop: int, first: int, last: int) -> tuple[Tensor, TableRows]:
+def block_weights(call: Call, start: int, stop: int, first: int, last: int) -> tuple[Tensor, TableScoreRows]:
     """α of queries `start:stop` over keys `first:last`, and which of these pairs are in the neighborhood."""
     queries = torch.arange(start, stop, device=call.query.device)
     bias = None if call.bias is None else _whole_bias(call, call.bias)[..., start:stop, first:last]
     return _pair_weights(call, queries, call.query[..., start:stop, :], bias, first, last)
 
 
-def row_weights(call: Call, queries: Tensor, first: int, last: int) -> tuple[Tensor, TableRows]:
+def row_weights(call: Call, queries: Tensor, first: int, last: int) -> tuple[Tensor, TableScoreRows]:
     """The same for queries at any positions."""
     bias = None if call.bias is None else _whole_bias(call, call.bias)[..., queries, first:last]
     return _pair_weights(call, queries, call.query.index_select(-2, queries), bias, first, last)
@@ -96,22 +96,24 @@ def _whole_bias(call: Call, bias: Tensor) -> Tensor:
 
 def _pair_weights(
     call: Call, queries: Tensor, query: Tensor, bias: Tensor | None, first: int, last: int
-) -> tuple[Tensor, TableRows]:
+) -> tuple[Tensor, TableScoreRows]:
     key, keys = call.key[..., first:last, :], torch.arange(first, last, device=queries.device)
     mask = call.neighborhood.block(queries, keys, call.num_queries, call.num_keys)
     if can_be_read(mask) and isinstance(call.score, DotProduct):
         scores = _pair_scores(call.score, query, key, bias, mask)
         # Where there are scores, every number is in one of them: if they are finite, so is all that they were made of.
         if scores.numel() > 0 and math.isfinite(scores.detach().sum()):
-            rows = TableRows(mask, is_whole=bool(mask.all()))
+            rows = TableScoreRows(mask, is_whole=bool(mask.all()))
             return weights_of(call.normalize, scores, rows), rows
+
     query, query_broken = _finite_part(query)
     key, key_broken = _finite_part(key)
     scores = _pair_scores(call.score, query, key, bias, mask)
     broken = query_broken.unsqueeze(-1) | key_broken.unsqueeze(-2)
+
     # A pair outside the neighborhood reaches nothing, not even as NaN; a pair inside it is as broken as its ends.
     scores = torch.where(mask, torch.where(broken, torch.nan, scores), 0.0)
-    rows = TableRows(mask)
+    rows = TableScoreRows(mask)
     return weights_of(call.normalize, scores, rows), rows
 
 
@@ -143,24 +145,26 @@ def _run_edges(call: Call, edges: Edges, drop: Drop) -> Tensor:
     row_size = call.batch_size * value.shape[-1]
     blocks = _edge_blocks(edges, row_size, weights, edges.senders, call.edge_value)
     if len(blocks) == 1:
-        return EdgeRows(edges.receivers, edges.num_receivers).collect(weighted(*blocks[0])).movedim(0, -2)
+        return EdgeScoreRows(edges.receivers, edges.num_receivers).collect(weighted(*blocks[0])).movedim(0, -2)
+
     total, receivers = None, edges.receivers.split(len(blocks[0][1]))
     for rows, block in zip(receivers, _each(weighted, blocks), strict=True):
         total = block.new_zeros(edges.num_receivers, *block.shape[1:]) if total is None else total
         # Unlike index_add, it does not keep the block for the gradient.
         total = total.scatter_add(0, rows.view(-1, *[1] * (block.dim() - 1)).expand_as(block), block)
+
     assert total is not None
     return total.movedim(0, -2)
 
 
 def _run_table(call: Call, drop: Drop) -> Tensor:
     assert call.value is not None
-    whole = call.value
+    values = call.value
 
     def attend_block(start: int, stop: int, first: int, last: int) -> Tensor:
         weights, rows = block_weights(call, start, stop, first, last)
-        broken = ~torch.isfinite(whole[..., first:last, :])
-        value = torch.where(broken, 0.0, whole[..., first:last, :])
+        broken = ~torch.isfinite(values[..., first:last, :])
+        value = torch.where(broken, 0.0, values[..., first:last, :])
         out = drop(weights, start, stop, first, last).to(value.dtype) @ value
         if is_traced() or bool(broken.any()):
             reached = rows.mask.to(value.dtype) @ broken.to(value.dtype) > 0
@@ -228,9 +232,9 @@ def largest(call: Call) -> Tensor:
         queries = torch.arange(start, stop, device=value.device)
         keys = torch.arange(call.num_keys, device=value.device)
         mask = neighborhood.block(queries, keys, call.num_queries, call.num_keys)
-        found = torch.where(mask.unsqueeze(-1), value.unsqueeze(-3), -torch.inf)
-        found = found.amax(-2) if call.num_keys > 0 else found.sum(-2)
-        return torch.where(mask.any(-1, keepdim=True), found, 0.0)
+        largest_values = torch.where(mask.unsqueeze(-1), value.unsqueeze(-3), -torch.inf)
+        largest_values = largest_values.amax(-2) if call.num_keys > 0 else largest_values.sum(-2)
+        return torch.where(mask.any(-1, keepdim=True), largest_values, 0.0)
 
     width = call.num_keys * value.shape[-1] * call.batch_size
     return torch.cat(list(_each(block, list(_blocks(call.num_queries, width)))), -2)
@@ -245,6 +249,6 @@ def _largest_over_edges(call: Call, edges: Edges, first: int, last: int) -> Tens
     index = edges.receivers.view(-1, *[1] * (carried.dim() - 1)).expand_as(carried)
     # The floor counts among those that share the gradient wherever it equals the largest: it must lie below all.
     floor = carried.new_full((edges.num_receivers, *carried.shape[1:]), -torch.inf)
-    found = floor.scatter_reduce(0, index, carried, "amax", include_self=False)
+    largest_values = floor.scatter_reduce(0, index, carried, "amax", include_self=False)
     empty = (edges.degrees() == 0).view(-1, *[1] * (carried.dim() - 1))
-    return torch.where(empty, 0.0, found).movedim(0, -2)
+    return torch.where(empty, 0.0, largest_values).movedim(0, -2)

@@ -30,8 +30,10 @@ def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ..
     """Why no kernel of this library that runs on these devices and stores these numbers can take the call, in words."""
     reasons = tensor_refusals(call, devices, dtypes)
     if not isinstance(call.neighborhood, Edges | Ranges):
-        kind = type(call.neighborhood).__name__
-        reasons.append(f"the neighborhood is a {kind}, neither a list of edges nor ranges; to_edges() makes a list")
+        neighborhood_name = type(call.neighborhood).__name__
+        reasons.append(
+            f"the neighborhood is a {neighborhood_name}, neither a list of edges nor ranges; to_edges() makes a list"
+        )
     if not isinstance(call.score, SCORES):
         reasons.append(f"the score {_name(call.score)} is not one of the library's")
     if not isinstance(call.normalize, NORMALIZERS):
@@ -39,6 +41,7 @@ def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ..
     temperature = getattr(call.normalize, "temperature", 1.0)
     if not isinstance(temperature, torch.Tensor) and 0 < temperature < COLDEST:
         reasons.append(f"scores divided by the temperature {temperature} may overflow")
+
     return reasons
 
 

@@ -51,7 +51,7 @@ class Lowered:
 
     @property
     def nodes(self) -> tuple[Tensor, Tensor]:
-        """Query and key; without features where the score does not look at them."""
+        """Query and key; without features where the score does not read them."""
         query, key = self.call.query, self.call.key
         return (query[..., :0], key[..., :0]) if self.kind == "Constant" else (query, key)
 
@@ -61,16 +61,16 @@ class Lowered:
         return self.kind, self.activation, self.takes_root, self.number, self.normalizer.__name__
 
 
-def score_of(kind: str, number: float, activation: str, takes_root: bool, vector: Tensor | None) -> Score:
+def score_of(name: str, number: float, activation: str, takes_root: bool, vector: Tensor | None) -> Score:
     """One of the five in plain torch, which is what the kernels' gradients are differentiated by."""
-    if kind == "Dot":
+    if name == "Dot":
         return ScaledDot(number)
-    if kind == "Distance":
+    if name == "Distance":
         return Distance("laplacian" if takes_root else "gaussian", 1.0 if takes_root else math.sqrt(0.5))
-    if kind == "Constant":
+    if name == "Constant":
         return Constant(number)
     assert vector is not None
-    return GATv2(vector, number) if kind == "GATv2" else Additive(vector, cast(Activation, activation))
+    return GATv2(vector, number) if name == "GATv2" else Additive(vector, cast(Activation, activation))
 
 
 def normalizer_of(name: str) -> Normalize:
@@ -98,14 +98,14 @@ def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
 def straight_through(call: Call) -> tuple[Call, Call, Call]:
     """Hardmax with the gradient of Softmax, as three calls: the first, and the third less the second, which is 0.
 
-    Scores have no gradient in the first two. So values get theirs from Hardmax, scores theirs from Softmax, and both
+    Scores get no gradient in the first two. So values get theirs from Hardmax, scores theirs from Softmax, and both
     change with each other as they should.
     """
     free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
     score = call.score
     parts = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
-    held = {name: x.detach() for name, x in parts.items() if isinstance(x, Tensor)}
-    fixed = replace(call, score=replace(score, **held) if held else score, normalize=Softmax(), **free)  # type: ignore
+    detached = {name: x.detach() for name, x in parts.items() if isinstance(x, Tensor)}
+    fixed = replace(call, score=replace(score, **detached) if detached else score, normalize=Softmax(), **free)  # type: ignore
     return replace(fixed, normalize=Hardmax()), fixed, replace(call, normalize=Softmax())
 
 
@@ -175,6 +175,7 @@ def _known_score(call: Call, coldness: Factor) -> Lowered:
             return _one_number_a_node(call, call.score, coldness)
         case Distance():
             return _gap(call, call.score, coldness)
+
     return _constant(call, call.score, coldness)
 
 
@@ -187,13 +188,14 @@ def _factored(call: Call) -> tuple[Call, float]:
             return call, 1.0
         case Cosine() if call.edge_key is not None:  # the length is that of the sum: a key of its own for each edge
             assert isinstance(call.neighborhood, Edges)
-            whole = call.key.index_select(-2, call.neighborhood.senders) + call.edge_key
-            query, edge_key = call.score.factors(call.query, whole)
+            edge_keys = call.key.index_select(-2, call.neighborhood.senders) + call.edge_key
+            query, edge_key = call.score.factors(call.query, edge_keys)
             nothing = call.key.new_zeros((1,) * _batch_rank(call) + call.key.shape[-2:])
             return replace(call, query=query, key=nothing, edge_key=edge_key), 1.0
         case Cosine() | Bilinear():
             query, key = call.score.factors(call.query, call.key)
             return replace(call, query=query, key=key), 1.0
+
     raise AssertionError(call.score)
 
 
@@ -256,7 +258,7 @@ def _times(x: Tensor, factor: Factor, axes: int) -> Tensor:
 
 def _cooled(bias: Tensor, coldness: Factor, axes: int) -> Tensor:
     """bias · coldness, where what is not finite stays what it is: its product would give the temperature the gradient
-    0 · ∞, also of pairs that nobody looks at."""
+    0 · ∞, also of pairs outside the neighborhood."""
     shut = ~bias.isfinite()
     return torch.where(shut, bias, _times(torch.where(shut, 0.0, bias), coldness, axes))
 

@@ -1,7 +1,7 @@
 """From ranges to members on a packed axis, as kernels for packed sequences want them: `boundaries`, as from cumsum.
 
 Member m is queries q[m]:q[m + 1] and keys k[m]:k[m + 1] of two increasing lists, so that nothing may lie between two of
-them. What does lies in members of its own: queries that see nobody in one without keys, keys that nobody sees in one
+them. What does lies in members of its own: queries that see no key in one without keys, keys that no query sees in one
 without queries.
 
     Segments([1, 3, 7]) of 8 nodes, gaps at both ends:     queries 0 1 1 3 7 8 8      keys 0 0 1 3 7 7 8
@@ -18,7 +18,7 @@ from edgewise.backends.call import Call
 from edgewise.neighborhood import Bounds, Causal, Full, Lengths, RangeIntersection, Ranges, Segments, Window
 
 ALL = 2**31 - 1
-"""Keys on a side of a window that has no end there."""
+"""Keys on a side of a window that is open there."""
 
 
 class MemberParts(NamedTuple):
@@ -29,7 +29,7 @@ class MemberParts(NamedTuple):
     windows: list[Causal | Window]
     """What a query sees of its member."""
     others: list[Ranges]
-    """Of a kind that is not known here."""
+    """Classes that these kernels do not know."""
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -60,16 +60,16 @@ class Members(NamedTuple):
 
 def parts_of(neighborhood: Ranges) -> MemberParts:
     """The ranges that a neighborhood is joined of, by what they do."""
-    found = MemberParts([], [], [])
+    by_role = MemberParts([], [], [])
     joined = neighborhood.parts if isinstance(neighborhood, RangeIntersection) else (neighborhood,)
     for part in joined:
         if isinstance(part, Lengths | Segments):
-            found.frames.append(part)
+            by_role.frames.append(part)
         elif isinstance(part, Causal | Window):
-            found.windows.append(part)
+            by_role.windows.append(part)
         elif type(part) is not Full:
-            found.others.append(part)
-    return found
+            by_role.others.append(part)
+    return by_role
 
 
 def refusals(call: Call) -> list[str]:
@@ -81,7 +81,7 @@ def refusals(call: Call) -> list[str]:
         return [f"the neighborhood joins {' and '.join(type(part).__name__ for part in (*frames, *others))}"]
     frame = frames[0] if frames else None
     if isinstance(frame, Segments) and (frame.query_bounds is None or frame.key_bounds is None):
-        return ["the segments were made while a graph was traced, and nobody knows how long they are"]
+        return ["segment lengths are unknown while tracing"]
     if isinstance(frame, Lengths) and windows and frame.query_lengths is None and call.num_queries == call.num_keys:
         return ["padding queries attend to true keys; with query_lengths they would not"]
     if any(part.align == "start" for part in windows) and not _is_alike(call, frame):
@@ -90,7 +90,7 @@ def refusals(call: Call) -> list[str]:
 
 
 def _is_alike(call: Call, frame: Lengths | Segments | None) -> bool:
-    """Whether every member is known to have as many queries as keys, without a look at the device."""
+    """Whether every member is known to have as many queries as keys, without reading from the device."""
     if isinstance(frame, Segments):
         return frame.key_offsets is None
     if isinstance(frame, Lengths) and frame.query_lengths is not frame.key_lengths:
@@ -109,22 +109,27 @@ def members_of(call: Call, outer: tuple[int, ...]) -> Members:
     is_whole = not parts.windows or _is_alike(call, frame)
     num_queries, num_keys = most = call.num_queries, call.num_keys
     if frame is None and is_whole:
-        own, other = (_every(count, outer, call.query.device) for count in most)
-        return Members(own, other, *most)
+        query_offsets, key_offsets = (_every(count, outer, call.query.device) for count in most)
+        return Members(query_offsets, key_offsets, *most)
+
     if isinstance(frame, Segments):
         assert frame.query_bounds is not None and frame.key_bounds is not None
         is_whole = is_whole or frame.query_offsets.shape[-1] == 1
         most = _most(frame.query_bounds, num_queries, is_whole), _most(frame.key_bounds, num_keys, is_whole)
-        own = frame.query_offsets.clamp(0, num_queries)
-        other = (own if frame.key_offsets is None else frame.key_offsets).clamp(0, num_keys)
-        own, other = torch.broadcast_tensors(own, other)
+        query_offsets = frame.query_offsets.clamp(0, num_queries)
+        key_offsets = (query_offsets if frame.key_offsets is None else frame.key_offsets).clamp(0, num_keys)
+        query_offsets, key_offsets = torch.broadcast_tensors(query_offsets, key_offsets)
+
         if is_whole:
-            lists = _around(own, other, num_queries, num_keys)
+            lists = _around(query_offsets, key_offsets, num_queries, num_keys)
         else:
-            bounds = MemberBounds(own[..., :-1], own[..., 1:], other[..., :-1], other[..., 1:])
+            bounds = MemberBounds(
+                query_offsets[..., :-1], query_offsets[..., 1:], key_offsets[..., :-1], key_offsets[..., 1:]
+            )
             lists = _between(_trimmed(bounds, *parts.reach), num_queries, num_keys)
     else:
         lists = _between(_trimmed(_padded(call, frame), *parts.reach), num_queries, num_keys)
+
     return Members(_joined(lists[0], num_queries, outer), _joined(lists[1], num_keys, outer), *most)
 
 
@@ -167,9 +172,8 @@ def _trimmed(bounds: MemberBounds, before: int, after: int) -> MemberBounds:
 
 def _around(query_offsets: Tensor, key_offsets: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
     """Boundaries, but for the first: a gap of queries, one of keys, segments without gaps, and two gaps again."""
-    own, other = query_offsets, key_offsets
-    queries = F.pad(torch.cat([own[..., :1], own], -1), (0, 2), value=num_queries)
-    keys = F.pad(torch.cat([other, other[..., -1:]], -1), (1, 0))
+    queries = F.pad(torch.cat([query_offsets[..., :1], query_offsets], -1), (0, 2), value=num_queries)
+    keys = F.pad(torch.cat([key_offsets, key_offsets[..., -1:]], -1), (1, 0))
     return queries, F.pad(keys, (0, 1), value=num_keys)
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgewise.backends.call import Call
-from edgewise.backends.rows import TableRows
+from edgewise.backends.rows import TableScoreRows
 from edgewise.neighborhood import Edges
 from edgewise.normalize import weights_of
 from edgewise.score import score_pairs
@@ -45,7 +45,7 @@ def table_weights(call: Call, mask: Tensor) -> Tensor:
     if call.bias is not None:
         bias = call.bias.unsqueeze(-2) if isinstance(call.neighborhood, Edges) else call.bias
         scores = scores + torch.where(mask, bias, 0.0).to(scores.dtype)
-    return weights_of(call.normalize, scores, TableRows(mask))
+    return weights_of(call.normalize, scores, TableScoreRows(mask))
 
 
 def table_mask(call: Call) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from edgewise.normalize import Rows, softmax_of
 
 
-class TableRows(Rows):
+class TableScoreRows(Rows):
     """Scores `(*batch, query, key)`; a row is the last axis.
 
     Args:
@@ -48,7 +48,7 @@ class TableRows(Rows):
         return x[..., None, None]
 
 
-class EdgeRows(Rows):
+class EdgeScoreRows(Rows):
     """Scores `(edge, *batch)`; a row is the edges of one receiver."""
 
     def __init__(self, receivers: Tensor, num_receivers: int):

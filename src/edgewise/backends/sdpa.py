@@ -1,10 +1,10 @@
 """Torch's fused kernels, `F.scaled_dot_product_attention`, for softmax over dot products on dense neighborhoods.
 
-They may read what a mask forbids and return NaN for an empty row. So keys and values that nobody may attend to, and
-queries that may attend to nobody, are replaced by zero first, and the output of the latter is set to zero; without
+They may read what a mask forbids and return NaN for an empty row. So keys and values that no query may attend to, and
+queries that may attend to no key, are replaced by zero first, and the output of the latter is set to zero; without
 asking a GPU for a value. On the CPU asking is free, and where no score can overflow nothing has to be replaced.
 
-Torch has no second derivative of these kernels; it comes from the formula in plain torch.
+Torch lacks the second derivative of these kernels; it comes from the formula in plain torch.
 """
 
 import math
@@ -48,23 +48,26 @@ def run(call: Call) -> Tensor:
     """softmax(q kᵀ / √key_dim + bias) v over the neighborhood."""
     if not torch.compiler.is_compiling() and 0 in (call.num_queries, call.num_keys):
         return _nothing(call)
+
     query, key, value, scale = dots.operands(call)
     if call.bias is None and _sees_all(call):
         return _fused(query, key, value, None, False, scale, call.dropout)
     if call.bias is None and _is_kernels_causal(call):
         return _fused(query, key, value, None, True, scale, call.dropout)
+
     mask = call.neighborhood.table(call.num_queries, call.num_keys, query.device)
     reached, reaching = mask.any(-2).unsqueeze(-1), mask.any(-1).unsqueeze(-1)
     if not _is_harmless(query, key, value, scale):  # replaced before a score makes its factors of them
         query = torch.where(reaching, call.query, 0.0)
         key, value = torch.where(reached, call.key, 0.0), torch.where(reached, value, 0.0)
         query, key, value, scale = dots.operands(replace(call, query=query, key=key, value=value))
-    out = _fused(query, key, value, _given(call, mask, reaching), False, scale, call.dropout)
+
+    out = _fused(query, key, value, _kernel_mask(call, mask, reaching), False, scale, call.dropout)
     return torch.where(reaching, out, 0.0)
 
 
 def _nothing(call: Call) -> Tensor:
-    """The output where there is no pair, on which the kernels do not agree, with zeros for a gradient."""
+    """The output of a call without pairs, on which the kernels do not agree: zeros, with zeros for a gradient."""
     assert call.value is not None
     batch = broadcast_shape(*call.batch_shapes.values())
     zeros = call.value.new_zeros(*batch, call.num_queries, call.value.shape[-1])
@@ -74,8 +77,8 @@ def _nothing(call: Call) -> Tensor:
 def _is_harmless(query: Tensor, key: Tensor, value: Tensor, scale: float) -> bool:
     """Whether every number is finite, and every score, so that a weight of zero is enough to keep a pair out.
 
-    |q·k| ≤ ‖q‖ ‖k‖, of which the lengths of whole tensors are bounds: a look at each, where to replace parts of them
-    would write them anew, forward and backward.
+    |q·k| ≤ ‖q‖ ‖k‖, of which the lengths of whole tensors are bounds: one pass over each, where replacing parts of
+    them would write them anew, forward and backward.
     """
     if not can_be_read(query):
         return False
@@ -92,7 +95,7 @@ def _sees_all(call: Call) -> bool:
 
 
 def _is_kernels_causal(call: Call) -> bool:
-    """Whether the kernels' own causal mask is meant, which aligns at the start, and leaves no key that nobody sees."""
+    """Whether the kernels' own causal mask is meant, which aligns at the start, and leaves no key unseen."""
     if type(call.neighborhood) is not Causal:
         return False
     if call.num_queries == call.num_keys:
@@ -100,15 +103,15 @@ def _is_kernels_causal(call: Call) -> bool:
     return call.neighborhood.align == "start" and call.num_keys < call.num_queries
 
 
-def _given(call: Call, mask: Tensor, reaching: Tensor) -> Tensor | None:
-    """The mask as the kernel wants it: bool, or the bias with −∞ where it forbids; all of the row of a query that may
-    attend to nobody is open, and without its bias, which may be what no weight can be made of."""
-    if call.bias is None:  # a mask that does not look at the key closes whole rows only, and these are open
+def _kernel_mask(call: Call, mask: Tensor, reaching: Tensor) -> Tensor | None:
+    """The mask as the kernel wants it: bool, or the bias with −∞ where it forbids; the row of a query that may attend
+    to no key is open, and without its bias, which may not be finite."""
+    if call.bias is None:  # a mask that does not depend on the key closes whole rows only, and these are open
         return mask | ~reaching if mask.shape[-1] > 1 else None
     assert isinstance(call.normalize, Softmax)
     bias = (call.bias / call.normalize.temperature).to(call.query.dtype)
-    given = torch.where(mask, bias, torch.where(reaching, -math.inf, 0.0).to(bias.dtype))
-    return given.expand(*given.shape[:-1], call.num_keys)
+    open_bias = torch.where(mask, bias, torch.where(reaching, -math.inf, 0.0).to(bias.dtype))
+    return open_bias.expand(*open_bias.shape[:-1], call.num_keys)
 
 
 def _fused(
@@ -134,6 +137,7 @@ def _fused(
         query, scale = dots.scaled_before(query, scale, key)
         out = attended()
     out = _differentiable_again(out, query, key, value, mask, causal, scale)
+
     return out if len(batch) == 2 else out.reshape(*batch, *out.shape[-2:])
 
 
@@ -152,16 +156,18 @@ def _differentiable_again(
 ) -> Tensor:
     """The output, with a formula for the derivatives of its gradients where torch has none.
 
-    Mostly by a hook of the kernel's own node, which holds no tensor and takes next to no time where nobody
-    differentiates again. What a node saves for a checkpoint can be read only once, by the node.
+    Mostly by a hook of the kernel's own node, which holds no tensor and takes next to no time unless it is
+    differentiated again. What a node saves for a checkpoint can be read only once, by the node.
     """
     if not out.requires_grad or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return out
+
     node: Any = out.grad_fn
     if not hasattr(type(node), "_saved_query"):  # no fused kernel, but operations that torch can differentiate again
         return out
     if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:
         return fork(out, partial(_formula, causal, scale, node._saved_dropout_p), (query, key, value, mask))
+
     node.register_hook(_attach_formula)
     return out
 
@@ -170,22 +176,23 @@ def _attach_formula(gradients: tuple, grad_outs: tuple) -> tuple | None:
     """Attach the formula to the gradients of a kernel that are made with create_graph=True."""
     if not torch.is_grad_enabled() or grad_outs[0] is None:
         return None
+
     node: Any = torch._C._current_autograd_node()
     mask = getattr(node, "_saved_attn_mask", None)
-    given = [node._saved_query, node._saved_key, node._saved_value]
-    given.append(getattr(node, "_saved_attn_bias", None) if mask is None else mask)
-    places = [place for place, x in enumerate(given) if x is not None and x.requires_grad]
+    inputs = [node._saved_query, node._saved_key, node._saved_value]
+    inputs.append(getattr(node, "_saved_attn_bias", None) if mask is None else mask)
+    wanted = [index for index, x in enumerate(inputs) if x is not None and x.requires_grad]
 
     def of_tensors(*tensors: Tensor) -> Tensor:
-        changed = list(given)
-        for place, x in zip(places, tensors, strict=True):
-            changed[place] = x
+        changed = list(inputs)
+        for index, x in zip(wanted, tensors, strict=True):
+            changed[index] = x
         return _formula(node._saved_is_causal, node._saved_scale, node._saved_dropout_p, *changed)
 
-    values = [gradients[place] if place < len(gradients) else None for place in places]
-    found = attach_formula(values, of_tensors, grad_outs[0], [given[place] for place in places])
-    attached = dict(zip(places, found, strict=True))
-    return tuple(attached.get(place) for place in range(len(gradients)))
+    values = [gradients[index] if index < len(gradients) else None for index in wanted]
+    attached_values = attach_formula(values, of_tensors, grad_outs[0], [inputs[index] for index in wanted])
+    attached = dict(zip(wanted, attached_values, strict=True))
+    return tuple(attached.get(index) for index in range(len(gradients)))
 
 
 def _formula(

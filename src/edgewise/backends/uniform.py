@@ -1,4 +1,4 @@
-"""Weights that do not look at the content, over runs of keys: a difference of two running sums, no pair is visited.
+"""Weights that do not depend on the content, over runs of keys: a difference of two running sums, no pair is visited.
 
     o_i = c_i (S[stop_i] − S[start_i])      S[t] = Σ_{j<t} v_j      c_i = 1/|N(i)| under `Mean`, else one number
 
@@ -37,6 +37,7 @@ def run(call: Call) -> Tensor:
     dtype, value, weight = call.query.dtype, call.value, _weight(call)
     assert value is not None and weight is not None
     batch = value.shape[:-2] if call.query.dim() == 2 else broadcast_shape(*call.batch_shapes.values())
+
     if type(call.neighborhood) is Full:
         if weight == MEAN and call.num_keys > 0:
             out = value.mean(-2, keepdim=True)
@@ -51,7 +52,8 @@ def run(call: Call) -> Tensor:
         )
         total = _between(value, starts, stops)
         count = (stops - starts).clamp(min=1).unsqueeze(-1)
-        out = (total.div_(count) if weight == MEAN else total.mul_(weight)).to(dtype)  # nobody else holds the total
+        out = (total.div_(count) if weight == MEAN else total.mul_(weight)).to(dtype)  # the total is not shared
+
     out = out.expand(*batch, call.num_queries, value.shape[-1])
     # What the weights are blind to is given zeros for a gradient, as everywhere.
     blind = [x[..., :0].sum() for x in (call.query, call.key) if x.requires_grad]
@@ -71,6 +73,7 @@ def _weight(call: Call) -> float | None:
         return None
     if isinstance(normalize, Mean):
         return MEAN
+
     if isinstance(normalize, Softmax):
         if isinstance(normalize.temperature, Tensor):
             return None
@@ -82,6 +85,7 @@ def _weight(call: Call) -> float | None:
         return MEAN
     if isinstance(normalize, Sigmoid):
         return 1 / (1 + math.exp(-constant)) if constant > -700 else 0.0
+
     return constant if isinstance(normalize, Identity) else None
 
 
@@ -108,9 +112,9 @@ def _before(sums: Tensor, position: Tensor) -> Tensor:
     row = (position - 1).clamp(min=0)
     if row.dim() == 1:
         is_every = can_be_read(row) and torch.equal(row, torch.arange(sums.shape[-2], device=row.device))
-        found = sums if is_every else sums.index_select(-2, row)
+        sums_before = sums if is_every else sums.index_select(-2, row)
     else:
         batch = broadcast_shape(sums.shape[:-2], row.shape[:-1])
         sums = sums.expand(*batch, *sums.shape[-2:])
-        found = sums.gather(-2, row.unsqueeze(-1).expand(*batch, row.shape[-1], sums.shape[-1]))
-    return found if can_be_read(position) and bool(position.all()) else found * (position > 0).unsqueeze(-1)
+        sums_before = sums.gather(-2, row.unsqueeze(-1).expand(*batch, row.shape[-1], sums.shape[-1]))
+    return sums_before if can_be_read(position) and bool(position.all()) else sums_before * (position > 0).unsqueeze(-1)

@@ -5,8 +5,8 @@ keys, inside a window that is aligned at the end. Where `sdpa` would need a tabl
 blocks in which there are some.
 
 It writes what the boundaries cover, and nothing else. So they cover everything: queries outside every segment are made
-members without keys, whose output and gradient are zero, and keys that nobody may attend to members without queries,
-which nobody reads. The same is done to queries before the first key of a window and to keys before it. Like `sdpa`, and
+members without keys, whose output and gradient are zero, and keys that no query may attend to members without queries,
+which are not read. The same is done to queries before the first key of a window and to keys before it. Like `sdpa`, and
 unlike the library's own kernels, it promises that NaN stays out for such keys only: a value outside a causal mask or
 a window, but in the same block, is multiplied by a weight of zero.
 
@@ -37,7 +37,8 @@ MAX_FEATURES = 256
 def refusals(call: Call) -> tuple[str, ...]:
     """Why torch's kernel cannot take the call, in words; empty where it can."""
     if call.query.device.type not in DEVICES:
-        return (f"the tensors are on {call.query.device}",)  # and nothing else need be looked at, call after call
+        return (f"the tensors are on {call.query.device}",)  # and nothing else is checked, call after call
+
     reasons = kernels.tensor_refusals(call, DEVICES, DTYPES)
     reasons += members.refusals(call)
     reasons += dots.refusals(call)
@@ -49,6 +50,7 @@ def refusals(call: Call) -> tuple[str, ...]:
         reasons += _size_refusals(call)
     if not reasons and (missing := _missing(call.query.device)):
         reasons.append(missing)
+
     return tuple(reasons)
 
 
@@ -56,17 +58,20 @@ def _size_refusals(call: Call) -> list[str]:
     assert call.value is not None and isinstance(call.neighborhood, Ranges)
     if kernels.is_exporting():
         return ["the graph is exported, for lengths that are not known"]
+
     key_dim, value_dim = call.key.shape[-1], call.value.shape[-1]
     if key_dim != value_dim:
         return [f"a head has {key_dim} features of keys, but {value_dim} of values"]
     if key_dim % 8 != 0 or key_dim > MAX_FEATURES:
-        return [f"a head has {key_dim} features, which is no multiple of 8 up to {MAX_FEATURES}"]
+        return [f"a head has {key_dim} features, which is not a multiple of 8 up to {MAX_FEATURES}"]
     if call.num_queries == 0 or call.num_keys == 0 or call.batch_size == 0:
-        return ["there is nobody who attends, or nobody to attend to"]
+        return ["there are no queries or no keys"]
+
     frames = members.parts_of(call.neighborhood).frames
     count = frames[0].query_offsets.shape[-1] - 1 if frames and isinstance(frames[0], Segments) else 1
     if call.num_queries < BLOCK * count:
         return [f"sequences are shorter, on average, than a block of {BLOCK} queries"]
+
     return []
 
 
@@ -86,7 +91,7 @@ def _missing_now(device: torch.device) -> str:
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
-        return f"torch {torch.__version__} has no torch.nn.attention.varlen; torch 2.11 has"
+        return f"torch {torch.__version__} lacks torch.nn.attention.varlen; torch 2.11 has"
     if not {"scale", "window_size"} <= inspect.signature(varlen_attn).parameters.keys():
         return f"torch.nn.attention.varlen of torch {torch.__version__} knows no window; that of torch 2.11 does"
     if not torch.backends.cuda.is_flash_attention_available():
@@ -101,11 +106,12 @@ def run(call: Call) -> Tensor:
 
     assert isinstance(call.neighborhood, Ranges)
     query, key, value, scale = dots.operands(call)
-    own = call.neighborhood.batch_shape
-    batch = broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2], own)
+    neighborhood_batch = call.neighborhood.batch_shape
+    batch = broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2], neighborhood_batch)
+
     # Heads are an axis of their own where they have one neighborhood and the memory holds them so, or shares their
     # keys; else they are sequences, one after the other.
-    has_heads = len(batch) > 0 and (len(own) == 0 or own[-1] == 1)
+    has_heads = len(batch) > 0 and (len(neighborhood_batch) == 0 or neighborhood_batch[-1] == 1)
     has_heads = has_heads and (query.stride(-3) < query.stride(-2) or key.shape[-3] == 1 or value.shape[-3] == 1)
     outer = batch[:-1] if has_heads else batch
     query, key, value = (_packed(x.expand(*batch, *x.shape[-2:]), has_heads) for x in (query, key, value))
@@ -117,6 +123,7 @@ def run(call: Call) -> Tensor:
     )  # fmt: skip
     assert isinstance(out, Tensor)
     out = out.reshape(*outer, call.num_queries, *out.shape[1:])
+
     return out.transpose(-3, -2) if has_heads else out.squeeze(-2)
 
 
@@ -124,7 +131,7 @@ def _packed(x: Tensor, has_heads: bool) -> Tensor:
     """`(*batch, node, feature)` as `(all nodes, head, feature)`, seen as it lies in memory where its strides allow."""
     x = (x.transpose(-3, -2) if has_heads else x.unsqueeze(-2)).flatten(0, -3)
     # The kernel reads eight features at a time, from places that are multiples of eight; where a graph is traced,
-    # nobody knows where the memory of a tensor begins.
-    places = (x.stride(0), x.stride(1), 0 if torch.compiler.is_compiling() else x.storage_offset())
-    is_readable = x.stride(-1) == 1 and all(place % 8 == 0 for place in places)
+    # it is unknown where the memory of a tensor begins.
+    offsets = (x.stride(0), x.stride(1), 0 if torch.compiler.is_compiling() else x.storage_offset())
+    is_readable = x.stride(-1) == 1 and all(offset % 8 == 0 for offset in offsets)
     return x if is_readable else x.clone(memory_format=torch.contiguous_format)

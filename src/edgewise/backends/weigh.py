@@ -12,7 +12,7 @@ from torch import Tensor
 from edgewise.backends import triton
 from edgewise.backends.call import Call
 from edgewise.backends.gather import SLICE, block_weights, edge_weights, row_weights, table_blocks
-from edgewise.backends.rows import TableRows
+from edgewise.backends.rows import TableScoreRows
 from edgewise.errors import ShapeError
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.checks import count
@@ -27,14 +27,14 @@ def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> We
     chosen = _chosen(call, queries)
     neighborhood, is_fused = call.neighborhood, _is_fused(call)
     if isinstance(neighborhood, Edges):
-        found = _weigh_edges(call, neighborhood, is_fused, top, chosen)
+        weighted_edges = _weigh_edges(call, neighborhood, is_fused, top, chosen)
     elif is_fused and isinstance(neighborhood, Ranges) and top and min(top, call.num_keys) <= triton.MAX_TOP:
-        found = _weigh_ranges(call, neighborhood, top, chosen)
+        weighted_edges = _weigh_ranges(call, neighborhood, top, chosen)
     elif chosen is not None:
-        found = _weigh_rows(call.in_float32(), top, chosen)
+        weighted_edges = _weigh_rows(call.in_float32(), top, chosen)
     else:
-        found = _weigh_table(call.in_float32(), top)
-    senders, receivers, values = found
+        weighted_edges = _weigh_table(call.in_float32(), top)
+    senders, receivers, values = weighted_edges
     return Weights(senders, receivers, values.to(call.query.dtype), call.num_keys, call.num_queries)
 
 
@@ -48,6 +48,7 @@ def _is_fused(call: Call) -> bool:
 def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
     if queries is None:
         return None
+
     chosen = torch.as_tensor(queries, device=call.query.device)
     if chosen.dtype == torch.bool:
         if chosen.shape != (call.num_queries,):
@@ -56,6 +57,7 @@ def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
                 f"not {tuple(chosen.shape)}."
             )
         return chosen.nonzero().squeeze(-1)
+
     chosen = integers("attention_weights", "queries", chosen).flatten()
     if chosen.numel() != 1:
         chosen = chosen.unique()
@@ -63,6 +65,7 @@ def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
         raise ShapeError(
             f"attention_weights: query {low if low < 0 else high} is chosen, but they are 0 … {call.num_queries - 1}."
         )
+
     return chosen
 
 
@@ -76,26 +79,30 @@ def _weigh_edges(
         else:
             is_wanted = torch.zeros(call.num_queries, dtype=torch.bool, device=chosen.device)
             is_wanted = is_wanted.index_fill(0, chosen, True).index_select(0, receivers)
+
         wanted = is_wanted.nonzero().squeeze(-1)
         senders, receivers = senders[wanted], receivers[wanted]
-        own = torch.searchsorted(chosen, receivers)
-        edges = unchecked(edges, senders=senders, receivers=own, num_receivers=chosen.shape[0])
+        chosen_rows = torch.searchsorted(chosen, receivers)
+        edges = unchecked(edges, senders=senders, receivers=chosen_rows, num_receivers=chosen.shape[0])
         bias = None if call.bias is None else call.bias[..., wanted]
         edge_key = None if call.edge_key is None else call.edge_key.index_select(-2, wanted)
         query = call.query.index_select(-2, chosen)
         call = replace(call, query=query, neighborhood=edges, bias=bias, edge_key=edge_key)
+
     call = call.in_float32()
     values = triton.weights(call) if is_fused else edge_weights(call, edges).movedim(0, -1)
     if top is None:
         return senders, receivers, values
+
     by_value = values.argsort(dim=-1, descending=True, stable=True)
     order = by_value.gather(-1, receivers[by_value].argsort(dim=-1, stable=True))
     # Rows are equally long in every head, so that the same places of the sorted list hold the strongest in all of them.
     sorted_receivers = receivers.sort(stable=True).values
     first = torch.searchsorted(sorted_receivers, sorted_receivers)
-    places = (torch.arange(len(receivers), device=values.device) - first < top).nonzero().squeeze(-1)
-    order = order[..., places]
-    return senders[order], sorted_receivers[places], values.gather(-1, order)
+    strongest = (torch.arange(len(receivers), device=values.device) - first < top).nonzero().squeeze(-1)
+    order = order[..., strongest]
+
+    return senders[order], sorted_receivers[strongest], values.gather(-1, order)
 
 
 def _weigh_ranges(call: Call, ranges: Ranges, top: int, chosen: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -160,10 +167,10 @@ class _Strongest:
     def add(self, part: tuple[Tensor, Tensor, Tensor]) -> None:
         """Write down the senders, receivers and values of one block."""
         if self.tables is None:
-            self.tables = tuple(each.new_empty(*each.shape[:-1], self.most) for each in part)
+            self.tables = tuple(x.new_empty(*x.shape[:-1], self.most) for x in part)
         stop = self.filled + part[1].shape[0]
-        for table, each in zip(self.tables, part, strict=True):
-            table[..., self.filled : stop] = each
+        for table, x in zip(self.tables, part, strict=True):
+            table[..., self.filled : stop] = x
         self.filled = stop
 
     def found(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -174,7 +181,7 @@ class _Strongest:
 
 
 def _listed(
-    weights: Tensor, table: TableRows, positions: Tensor, first: int, top: int | None
+    weights: Tensor, table: TableScoreRows, positions: Tensor, first: int, top: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The weights of a block as a list. A batch shares one list of pairs: what a member may not see has weight 0."""
     number = weights.shape[-1] if top is None else min(top, weights.shape[-1])
@@ -185,13 +192,15 @@ def _listed(
             return columns.expand(positions.shape[0], -1).flatten(), receivers, weights.flatten(-2)
         strongest, columns = weights.topk(number, -1)
         return (columns + first if first else columns).flatten(-2), receivers, strongest.flatten(-2)
+
     mask = table.mask
     anyone = mask.flatten(0, -3).any(0) if mask.dim() > 2 else mask
     if top is None:
         rows, columns = anyone.nonzero(as_tuple=True)
         return columns + first, positions[rows], weights[..., rows, columns]
+
     strongest, columns = torch.where(mask, weights, -torch.inf).topk(number, -1)
-    neighbor = anyone.to(torch.uint8).argmax(-1) if anyone.shape[-1] > 0 else positions  # or there is no slot
+    neighbor = anyone.to(torch.uint8).argmax(-1) if anyone.shape[-1] > 0 else positions  # or no slot exists
     return _in_slots(strongest, columns + first, mask.sum(-1), neighbor + first, positions)
 
 
@@ -204,13 +213,13 @@ def _in_slots(
     with weight 0.
 
     Args:
-        strongest, keys: `(*batch, query, top)`, −∞ where a member has no neighbor.
+        strongest, keys: `(*batch, query, top)`, −∞ where a member lacks neighbors.
         counts: how many neighbors each query has, `(*batch, query)` or less.
         neighbor, positions: a neighbor of each query in some member, and its place among all queries, `(query)`.
     """
     slots = counts.unsqueeze(-1) > torch.arange(strongest.shape[-1], device=strongest.device)
-    rows, places = (slots.flatten(0, -3).any(0) if slots.dim() > 2 else slots).nonzero(as_tuple=True)
-    values, keys = strongest[..., rows, places], keys[..., rows, places]
+    rows, columns = (slots.flatten(0, -3).any(0) if slots.dim() > 2 else slots).nonzero(as_tuple=True)
+    values, keys = strongest[..., rows, columns], keys[..., rows, columns]
     vacant = values == -torch.inf
     return torch.where(vacant, neighbor[rows], keys), positions[rows], torch.where(vacant, 0.0, values)
 

@@ -48,7 +48,7 @@ def define(
         tags: what compilers are to know of it.
 
     Where the module is loaded again the operator stays that of the first time: to register it anew would free the old
-    one under whoever still holds it.
+    one that others still hold.
     """
     function = _on_its_device(function)
     operators = torch.ops.edgewise
@@ -56,6 +56,7 @@ def define(
         LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()), tags=tags)
         LIBRARY.impl(name, _contiguous(function), "CompositeExplicitAutograd")
         torch.library.register_fake(f"edgewise::{name}", shapes, lib=LIBRARY)
+
         if gradient is not None:
 
             def save(ctx: Any, inputs: tuple, output: Any) -> None:
@@ -65,11 +66,12 @@ def define(
                 return _differentiate(ctx, gradient, gradients)
 
             torch.library.register_autograd(f"edgewise::{name}", differentiate, setup_context=save, lib=LIBRARY)
+
     operator = getattr(operators, name)
     direct = function if gradient is None else _differentiable(function, gradient)
 
     def call(*arguments: Any) -> Any:
-        # torch 2.11 does not say that it compiles while it traces a backward pass: then tensors are no plain ones.
+        # torch 2.11 does not say that it compiles while it traces a backward pass: then tensors are not plain ones.
         if torch.compiler.is_compiling() or type(arguments[0]) not in PLAIN:
             return operator(*arguments)
         return direct(*arguments) if torch.is_grad_enabled() else function(*arguments)
@@ -102,24 +104,24 @@ def define_with_gradient(
         saved_outputs, tags: as in `Gradient` and `define`.
     """
     fields = dict(zip(inputs._fields, inputs.__annotations__.values(), strict=True))
-    outputs = {f"output_{place}": Tensor for place in saved_outputs}
+    outputs = {f"output_{index}": Tensor for index in saved_outputs}
 
     def apart(arguments: Sequence[Any]) -> tuple[Tensor, list[Tensor], Any, Sequence[bool]]:
-        grad_out, *rest, needs = arguments
-        return grad_out, rest[: len(saved_outputs)], inputs(*rest[len(saved_outputs) :]), needs
+        grad_out, *saved_and_inputs, needs = arguments
+        return grad_out, saved_and_inputs[: len(saved_outputs)], inputs(*saved_and_inputs[len(saved_outputs) :]), needs
 
     def gradients(*arguments: Any) -> tuple[Tensor, ...]:
-        found = backward(*apart(arguments))
-        return tuple([x if need else x.new_empty(0) for x, need in zip(found, arguments[-1], strict=True)])
+        computed = backward(*apart(arguments))
+        return tuple([x if need else x.new_empty(0) for x, need in zip(computed, arguments[-1], strict=True)])
 
     def gradient_shapes(*arguments: Any) -> tuple[Tensor, ...]:
-        grad_out, _, given, needs = apart(arguments)
-        return tuple(x.new_empty(x.shape) if need else grad_out.new_empty(0) for x, need in zip(given, needs))
+        grad_out, _, operands, needs = apart(arguments)
+        return tuple(x.new_empty(x.shape) if need else grad_out.new_empty(0) for x, need in zip(operands, needs))
 
     def differentiate(grad_out: Tensor, outputs: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
         needs = needs[:num_differentiable]
-        found = compute_gradients(grad_out, *outputs, *arguments, needs)
-        return [x if need else None for x, need in zip(found, needs)]
+        computed = compute_gradients(grad_out, *outputs, *arguments, needs)
+        return [x if need else None for x, need in zip(computed, needs)]
 
     schema = {"grad_out": Tensor, **outputs, **fields, "needs": Sequence[bool]}
     gradients = with_signature(gradients, schema, tuple[(Tensor,) * num_differentiable])  # type: ignore[misc]
@@ -135,8 +137,8 @@ def define_with_gradient(
 
 def with_signature(function: Callable, parameters: Mapping[str, Any], returns: Any) -> Callable:
     """The function of `*arguments` with named ones, of which a schema can be made."""
-    kind = Parameter.POSITIONAL_OR_KEYWORD
-    named = [Parameter(name, kind, annotation=annotation) for name, annotation in parameters.items()]
+    positional = Parameter.POSITIONAL_OR_KEYWORD
+    named = [Parameter(name, positional, annotation=annotation) for name, annotation in parameters.items()]
     function.__signature__ = Signature(named, return_annotation=returns)  # type: ignore[attr-defined]
     return function
 
@@ -161,7 +163,7 @@ def derivatives_at_work(tensors: Callable[[], Sequence[Tensor]]) -> str:
         return "forward-mode differentiation is at work"
     if not torch._C._are_functorch_transforms_active():
         return ""
-    kinds = [each.key() for each in torch._C._functorch.get_interpreter_stack() or ()]
+    kinds = [interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()]
     levels = kinds.count(torch._C._functorch.TransformType.Grad)
     is_outer = levels == 1 and torch.is_grad_enabled() and any(_innermost(x).requires_grad for x in tensors())
     return "torch.func differentiates a second time" if levels > 1 or is_outer else ""
@@ -180,7 +182,7 @@ def attach_formula(
     """Gradients that kernels have computed, differentiable any number of times.
 
     Args:
-        gradients: those of `tensors`, their values; None where nobody wants one.
+        gradients: those of `tensors`, their values; None where none is wanted.
         formula: the output from `tensors`, in plain torch.
         grad_out: the gradient of the output.
         tensors: all that the output is made of and that want gradients, now or when gradients are differentiated.
@@ -203,19 +205,19 @@ def gradients_of(formula: Callable[..., Tensor], grad_out: Tensor, wanted: Seque
     """The gradients of a formula; differentiable themselves where gradients are recorded."""
     is_recorded = torch.is_grad_enabled()
     with torch.enable_grad(), torch.autocast(grad_out.device.type, enabled=False):
-        places = [x.view_as(x) for x in wanted]  # one tensor in two places has a gradient for each
-        out = formula(*places)
+        copies = [x.view_as(x) for x in wanted]  # one tensor in two places has a gradient for each
+        out = formula(*copies)
         if not out.requires_grad:
-            return (None,) * len(places)
-        found: tuple[Tensor | None, ...] = torch.autograd.grad(
-            out, places, grad_out, create_graph=is_recorded, allow_unused=True
+            return (None,) * len(copies)
+        computed: tuple[Tensor | None, ...] = torch.autograd.grad(
+            out, copies, grad_out, create_graph=is_recorded, allow_unused=True
         )
-    return found
+    return computed
 
 
 def is_transformed(gradient: Tensor) -> bool:
-    """Whether a gradient is no plain tensor: one of many that are computed together (`is_grads_batched`), or part of a
-    transform, which started after the output was computed."""
+    """Whether a gradient is not a plain tensor: one of many that are computed together (`is_grads_batched`), or part of
+    a transform, which started after the output was computed."""
     return bool(transform_at_work()) or torch._C._functorch.is_legacy_batchedtensor(gradient)
 
 
@@ -225,7 +227,7 @@ class _Attached(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, formula: Callable, gradients: list[Tensor | None], grad_out: Tensor, *tensors: Tensor) -> Any:
         ctx.formula = formula
-        ctx.places = [place for place, x in enumerate(gradients) if x is not None]
+        ctx.places = [index for index, x in enumerate(gradients) if x is not None]
         ctx.save_for_backward(grad_out, *tensors)
         ctx.set_materialize_grads(False)
         return tuple([x for x in gradients if x is not None])
@@ -237,17 +239,22 @@ class _Attached(torch.autograd.Function):
             sources = [x.view_as(x) for x in ctx.saved_tensors]
         else:
             sources = [x.detach().requires_grad_(need) for x, need in zip(ctx.saved_tensors, needs)]
+
         with torch.enable_grad():
             first = gradients_of(ctx.formula, sources[0], sources[1:])
-        pairs = [(first[place], x) for place, x in zip(ctx.places, gradients, strict=True) if x is not None]
+        pairs = [(first[index], x) for index, x in zip(ctx.places, gradients, strict=True) if x is not None]
         pairs = [(x, outward) for x, outward in pairs if x is not None and x.requires_grad]
         if not pairs:
             return (None,) * (2 + len(needs))
+
         outputs, outward = zip(*pairs)
         inputs = [x for x, need in zip(sources, needs) if need]
         with torch.autocast(sources[0].device.type, enabled=False):
-            found = torch.autograd.grad(outputs, inputs, outward, create_graph=is_recorded, allow_unused=True)
-        second = iter(found)
+            second_gradients = torch.autograd.grad(
+                outputs, inputs, outward, create_graph=is_recorded, allow_unused=True
+            )
+
+        second = iter(second_gradients)
         return None, None, *(next(second) if need else None for need in needs)
 
 
@@ -270,11 +277,11 @@ class _Fork(torch.autograd.Function):
         wanted = [x for x, need in zip(tensors, needs) if need]
 
         def formula(*wanted: Tensor) -> Tensor:
-            rest = iter(wanted)
-            return ctx.formula(*[next(rest) if need else x for x, need in zip(tensors, needs)])
+            wanted_tensors = iter(wanted)
+            return ctx.formula(*[next(wanted_tensors) if need else x for x, need in zip(tensors, needs)])
 
-        found = iter(gradients_of(formula, grad_out, wanted))
-        return None, None, *(next(found) if need else None for need in needs)
+        gradients = iter(gradients_of(formula, grad_out, wanted))
+        return None, None, *(next(gradients) if need else None for need in needs)
 
 
 def _on_its_device(function: Callable) -> Callable:
@@ -292,12 +299,12 @@ def _on_its_device(function: Callable) -> Callable:
 
 
 def _contiguous(function: Callable) -> Callable:
-    """The function with outputs that lie in memory as tracers were told."""
+    """The function with contiguous outputs, as tracers expect them."""
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
-        found = function(*arguments)
-        return found.contiguous() if isinstance(found, Tensor) else tuple([x.contiguous() for x in found])
+        outputs = function(*arguments)
+        return outputs.contiguous() if isinstance(outputs, Tensor) else tuple([x.contiguous() for x in outputs])
 
     return run
 
@@ -305,7 +312,7 @@ def _contiguous(function: Callable) -> Callable:
 def _differentiable(function: Callable, gradient: Gradient) -> Callable:
     class Direct(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *arguments: Any) -> Any:  # a setup_context beside it would cost a look at the signature
+        def forward(ctx: Any, *arguments: Any) -> Any:  # torch inspects the signature of a setup_context
             output = function(*arguments)
             _save(ctx, gradient, arguments, output)
             return output
@@ -321,8 +328,9 @@ def _differentiable(function: Callable, gradient: Gradient) -> Callable:
 def _save(ctx: Any, gradient: Gradient, inputs: tuple, output: Any) -> None:
     """Save the outputs that are read again and all arguments: tensors, None, lists of tensors, and settings."""
     outputs = output if isinstance(output, tuple) else (output,)
-    tensors: list[Tensor | None] = [outputs[place] for place in gradient.saved_outputs]
+    tensors: list[Tensor | None] = [outputs[index] for index in gradient.saved_outputs]
     others: list[Any] = []
+
     for x in inputs:
         if x is None or isinstance(x, Tensor):
             tensors.append(x)
@@ -332,6 +340,7 @@ def _save(ctx: Any, gradient: Gradient, inputs: tuple, output: Any) -> None:
             others.append(_Members(len(x)))
         else:
             others.append(x)
+
     ctx.save_for_backward(*tensors)
     ctx.others = others
     ctx.set_materialize_grads(False)  # zeros for outputs that nothing is computed from would cost time
@@ -348,9 +357,10 @@ class _Members(int):
 def _differentiate(ctx: Any, gradient: Gradient, gradients: tuple) -> tuple:
     """The gradients of all arguments, from that of the first output."""
     others, grad_out = ctx.others, gradients[0]
-    rest = [[None] * x if type(x) is _Members else None for x in others]
+    no_gradients = [[None] * x if type(x) is _Members else None for x in others]
     if grad_out is None:
-        return tuple(rest)
+        return tuple(no_gradients)
+
     saved = iter(ctx.saved_tensors)
     outputs = [next(saved) for _ in gradient.saved_outputs]
     arguments = [
@@ -358,32 +368,41 @@ def _differentiate(ctx: Any, gradient: Gradient, gradients: tuple) -> tuple:
     ]
     needs = [need is True and x is _SAVED for need, x in zip(ctx.needs_input_grad, others)]
     if is_transformed(grad_out):
-        return _by_formula(gradient, grad_out, arguments, needs, rest, None)
+        return _by_formula(gradient, grad_out, arguments, needs, no_gradients, None)
+
     with torch.no_grad():
-        found = gradient.backward(grad_out, outputs, arguments, needs)
+        computed = gradient.backward(grad_out, outputs, arguments, needs)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        return _by_formula(gradient, grad_out, arguments, needs, rest, found)
-    return *found, *rest[len(found) :]
+        return _by_formula(gradient, grad_out, arguments, needs, no_gradients, computed)
+
+    return *computed, *no_gradients[len(computed) :]
 
 
 def _by_formula(
-    gradient: Gradient, grad_out: Tensor, arguments: list, needs: list[bool], rest: list, found: Sequence | None
+    gradient: Gradient,
+    grad_out: Tensor,
+    arguments: list,
+    needs: list[bool],
+    no_gradients: list,
+    values: Sequence | None,
 ) -> tuple:
-    """The same by the formula, but for values that were `found`; differentiable where gradients are recorded."""
-    places = [place for place, need in enumerate(needs) if need]
+    """The same by the formula, with `values` where kernels have computed them; differentiable where gradients are
+    recorded."""
+    wanted = [index for index, need in enumerate(needs) if need]
 
     def formula(*tensors: Tensor) -> Tensor:
         changed = list(arguments)
-        for place, x in zip(places, tensors, strict=True):
-            changed[place] = x
+        for index, x in zip(wanted, tensors, strict=True):
+            changed[index] = x
         return _on_its_device(gradient.formula)(*changed)
 
-    tensors = [arguments[place] for place in places]
-    if found is None:
+    tensors = [arguments[index] for index in wanted]
+    if values is None:
         grads = gradients_of(formula, grad_out, tensors)
     else:
-        grads = attach_formula([found[place] for place in places], formula, grad_out, tensors)
-    whole = list(rest)
-    for place, x in zip(places, grads, strict=True):
-        whole[place] = x
-    return tuple(whole)
+        grads = attach_formula([values[index] for index in wanted], formula, grad_out, tensors)
+
+    all_gradients = list(no_gradients)
+    for index, x in zip(wanted, grads, strict=True):
+        all_gradients[index] = x
+    return tuple(all_gradients)

@@ -35,8 +35,8 @@ class CodeFiles(IndexDataCacheFile):
 
     def save(self, key: Any, data: Any) -> None:
         """Save it, and remove what was made from other sources."""
-        name, _, rest = self.function_name.rpartition("-")  # the rest is the line it begins at, and Python's version
-        for path in self.folder.glob(f"{name}-*.{rest.partition('.')[2]}.*"):
+        name, _, line_and_version = self.function_name.rpartition("-")
+        for path in self.folder.glob(f"{name}-*.{line_and_version.partition('.')[2]}.*"):
             if not path.name.startswith(f"{self.function_name}.{self._source_stamp}."):
                 path.unlink(missing_ok=True)
         self._write(self.name_of(key), (key, data))
@@ -78,12 +78,12 @@ class CodeCache(FunctionCache):
 
 
 def compiled(function: Callable, cache: type[FunctionCache] = CodeCache, **options: Any) -> Any:
-    """The function, compiled at its first call for each kind of arguments, and cached where there is a place.
+    """The function, compiled at its first call for each kind of arguments, and cached where a folder can be written.
 
     A numba that keeps code in another way caches as it does by itself.
     """
     dispatcher = njit(**options)(function)
-    with suppress(RuntimeError):  # there is no place
+    with suppress(RuntimeError):  # no folder can be written
         try:
             dispatcher._cache = cache(function)
         except (AttributeError, TypeError):

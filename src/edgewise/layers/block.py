@@ -96,7 +96,7 @@ class ResidualBlock(nn.Module):
     ) -> Float[Tensor, " *out_batch node model_dim"]:
         """The nodes after the block.
 
-        With `source` and no `cross_attention`, `attention` looks there instead of among the nodes themselves.
+        With `source` and no `cross_attention`, `attention` attends to it instead of to the nodes themselves.
 
         Args:
             nodes, neighborhood, edge_features, edge_rows: what attends, to whom, along what.

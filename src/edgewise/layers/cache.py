@@ -1,4 +1,4 @@
-"""What a decoder remembers of the nodes before: their keys and values, so that a step costs one node, not all."""
+"""The key-value cache of a decoder: a step then costs one node, not all nodes so far."""
 
 from dataclasses import dataclass, field
 
@@ -60,7 +60,7 @@ class LayerCache:
 
     @property
     def is_full(self) -> bool:
-        """Whether later keys and values are not looked at any more."""
+        """Whether later keys and values are ignored."""
         return self.is_fixed and self.length > 0
 
     def reorder(self, members: Int64[Tensor, " member"]) -> None:
@@ -81,7 +81,7 @@ class Cache:
     layers: list[LayerCache] = field(default_factory=list)
     """One for each self-attention, made when the layer first needs it."""
     sources: list[LayerCache] = field(default_factory=list)
-    """One for each cross-attention, which stores what it first sees."""
+    """One for each cross-attention, which stores the source at its first call."""
 
     @property
     def length(self) -> int:

@@ -70,7 +70,7 @@ class PairForce(nn.Module):
         displacement = source.index_select(-2, edges.senders) - target.index_select(-2, edges.receivers)
         squares = displacement.square().sum(-1)
 
-        # Where two stand at one place there is no direction; a 1 keeps the logarithm and its gradient finite.
+        # Two at one place lack a direction; a 1 keeps the logarithm and its gradient finite.
         squares = torch.where(squares == 0, 1.0, squares)
         pull = (coupling * self.strength(squares) * squares.rsqrt()).unsqueeze(-1) * displacement
         return aggregate(displacement.new_zeros(source.shape[-2:]), edges, "sum", edge_value=pull, backend=self.backend)

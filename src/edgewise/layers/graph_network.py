@@ -17,14 +17,14 @@ from edgewise.trace import Trace
 
 
 class GraphFeatures(NamedTuple):
-    """What is known of every node, every edge and every graph."""
+    """Features of every node, every edge and every graph."""
 
     nodes: Float[Tensor, " *node_batch node node_dim"]
     """One row a node."""
     edge_features: Float[Tensor, " *edge_batch edge edge_dim"]
-    """One row an edge, in the order of the edges; of size 0 where nothing is."""
+    """One row an edge, in the order of the edges; of size 0 where there are none."""
     global_features: Float[Tensor, " *global_batch graph global_dim"]
-    """One row a graph; of size 0 where nothing is."""
+    """One row a graph; of size 0 where there are none."""
 
 
 class NodeStatistics(nn.Module):
@@ -35,13 +35,13 @@ class NodeStatistics(nn.Module):
     Args:
         node_dim: size of the nodes.
 
-    Empty: a graph without nodes gives zero. One node has no spread, and no gradient through it.
+    Empty: a graph without nodes gives zero. One node has a spread of 0, without a gradient through it.
     """
 
     def __init__(self, node_dim: int):
         super().__init__()
         self.global_dim = 1 + 4 * node_dim
-        """How many numbers that are."""
+        """Size of u."""
 
     def forward(
         self, nodes: Float[Tensor, " *batch node node_dim"], offsets: Int64[Tensor, " boundary"]
@@ -58,7 +58,7 @@ class NodeStatistics(nn.Module):
 
 
 class LearnedGlobals(nn.Module):
-    """The same learned vector for every graph, from which each goes its own way.
+    """The same learned vector for every graph.
 
     Args:
         global_dim: its size.

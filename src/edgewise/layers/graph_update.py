@@ -202,7 +202,7 @@ class GlobalUpdate(nn.Module):
         output_dim: size of the globals after.
         hidden_dim: between the two matrices of φ; output_dim by default.
         edge_aggregation, node_aggregation: the two ρ: "sum", "mean", "max", "min", or "attention", whose query is u, or
-            one learned vector where there is no u.
+            one learned vector without u.
         num_heads: heads of the attentions.
         activation: within φ.
 

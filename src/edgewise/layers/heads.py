@@ -67,7 +67,7 @@ def over_heads(
         owner: the layer, for messages.
         neighborhood: whose shape is checked.
         batch_shapes: the batch axes of query, key and value.
-        head_shape: the heads; two axes where some share their keys, none where the layer has no heads.
+        head_shape: the heads; two axes where some share their keys, none where the layer lacks them.
 
     Raises:
         ShapeError: its axes are neither those of the batch nor, where there are heads, those with one of heads behind

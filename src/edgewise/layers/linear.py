@@ -26,7 +26,7 @@ WORTH_A_COPY = 128
 PLAIN = (Tensor, nn.Parameter)
 """Kinds of tensors that hold their numbers themselves: not those of tracers, or of several processes together."""
 WIDE_FAMILY = 26
-"""Of AMD's processors, from which on one computes 512 bits at once."""
+"""The family of AMD's processors from which on they compute 512 bits at once."""
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 """Where a module keeps what its call runs besides `forward`; weight and spectral norm of old are such hooks."""
 PARTS = 8

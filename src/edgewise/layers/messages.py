@@ -1,4 +1,4 @@
-"""Networks of two matrices, on nodes and on what an edge sees: parts of the layers that send messages."""
+"""Networks of two matrices, on nodes and on edges with their ends: parts of message-passing layers."""
 
 from collections.abc import Callable
 
@@ -33,12 +33,12 @@ class Perceptron(nn.Module):
 
 
 class EdgePerceptron(nn.Module):
-    """A network on what an edge sees, the node it goes to, the node it comes from and itself: φ([x_i; x_j; e_ij]).
+    """A network on an edge and the nodes at its ends: φ([x_i; x_j; e_ij]).
 
     The parts of the first matrix that meet nodes are applied to nodes, of which there are mostly fewer than edges.
 
     Args:
-        receiver_dim, sender_dim, edge_dim: sizes of x_i, x_j and e_ij; 0 where there is nothing to see.
+        receiver_dim, sender_dim, edge_dim: sizes of x_i, x_j and e_ij; 0 where there are none.
         hidden_dim, output_dim: sizes between and after the matrices.
         activation: σ, between them.
 

@@ -78,7 +78,7 @@ class RecurrentEncoder(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class RecurrentSource:
-    """What a recurrent decoder has at hand at every word: made once, the same for all of them."""
+    """What a recurrent decoder reads of the source at every word: computed once."""
 
     states: Float[Tensor, " graph key source_dim"]
     """The states of the encoder; zero in the padding, whatever it held."""
@@ -311,7 +311,7 @@ class RecurrentDecoder(nn.Module):
         return self.output(torch.cat([context, hidden], -1)).tanh()
 
     def _look(self, hidden: Tensor, source: RecurrentSource, time: int, trace: Trace | None) -> Tensor:
-        """c_t: the source, summed by how well each state matches. Local looks are those of one word."""
+        """c_t: the source, summed by how well each state matches. Local attention is that of one word."""
         query = self.query(hidden) if self.score in ("bahdanau", "concat") else hidden
         query, score = query.to(source.keys.dtype), self._score()
         neighborhood, values, nearness = source.neighborhood, source.states, None

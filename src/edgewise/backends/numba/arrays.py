@@ -7,8 +7,16 @@ import torch
 from torch import Tensor
 
 from edgewise.backends.numba.normalize import ENTMAX15, HARDMAX, IDENTITY, MEAN, SIGMOID, SOFTMAX, SPARSEMAX
-from edgewise.backends.numba.score import ACTIVATIONS, Additive, Constant, Distance, Dot, FactoredTanh, GATv2
-from edgewise.backends.numba.tables import Dropout, chance
+from edgewise.backends.numba.score import (
+    ACTIVATIONS,
+    AdditiveKernel,
+    ConstantKernel,
+    DistanceKernel,
+    DotKernel,
+    FactoredTanhKernel,
+    GATv2Kernel,
+)
+from edgewise.backends.numba.tables import DropoutRule, chance
 from edgewise.score import parted
 
 CODES = {
@@ -33,21 +41,21 @@ TYPES = {
 """What numpy calls the numbers of a tensor; of half precision, the integers that stand for them (see `simd`)."""
 
 
-def score_of(kind: str, activation: str, root: bool, number: float, vector: Tensor | None) -> Any:
+def score_of(score: str, activation: str, root: bool, number: float, vector: Tensor | None) -> Any:
     """The score as a kernel takes it: its type decides what is compiled."""
     weights: Any = None if vector is None else array_of(vector)
-    match kind:
+    match score:
         case "Dot":
-            return Dot(*parted(float(number)))
+            return DotKernel(*parted(float(number)))
         case "GATv2":
-            return GATv2(weights, float(number))
+            return GATv2Kernel(weights, float(number))
         case "Additive":
-            return Additive(weights, ACTIVATIONS.index(activation))
+            return AdditiveKernel(weights, ACTIVATIONS.index(activation))
         case "FactoredTanh":
-            return FactoredTanh(weights)
+            return FactoredTanhKernel(weights)
         case "Distance":
-            return Distance(int(root))
-    return Constant(float(number))
+            return DistanceKernel(int(root))
+    return ConstantKernel(float(number))
 
 
 class Memory:
@@ -73,6 +81,6 @@ def array_of(x: Tensor) -> np.ndarray:
 
 def factors_of(rate: float, seed: Tensor, edges: Tensor, heads: Tensor) -> Tensor:
     """What dropout multiplies the weights of these edges and heads with, which broadcast; as in the kernels."""
-    dropout = Dropout(float(rate), int(seed))
+    dropout = DropoutRule(float(rate), int(seed))
     numbers = chance.py_func(dropout.seed, edges.numpy(), heads.numpy())
     return torch.from_numpy(np.where(numbers < dropout.rate, 0.0, 1.0 / (1.0 - dropout.rate)))

@@ -19,15 +19,15 @@ from edgewise.kernels.jit import CodeCache, compiled, digest
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 ALONE: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True}
-"""Of a kernel: Python calls it, and nothing in C does."""
+"""Options of a kernel: Python calls it, and nothing in C does."""
 INSIDE: dict[str, Any] = ALONE | {"no_cpython_wrapper": True, "forceinline": True}
-"""Of a helper: a kernel calls it, and nothing else does, so that no other way in is compiled."""
+"""Options of a helper: a kernel calls it, and nothing else does, so that no other way in is compiled."""
 inlined: Any = njit(**INSIDE)
 """Compiles a helper that becomes part of every kernel that calls it."""
 
 
 class Kernel:
-    """A function that is compiled at its first call for each kind of arguments, and cached where there is a place.
+    """A function that is compiled at its first call for each kind of arguments, and cached where a folder is writable.
 
     It takes the number of its share, how many shares there are, and arguments: arrays, whole numbers and named tuples
     of both. The classes of the tuples and the dtypes of the arrays say all about their kind; numba's own way to find it
@@ -40,10 +40,12 @@ class Kernel:
 
     def run(self, num_chunks: int, *arguments: Any) -> None:
         """Run it on as many threads as torch uses, or as there are pieces of work."""
-        kind = tuple([kind_of(argument) for argument in arguments])
-        variant = self.variants.get(kind)
+        signature = tuple([kind_of(argument) for argument in arguments])
+        variant = self.variants.get(signature)
         if variant is None:
-            variant = self.variants[kind] = Variant(self.compiled, tuple(typeof(argument) for argument in arguments))
+            variant = self.variants[signature] = Variant(
+                self.compiled, tuple(typeof(argument) for argument in arguments)
+            )
         count = threads.threads_for(num_chunks)
         if count > 1 and threads.start_team:
             variant.run_on_team(count, arguments)
@@ -80,20 +82,29 @@ class Variant:
 
 def kind_of(argument: Any) -> Any:
     """What the code for an argument depends on."""
-    kind = type(argument)
-    if kind is np.ndarray:
+    argument_type = type(argument)
+    if argument_type is np.ndarray:
         return argument.dtype
-    if kind not in _varying_fields:
+
+    if argument_type not in _varying_fields:
         fields = list(enumerate(argument)) if isinstance(argument, tuple) else []
-        _varying_fields[kind] = tuple([n for n, x in fields if isinstance(x, each)] for each in (np.ndarray, tuple))
-    arrays, tuples = _varying_fields[kind]
+        _varying_fields[argument_type] = tuple(
+            [n for n, x in fields if isinstance(x, field_type)] for field_type in (np.ndarray, tuple)
+        )
+
+    arrays, tuples = _varying_fields[argument_type]
     if tuples:
-        return (kind, *[kind_of(argument[place]) for place in tuples], *[argument[place].dtype for place in arrays])
-    return (kind, *[argument[place].dtype for place in arrays]) if arrays else kind
+        return (
+            argument_type,
+            *[kind_of(argument[index]) for index in tuples],
+            *[argument[index].dtype for index in arrays],
+        )
+
+    return (argument_type, *[argument[index].dtype for index in arrays]) if arrays else argument_type
 
 
 _varying_fields: dict[type, tuple[list[int], ...]] = {}
-"""The places of arrays and of tuples in a named tuple."""
+"""The indices of arrays and of tuples in a named tuple."""
 
 
 class CachedCode(CodeCache):

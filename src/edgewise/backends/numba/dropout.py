@@ -74,28 +74,29 @@ def factors(typing: Any, like: Any, index: Any, low: Any, high: Any, threshold: 
         first, low_half, high_half, limit = (
             splat(builder, builder.trunc(x, INT32), count) for x in (values[1], values[2], values[3], values[4])
         )
-        places = builder.add(first, ir.Constant(integers, list(range(count))))
-        found = mixed(builder.xor(mixed(builder.add(places, low_half)), high_half))
+        positions = builder.add(first, ir.Constant(integers, list(range(count))))
+        hashes = mixed(builder.xor(mixed(builder.add(positions, low_half)), high_half))
         vector = vector_of(like)
         scaled = splat(builder, context.cast(builder, values[5], typed.args[5], like.dtype), count)
-        return builder.select(builder.icmp_unsigned("<", found, limit), ir.Constant(vector, [0.0] * count), scaled)
 
-    whole = types.int64
-    return like(like, whole, whole, whole, whole, types.float64), lower
+        return builder.select(builder.icmp_unsigned("<", hashes, limit), ir.Constant(vector, [0.0] * count), scaled)
+
+    integer = types.int64
+    return like(like, integer, integer, integer, integer, types.float64), lower
 
 
 @inlined
 def masked(call: Any, x: Any, at: int) -> Any:
     """f(x) · m / (1 − rate)."""
-    found = x if call.activation == NO_ACTIVATION else activated(call.activation, x)
-    return found * factors(x, at, call.low, call.high, call.threshold, call.scale)
+    activated_x = x if call.activation == NO_ACTIVATION else activated(call.activation, x)
+    return activated_x * factors(x, at, call.low, call.high, call.threshold, call.scale)
 
 
 @inlined
 def masked_gradient(call: Any, x: Any, d_out: Any, at: int) -> Any:
     """dy · f′(x) · m / (1 − rate)."""
-    found = d_out * factors(x, at, call.low, call.high, call.threshold, call.scale)
-    return found if call.activation == NO_ACTIVATION else found * activation_derivative(call.activation, x)
+    gradient = d_out * factors(x, at, call.low, call.high, call.threshold, call.scale)
+    return gradient if call.activation == NO_ACTIVATION else gradient * activation_derivative(call.activation, x)
 
 
 @kernel
@@ -106,25 +107,27 @@ def mask(first, step, call, chunks, x, d_out, out):
     numbers, gradients, written = pointer(x), pointer(d_out), pointer(out)
     last_x, last_d = pointer(tail[0]), pointer(tail[1])
     none = no_lanes(numbers, WIDE)
+
     for chunk in range(first, chunks, step):
         begin, end = size // WIDE * chunk // chunks * WIDE, size // WIDE * (chunk + 1) // chunks * WIDE
         if is_gradient:
             for at in range(begin, end, WIDE):
-                found, d_found = load_heads(numbers, at, 0, none), load_heads(gradients, at, 0, none)
-                store_heads(written, at, 0, masked_gradient(call, found, d_found, at))
+                lanes, d_lanes = load_heads(numbers, at, 0, none), load_heads(gradients, at, 0, none)
+                store_heads(written, at, 0, masked_gradient(call, lanes, d_lanes, at))
         else:
             for at in range(begin, end, WIDE):
                 store_heads(written, at, 0, masked(call, load_heads(numbers, at, 0, none), at))
         if chunk == chunks - 1 and end < size:
-            for place in range(end, size):
-                put(last_x, place - end, get(numbers, place))
+            for index in range(end, size):
+                put(last_x, index - end, get(numbers, index))
                 if is_gradient:
-                    put(last_d, place - end, get(gradients, place))
-            found, d_found = load_heads(last_x, 0, 0, none), load_heads(last_d, 0, 0, none)
-            found = masked_gradient(call, found, d_found, end) if is_gradient else masked(call, found, end)
-            store_heads(last_x, 0, 0, found)
-            for place in range(end, size):
-                put(written, place, get(last_x, place - end))
+                    put(last_d, index - end, get(gradients, index))
+            lanes, d_lanes = load_heads(last_x, 0, 0, none), load_heads(last_d, 0, 0, none)
+            lanes = masked_gradient(call, lanes, d_lanes, end) if is_gradient else masked(call, lanes, end)
+            store_heads(last_x, 0, 0, lanes)
+            for index in range(end, size):
+                put(written, index, get(last_x, index - end))
+
     keep_alive(tail)
 
 
@@ -158,8 +161,8 @@ def backward(d_out: Tensor, outputs: list[Tensor], inputs: DropoutInputs, needs:
 def formula(inputs: DropoutInputs) -> Tensor:
     """The output in plain torch: the mask is what the kernel makes of ones."""
     ones = inputs.x.new_ones(inputs.x.shape)
-    found = FUNCTIONS[inputs.activation](inputs.x) if inputs.activation else inputs.x
-    return found * run(inputs._replace(x=ones, activation=""), None)
+    activated_x = FUNCTIONS[inputs.activation](inputs.x) if inputs.activation else inputs.x
+    return activated_x * run(inputs._replace(x=ones, activation=""), None)
 
 
 def run(inputs: DropoutInputs, d_out: Tensor | None) -> Tensor:

@@ -14,7 +14,7 @@ from edgewise.backends.numba.arrays import CODES, array_of, factors_of, score_of
 from edgewise.backends.numba.edges import forward
 from edgewise.backends.numba.edges_backward import (
     ReceiverGradients,
-    Rows,
+    ReceiverRows,
     SenderGradients,
     backward_receivers,
     backward_senders,
@@ -24,9 +24,9 @@ from edgewise.backends.numba.simd import WIDE, WIDTH
 from edgewise.backends.numba.tables import (
     Absent,
     CallSettings,
-    Dropout,
+    DropoutRule,
+    EdgeOperands,
     Lists,
-    Operands,
     Sizes,
     Table,
     TiledSizes,
@@ -38,8 +38,8 @@ CHUNK = 2**19
 """Numbers to gather in one chunk of work: some tenths of a millisecond."""
 MAX_CHUNKS = 64
 MAX_SAVED_BYTES = 2**24
-"""Of weights and d_score, two numbers an edge and head, up to which they are saved from one backward pass to the next.
-"""
+"""Bytes of weights and d_score, two numbers an edge and head, up to which they are saved from one backward pass to the
+next."""
 WIDE_ROW = 16
 """Features of values for each lane from which on three backward passes that gather one wide row an edge are faster
 than two that gather two: chosen by `benchmarks/narrow_scores.py`."""
@@ -56,7 +56,7 @@ def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     Returns:
         `(receiver, head, value_dim)` and `(receiver, 2, lane)`.
     """
-    job = Job(inputs)
+    job = EdgeArguments(inputs)
     out, stats = edges_shapes(inputs)
     by_receiver = lists_by_receiver(inputs.lists)
     chunks = chunks_of(by_receiver, job.width)
@@ -74,13 +74,14 @@ def edges_shapes(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
 
 def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, needs: Sequence[bool]) -> list[Tensor]:
     """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where a tensor is absent."""
-    job, (stats,) = Job(inputs), outputs
+    job, (stats,) = EdgeArguments(inputs), outputs
     tensors, vector = inputs[:6], inputs.vector
     # A convolution: no score is made of a query and a key, and only the values have gradients.
     of_values_only = inputs.key.shape[-1] == 0 and not any(needs[4:6])
     grads = [torch.empty(x.shape, dtype=x.dtype, device="cpu") for x in (inputs.query, inputs.key, value_of(inputs))]
     by_receiver, by_sender = lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
     chunks, sender_chunks = chunks_of(by_receiver, 2 * job.width), chunks_of(by_sender, 2 * job.width)
+
     # Heads that share what an edge carries add up in its gradient, and so do edges, those of each chunk in rows of
     # their own.
     copies = chunks if are_shared(inputs.lists) else 1
@@ -94,7 +95,7 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     saved = table_of(stats.new_empty(num_edges, 2 * lanes) if saves else None, None, stats)
     products = table_of(stats.new_empty(num_edges, lanes) if is_narrow else None, None, stats)
     deltas = stats.new_empty(0 if saves or is_narrow else stats.shape[0], stats.shape[2])
-    rows = Rows(array_of(stats), array_of(deltas), saved, products, table_of(grad_out))
+    rows = ReceiverRows(array_of(stats), array_of(deltas), saved, products, table_of(grad_out))
     if is_narrow:
         of_value = table_of(grads[2])
         backward_values.run(sender_chunks, job.call, by_sender, sender_chunks, job.operands, rows, of_value)
@@ -113,7 +114,8 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     if copies > 1:
         grads[3:] = [x.unflatten(0, (copies, -1)).sum(0) if x.numel() else x for x in grads[3:]]
     grads.append(stats.new_empty(0) if vector is None else vector_parts.sum(0).view_as(vector))
-    return [x if own is None else x.to(own.dtype) for x, own in zip(grads, (*tensors, vector), strict=True)]
+
+    return [x if tensor is None else x.to(tensor.dtype) for x, tensor in zip(grads, (*tensors, vector), strict=True)]
 
 
 def gathers_once(sizes: Any) -> bool:
@@ -126,22 +128,26 @@ def edges_formula(inputs: EdgeInputs) -> Tensor:
     """The output in plain torch."""
     assert inputs.heads is not None
     num_heads, is_narrow = _num_heads(inputs), inputs.query.shape[-1] == 1
+
     tables: list[Any] = list(inputs[:5])
-    for place, table in enumerate(tables):
-        if is_narrow and place in (0, 1, 3):
-            tables[place] = None if table is None else table[:, :num_heads]
+    for index, table in enumerate(tables):
+        if is_narrow and index in (0, 1, 3):
+            tables[index] = None if table is None else table[:, :num_heads]
         elif table is not None and table.shape[1] not in (1, num_heads):
-            tables[place] = table.index_select(1, inputs.heads[place])
+            tables[index] = table.index_select(1, inputs.heads[index])
+
     factors = None
     if inputs.dropout > 0:
         edges = torch.arange(len(inputs.lists[2]), device="cpu").unsqueeze(1)
         factors = factors_of(inputs.dropout, inputs.seed, edges, torch.arange(num_heads, device="cpu"))
     bias = None if inputs.bias is None else inputs.bias[:, :num_heads]
+
     if are_shared(inputs.lists):
         numbers, rows = inputs.lists[2].long(), inputs.lists[6].long()
         rows = torch.empty_like(rows).index_copy_(0, numbers, rows)  # in the caller's order
         tables[3:] = [None if x is None else x.index_select(0, rows) for x in tables[3:]]
         bias = None if bias is None else bias.index_select(0, rows)
+
     return formula.over_edges(EdgeInputs(*[*tables, bias, *inputs[6:]]), factors)
 
 
@@ -151,7 +157,7 @@ attend_edges = define_with_gradient(
 )  # fmt: skip
 
 
-class Job:
+class EdgeArguments:
     """The arguments of an operator as the kernels take them."""
 
     def __init__(self, inputs: EdgeInputs):
@@ -161,10 +167,12 @@ class Job:
         tensors = inputs[:5]
         sizes = sizes_of(tuple([None if x is None else x.shape for x in tensors]), _num_heads(inputs))
         self.heads = _rows_of(inputs.heads.numpy().tobytes(), len(tensors))
-        owns = [*self.heads, None]
-        self.operands = Operands(*(table_of(x, own, query) for x, own in zip(inputs[:6], owns, strict=True)))
+        bytes_of_tables = [*self.heads, None]
+        self.operands = EdgeOperands(
+            *(table_of(x, head_bytes, query) for x, head_bytes in zip(inputs[:6], bytes_of_tables, strict=True))
+        )
         self.width = key.shape[1] * key.shape[2] + value.shape[1] * value.shape[2]
-        dropout = Dropout(float(inputs.dropout), int(inputs.seed)) if inputs.dropout > 0 else NO_DROPOUT
+        dropout = DropoutRule(float(inputs.dropout), int(inputs.seed)) if inputs.dropout > 0 else NO_DROPOUT
         score = score_of(inputs.kind, inputs.activation, inputs.root, inputs.number, inputs.vector)
         self.call = CallSettings(score, CODES[inputs.normalizer], sizes, dropout)
 
@@ -202,10 +210,10 @@ def lanes_of(num_heads: int) -> int:
 
 
 NOWHERE = np.zeros(0, np.int64)
-NO_DROPOUT = Dropout(0.0, 0)
+NO_DROPOUT = DropoutRule(0.0, 0)
 
 
-def table_of(x: Tensor | None, own: bytes | None = None, like: Tensor | None = None) -> Table | Absent:
+def table_of(x: Tensor | None, head_bytes: bytes | None = None, like: Tensor | None = None) -> Table | Absent:
     """A tensor `(node, head, dim)` or `(edge, head)` as a table; rows may lie apart, but a row is one run of memory.
 
     What is None becomes a table that is absent, of numbers like those of another tensor. `own` are the heads that the
@@ -215,28 +223,30 @@ def table_of(x: Tensor | None, own: bytes | None = None, like: Tensor | None = N
         assert like is not None
         return _absent(like.dtype)
     if x.numel() == 0:
-        return Table(_absent(x.dtype).data, 0, 0, NOWHERE if own is None else _heads_of(own))
-    width, heads = _places_in_row(x.shape[1:], own)
+        return Table(_absent(x.dtype).data, 0, 0, NOWHERE if head_bytes is None else _heads_of(head_bytes))
+
+    width, heads = _places_in_row(x.shape[1:], head_bytes)
     if x.is_contiguous():
         return Table(array_of(x), width, width, heads)
     if x.stride()[1:] != (x.shape[-1], 1)[3 - x.dim() :]:
         return Table(array_of(x.contiguous()), width, width, heads)
+
     flat = x.as_strided(((x.shape[0] - 1) * x.stride(0) + width,), (1,))
     return Table(array_of(flat), x.stride(0), width, heads)
 
 
 @lru_cache(maxsize=1024)
-def _places_in_row(shape: tuple, own: bytes | None) -> tuple[int, np.ndarray]:
+def _places_in_row(shape: tuple, head_bytes: bytes | None) -> tuple[int, np.ndarray]:
     """How many numbers a row `(head, dim)` or `(head)` has, and where in it each head begins."""
     dim = shape[1] if len(shape) == 2 else 1
-    heads = np.arange(shape[0]) if own is None else _heads_of(own)
+    heads = np.arange(shape[0]) if head_bytes is None else _heads_of(head_bytes)
     return shape[0] * dim, heads * dim
 
 
 @lru_cache(maxsize=1024)
-def _heads_of(own: bytes) -> np.ndarray:
+def _heads_of(head_bytes: bytes) -> np.ndarray:
     """A copy, which can be written to: kernels are compiled anew for arrays that cannot."""
-    return np.frombuffer(own, np.int64).copy()
+    return np.frombuffer(head_bytes, np.int64).copy()
 
 
 @lru_cache

@@ -22,7 +22,7 @@ from edgewise.backends.numba.tables import (
     is_streamed,
     longest_row,
     no_features,
-    places,
+    pointers_of,
     prefetch_ahead,
     prefetch_next,
     put_factors,
@@ -63,12 +63,17 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
                 feature, at = head * step + d, get(value.heads, head) + d
                 edge_at = get(edge_value.heads, head) + d if edge_value.there else 0
                 sums = load_heads(so_far, feature, step, none) if start > 0 else none
-                for place in range(begin + start, begin + stop):
+
+                for position in range(begin + start, begin + stop):
                     if feature == 0:
-                        prefetch_ahead(lists, place, value)
-                    row, edge = get(lists.neighbors, place) * value.stride, get(lists.rows, place) * edge_value.stride
-                    found = features(value, row + at, edge_value, edge + edge_at, step, none)
-                    sums = fma(spread(weights, (place - begin) * sizes.lanes + head, none), found, sums)
+                        prefetch_ahead(lists, position, value)
+                    row, edge = (
+                        get(lists.neighbors, position) * value.stride,
+                        get(lists.rows, position) * edge_value.stride,
+                    )
+                    value_lanes = features(value, row + at, edge_value, edge + edge_at, step, none)
+                    sums = fma(spread(weights, (position - begin) * sizes.lanes + head, none), value_lanes, sums)
+
                 if stop < count:
                     store_heads(so_far, feature, step, sums)
                 elif streams:
@@ -82,32 +87,41 @@ def forward(first, step, call, lists, chunks, operands, stats, out):
     """out = Σ α (v + v^e) of every receiver; a and b of each row in `stats`, `(receiver, 2, lane)`."""
     score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout
     longest, lanes, streams, out = longest_row(lists), sizes.lanes, is_streamed(out), source(out)
-    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), places(lists)
+    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), pointers_of(lists)
     edge_key, edge_value, bias = source(operands.edge_key), source(operands.edge_value), source(operands.bias)
     scratch = np.zeros((2, longest * lanes), stats.dtype)
     scores, factors, numbers = pointer(scratch[0]), pointer(scratch[1]), pointer(stats)
     sums = np.zeros(sizes.heads * sizes.value_dim + WIDTH * WIDE + query.width, stats.dtype)
-    parts, so_far, own_row = pointer(sums), pointer(sums[WIDTH * WIDE + query.width :]), pointer(sums[WIDTH * WIDE :])
+    parts, so_far, query_scratch = (
+        pointer(sums),
+        pointer(sums[WIDTH * WIDE + query.width :]),
+        pointer(sums[WIDTH * WIDE :]),
+    )
     zero, none = fill(scores, 0.0), no_features(sizes, scores)
+
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin = get(lists.offsets, row)
             count = get(lists.offsets, row + 1) - begin
             prefetch_next(query, row)
-            own = row_of(query, row, own_row)
-            put_scores(score, sizes, lists, begin, count, own, key, edge_key, scores, parts, none)
+            query_row = row_of(query, row, query_scratch)
+            put_scores(score, sizes, lists, begin, count, query_row, key, edge_key, scores, parts, none)
+
             if bias.there:
                 for e in range(count):
                     for group in range(0, lanes, WIDTH):
                         at = e * lanes + group
                         store(scores, at, biased(load(scores, at), bias, get(lists.rows, begin + e), group))
+
             for group in range(0, lanes, WIDTH):
                 a, b = normalize(normalizer, Column(scores, group, lanes, count, zero, zero, False))
                 store(numbers, row * 2 * lanes + group, a)
                 store(numbers, row * 2 * lanes + lanes + group, b)
+
             if dropout.rate > 0.0:
                 put_all_factors(sizes, lists, begin, count, dropout, factors)
                 drop(sizes, scores, factors, count)
             sum_row(sizes, lists, begin, count, value, edge_value, scores, so_far, out, row * out.stride, streams, none)
+
     keep_alive(scratch)
     keep_alive(sums)

@@ -32,7 +32,7 @@ from edgewise.backends.numba.tables import (
     is_streamed,
     longest_row,
     no_features,
-    places,
+    pointers_of,
     prefetch_ahead,
     prefetch_next,
     row_of,
@@ -48,14 +48,14 @@ def clear(target: Any, width: int) -> None:
 
 
 @inlined
-def copy(target: Any, at: int, found: Any, width: int, streams: bool) -> None:
+def copy(target: Any, at: int, source: Any, width: int, streams: bool) -> None:
     """From scratch to where a row belongs."""
     if streams:
         for d in range(0, width, WIDTH):
-            stream(target, at + d, load(found, d))
+            stream(target, at + d, load(source, d))
     else:
         for d in range(0, width, WIDTH):
-            store(target, at + d, load(found, d))
+            store(target, at + d, load(source, d))
 
 
 @inlined
@@ -69,20 +69,23 @@ def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, qu
             edge_at, step = get(edge_key.heads, head) if edge_key.there else 0, sizes.key_dim
             for d in range(0, sizes.key_dim, width_of(none)):
                 feature, own_at, key_at = head * step + d, get(query.heads, head) + d, get(key.heads, head) + d
-                own = load_heads(query.data, own_at, step, none)
-                vector, d_query = vector_of(score, feature, step, own), load_heads(sums, own_at, step, none)
-                d_vector = load_heads(grad_vector, feature, step, none) if has_vector(score) else own
+                query_lanes = load_heads(query.data, own_at, step, none)
+                vector, d_query = vector_of(score, feature, step, query_lanes), load_heads(sums, own_at, step, none)
+                d_vector = load_heads(grad_vector, feature, step, none) if has_vector(score) else query_lanes
+
                 for e in range(start, stop):
                     d_score, edge = spread(d_scores, e * sizes.lanes + head, none), get(lists.rows, begin + e)
                     sender_at = get(lists.neighbors, begin + e) * key.stride + key_at
-                    other = features(key, sender_at, edge_key, edge * edge_key.stride + edge_at + d, step, none)
-                    d_query = toward_query(score, d_query, d_score, own, other, vector)
-                    d_vector = toward_vector(score, d_vector, d_score, own, other)
+                    key_lanes = features(key, sender_at, edge_key, edge * edge_key.stride + edge_at + d, step, none)
+                    d_query = toward_query(score, d_query, d_score, query_lanes, key_lanes, vector)
+                    d_vector = toward_vector(score, d_vector, d_score, query_lanes, key_lanes)
+
                     if edge_key.there:
                         at = (edge + shift) * grad_edge_key.stride + edge_at + d
-                        found = load_heads(grad_edge_key.data, at, step, none)
-                        found = toward_key(score, found, d_score, own, other, vector)
-                        store_heads(grad_edge_key.data, at, step, found)
+                        d_key = load_heads(grad_edge_key.data, at, step, none)
+                        d_key = toward_key(score, d_key, d_score, query_lanes, key_lanes, vector)
+                        store_heads(grad_edge_key.data, at, step, d_key)
+
                 store_heads(sums, own_at, step, d_query)
                 if has_vector(score):
                     store_heads(grad_vector, feature, step, d_vector)
@@ -93,28 +96,31 @@ def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: 
                          edge_key: Any, d_scores: Any, sums: Any, grad_edge_key: Any, shift: int) -> None:  # fmt: skip
     """The same where each head has one number: lanes are heads."""
     for group in range(0, sizes.lanes, WIDTH):
-        own, d_query = load(query.data, group), load(sums, group)
-        one = fill(own, 1.0)
+        query_lanes, d_query = load(query.data, group), load(sums, group)
+        one = fill(query_lanes, 1.0)
         for e in range(count):
             sender, edge = get(lists.neighbors, begin + e), get(lists.rows, begin + e)
-            other = features(key, sender * key.stride + group, edge_key, edge * edge_key.stride + group, 0, own)
+            key_lanes = features(
+                key, sender * key.stride + group, edge_key, edge * edge_key.stride + group, 0, query_lanes
+            )
             d_score = load(d_scores, e * sizes.lanes + group)
-            d_query = toward_query(score, d_query, d_score, own, other, one)
+            d_query = toward_query(score, d_query, d_score, query_lanes, key_lanes, one)
             if edge_key.there:
                 at = (edge + shift) * grad_edge_key.stride + group
-                found = toward_key(score, load(grad_edge_key.data, at), d_score, own, other, one)
-                store(grad_edge_key.data, at, found)
+                d_key = toward_key(score, load(grad_edge_key.data, at), d_score, query_lanes, key_lanes, one)
+                store(grad_edge_key.data, at, d_key)
+
         store(sums, group, d_query)
 
 
 @inlined
-def load_products(sizes: Any, lists: Any, begin: int, count: int, products: Any, found: Any) -> None:
+def load_products(sizes: Any, lists: Any, begin: int, count: int, products: Any, scratch: Any) -> None:
     """The products of a run of edges, or what took their place, into scratch."""
     for e in range(count):
         prefetch(products.data, get(lists.edges, min(begin + e + AHEAD, lists.last)) * products.stride)
         at = get(lists.edges, begin + e) * products.stride
         for group in range(0, sizes.lanes, WIDTH):
-            store(found, e * sizes.lanes + group, load(products.data, at + group))
+            store(scratch, e * sizes.lanes + group, load(products.data, at + group))
 
 
 @inlined
@@ -125,12 +131,12 @@ def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out:
     for head in range(0, sizes.heads, heads_of(none)):
         weight, grad_at = spread(weights, at + head, none), edge * grad.stride + get(grad.heads, head)
         for d in range(0, sizes.value_dim, width_of(none)):
-            own = load_heads(grad_out.data, head * step + d, step, none)
-            d_value = fma(weight, own, load_heads(grad.data, grad_at + d, step, none))
+            grad_lanes = load_heads(grad_out.data, head * step + d, step, none)
+            d_value = fma(weight, grad_lanes, load_heads(grad.data, grad_at + d, step, none))
             store_heads(grad.data, grad_at + d, step, d_value)
 
 
-class Rows(NamedTuple):
+class ReceiverRows(NamedTuple):
     """What both passes know of receivers and edges."""
 
     stats: np.ndarray
@@ -170,7 +176,7 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
     or d_score and weight of each edge."""
     score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout
     stats, streams, longest, lanes = rows.stats, is_streamed(gradients.query), longest_row(lists), sizes.lanes
-    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), places(lists)
+    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), pointers_of(lists)
     edge_key, edge_value, bias = source(operands.edge_key), source(operands.edge_value), source(operands.bias)
     grad_out, saved, grad_query = source(rows.grad_out), source(rows.saved), source(gradients.query)
     products = source(rows.products)
@@ -186,6 +192,7 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
     query_scratch = pointer(row_sums[WIDTH * WIDE + query.width :])
     grad_scratch = pointer(row_sums[WIDTH * WIDE + 2 * query.width :])
     numbers, deltas, zero, none = pointer(stats), pointer(rows.deltas), fill(scores, 0.0), no_features(sizes, scores)
+
     for chunk in range(first, chunks, step):
         vector_sums, shift = pointer(gradients.vector[chunk * vector_width :]), chunk * gradients.rows_a_chunk
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
@@ -193,30 +200,34 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
             count = get(lists.offsets, row + 1) - begin
             prefetch_next(query, row)
             prefetch_next(grad_out, row)
-            own, own_grad = row_of(query, row, query_scratch), row_of(grad_out, row, grad_scratch)
+            query_row, grad_row = row_of(query, row, query_scratch), row_of(grad_out, row, grad_scratch)
+
             if products.there:
-                put_narrow_scores(score, sizes, lists, begin, count, own, key, edge_key, False, scores)
+                put_narrow_scores(score, sizes, lists, begin, count, query_row, key, edge_key, False, scores)
                 load_products(sizes, lists, begin, count, products, d_scores)
             else:
                 put_scores_and_products(
-                    score, sizes, lists, begin, count, own, key, edge_key, own_grad, value, edge_value, False,
+                    score, sizes, lists, begin, count, query_row, key, edge_key, grad_row, value, edge_value, False,
                     scores, d_scores, parts, none,
                 )  # fmt: skip
             if drops:
                 put_all_factors(sizes, lists, begin, count, dropout, factors)
                 drop(sizes, d_scores, factors, count)
+
             for group in range(0, lanes, WIDTH):
                 of = row * 2 * lanes + group
                 a, b = load(numbers, of), load(numbers, of + lanes)
                 for e in range(count):
                     at = e * lanes + group
-                    found = biased(load(scores, at), bias, get(lists.rows, begin + e), group)
-                    store(weights, at, weigh(normalizer, found, a, b))
+                    score_lanes = biased(load(scores, at), bias, get(lists.rows, begin + e), group)
+                    store(weights, at, weigh(normalizer, score_lanes, a, b))
+
             for group in range(0, lanes, WIDTH):
                 weight_column = Column(weights, group, lanes, count, zero, zero, False)
                 delta = delta_of(normalizer, weight_column, Column(d_scores, group, lanes, count, zero, zero, False))
                 if not saved.there and not products.there:
                     store(deltas, row * lanes + group, delta)
+
                 for e in range(count):
                     at = e * lanes + group
                     d_score = d_score_of(normalizer, load(weights, at), load(d_scores, at) - delta)
@@ -224,6 +235,7 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
                         of = (get(lists.rows, begin + e) + shift) * grad_bias.stride + group
                         store(grad_bias.data, of, load(grad_bias.data, of) + d_score)
                     store(d_scores, at, d_raw_of(score, load(scores, at), d_score))
+
             if drops and (edge_value.there or saved.there):
                 drop(sizes, weights, factors, count)
             if saved.there:
@@ -240,18 +252,21 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
             if edge_value.there:
                 for e in range(count):
                     edge = get(lists.rows, begin + e) + shift
-                    value_edge_gradients(sizes, edge, weights, e * lanes, own_grad, grad_edge_value, none)
+                    value_edge_gradients(sizes, edge, weights, e * lanes, grad_row, grad_edge_value, none)
+
             clear(sums, query.width)
             if sizes.key_dim == 1:
                 narrow_receiver_sums(
-                    score, sizes, lists, begin, count, own, key, edge_key, d_scores, sums, grad_edge_key, shift
+                    score, sizes, lists, begin, count, query_row, key, edge_key, d_scores, sums, grad_edge_key, shift
                 )
             else:
                 receiver_sums(
-                    score, sizes, lists, begin, count, own, key, edge_key, d_scores, sums, grad_edge_key,
+                    score, sizes, lists, begin, count, query_row, key, edge_key, d_scores, sums, grad_edge_key,
                     shift, vector_sums, none,
                 )  # fmt: skip
+
             copy(grad_query.data, row * query.width, sums, query.width, streams)
+
     keep_alive(scratch)
     keep_alive(row_sums)
 
@@ -267,20 +282,27 @@ def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, quer
             query_at, key_at = get(query.heads, head) + d, get(key.heads, head) + d
             d_key = load_heads(key_sums, key_at, step, none)
             vector = vector_of(score, head * step + d, step, none)
+
             for e in range(count):
-                other = load_heads(query.data, get(lists.neighbors, begin + e) * query.stride + query_at, step, none)
+                query_lanes = load_heads(
+                    query.data, get(lists.neighbors, begin + e) * query.stride + query_at, step, none
+                )
                 edge = get(lists.rows, begin + e) * edge_key.stride if edge_key.there else 0
-                own = features(key, key_at, edge_key, edge + edge_at + d, step, none)
-                d_key = toward_key(score, d_key, spread(d_scores, e * sizes.lanes + head, none), other, own, vector)
+                key_lanes = features(key, key_at, edge_key, edge + edge_at + d, step, none)
+                d_key = toward_key(
+                    score, d_key, spread(d_scores, e * sizes.lanes + head, none), query_lanes, key_lanes, vector
+                )
+
             store_heads(key_sums, key_at, step, d_key)
+
         step = sizes.value_dim
         for d in range(0, sizes.value_dim, width_of(none)):
             value_at, out_at = get(value.heads, head) + d, head * step + d
             d_value = load_heads(value_sums, value_at, step, none)
             for e in range(count):
                 receiver = get(lists.neighbors, begin + e)
-                other = load_heads(grad_out.data, receiver * grad_out.stride + out_at, step, none)
-                d_value = fma(spread(weights, e * sizes.lanes + head, none), other, d_value)
+                query_lanes = load_heads(grad_out.data, receiver * grad_out.stride + out_at, step, none)
+                d_value = fma(spread(weights, e * sizes.lanes + head, none), query_lanes, d_value)
             store_heads(value_sums, value_at, step, d_value)
 
 
@@ -292,9 +314,11 @@ def narrow_sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: in
         d_key = load(key_sums, group)
         for e in range(count):
             edge_at = get(lists.rows, begin + e) * edge_key.stride + group
-            own = features(key, group, edge_key, edge_at, 0, d_key)
-            other = load(query.data, get(lists.neighbors, begin + e) * query.stride + group)
-            d_key = toward_key(score, d_key, load(d_scores, e * sizes.lanes + group), other, own, fill(own, 1.0))
+            key_lanes = features(key, group, edge_key, edge_at, 0, d_key)
+            query_lanes = load(query.data, get(lists.neighbors, begin + e) * query.stride + group)
+            d_key = toward_key(
+                score, d_key, load(d_scores, e * sizes.lanes + group), query_lanes, key_lanes, fill(key_lanes, 1.0)
+            )
         store(key_sums, group, d_key)
 
 
@@ -317,7 +341,7 @@ def backward_senders(first, step, call, lists, chunks, operands, rows, gradients
     score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout
     stats, grad_key, grad_value = rows.stats, source(gradients.key), source(gradients.value)
     streams_key, streams_value = is_streamed(gradients.key), is_streamed(gradients.value)
-    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), places(lists)
+    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), pointers_of(lists)
     edge_key, edge_value, bias = source(operands.edge_key), source(operands.edge_value), source(operands.bias)
     grad_out, saved = source(rows.grad_out), source(rows.saved)
     drops, lanes = dropout.rate > 0.0, sizes.lanes
@@ -332,48 +356,54 @@ def backward_senders(first, step, call, lists, chunks, operands, rows, gradients
     value_scratch = pointer(sums[WIDTH * WIDE + 2 * key.width + value.width :])
     one, none = fill(weights, 1.0), no_features(sizes, weights)
     numbers, deltas = pointer(stats), pointer(rows.deltas)
+
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             prefetch_next(key, row)
             prefetch_next(value, row)
-            own, own_value = row_of(key, row, key_scratch), row_of(value, row, value_scratch)
+            key_row, value_row = row_of(key, row, key_scratch), row_of(value, row, value_scratch)
             clear(key_sums, key.width)
             clear(value_sums, value.width)
+
             for start in range(begin, end, BLOCK):
                 count = min(BLOCK, end - start)
                 if saved.there:
                     load_saved(sizes, lists, start, count, saved, query, grad_out, d_scores, weights)
                 else:
                     put_scores_and_products(
-                        score, sizes, lists, start, count, own, query, edge_key, own_value, grad_out, edge_value,
+                        score, sizes, lists, start, count, key_row, query, edge_key, value_row, grad_out, edge_value,
                         True, scores, d_scores, parts, none,
                     )  # fmt: skip
                     for at in range(0, count * lanes, WIDTH):
                         store(factors, at, one)
                     if drops:
                         put_all_factors(sizes, lists, start, count, dropout, factors)
+
                     for e in range(count):
                         coming = get(lists.neighbors, min(start + e + AHEAD, lists.last))
                         prefetch(numbers, coming * 2 * lanes)
                         prefetch(deltas, coming * lanes)
                         receiver, edge = get(lists.neighbors, start + e), get(lists.rows, start + e)
+
                         for group in range(0, lanes, WIDTH):
                             at, of = e * lanes + group, receiver * 2 * lanes + group
                             a, b = load(numbers, of), load(numbers, of + lanes)
                             delta = load(deltas, receiver * lanes + group)
-                            found, factor = load(scores, at), load(factors, at)
-                            weight = weigh(normalizer, biased(found, bias, edge, group), a, b)
+                            score_lanes, factor = load(scores, at), load(factors, at)
+                            weight = weigh(normalizer, biased(score_lanes, bias, edge, group), a, b)
                             d_score = d_score_of(normalizer, weight, load(d_scores, at) * factor - delta)
                             store(weights, at, weight * factor)
-                            store(d_scores, at, d_raw_of(score, found, d_score))
+                            store(d_scores, at, d_raw_of(score, score_lanes, d_score))
                 if sizes.key_dim == 1:
-                    narrow_sender_sums(score, sizes, lists, start, count, query, own, edge_key, d_scores, key_sums)
+                    narrow_sender_sums(score, sizes, lists, start, count, query, key_row, edge_key, d_scores, key_sums)
                 sender_sums(
-                    score, sizes, lists, start, count, query, own, edge_key, grad_out, d_scores, weights,
+                    score, sizes, lists, start, count, query, key_row, edge_key, grad_out, d_scores, weights,
                     key_sums, value, value_sums, none,
                 )  # fmt: skip
+
             copy(grad_key.data, row * key.width, key_sums, key.width, streams_key)
             copy(grad_value.data, row * value.width, value_sums, value.width, streams_value)
+
     keep_alive(scratch)
     keep_alive(sums)

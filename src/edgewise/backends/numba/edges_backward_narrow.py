@@ -22,7 +22,7 @@ from edgewise.backends.numba.tables import (
     first_row,
     is_streamed,
     no_features,
-    places,
+    pointers_of,
     prefetch_ahead,
     prefetch_next,
     row_of,
@@ -35,11 +35,11 @@ def backward_values(first, step, call, lists, chunks, operands, rows, grad_value
     """dv; and dO · (v + v^e) of each edge, before dropout, into `rows.products`."""
     score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout
     stats, streams, grad_value = rows.stats, is_streamed(grad_value), source(grad_value)
-    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), places(lists)
+    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), pointers_of(lists)
     edge_key, edge_value, bias = source(operands.edge_key), source(operands.edge_value), source(operands.bias)
     grad_out, products, lanes, numbers = source(rows.grad_out), source(rows.products), sizes.lanes, pointer(stats)
     scratch = np.zeros((4, BLOCK * lanes), stats.dtype)
-    scores, weights, found, factors = (
+    scores, weights, product_scratch, factors = (
         pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
     )  # fmt: skip
     sums = np.zeros(WIDTH * WIDE + key.width + 2 * value.width, stats.dtype)
@@ -47,38 +47,45 @@ def backward_values(first, step, call, lists, chunks, operands, rows, grad_value
     value_sums = pointer(sums[WIDTH * WIDE + key.width :])
     value_scratch = pointer(sums[WIDTH * WIDE + key.width + value.width :])
     none = no_features(sizes, weights)
+
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             prefetch_next(key, row)
             prefetch_next(value, row)
-            own, own_value = row_of(key, row, key_scratch), row_of(value, row, value_scratch)
+            key_row, value_row = row_of(key, row, key_scratch), row_of(value, row, value_scratch)
             clear(value_sums, value.width)
+
             for start in range(begin, end, BLOCK):
                 count = min(BLOCK, end - start)
                 put_scores_and_products(
-                    score, sizes, lists, start, count, own, query, edge_key, own_value, grad_out, edge_value, True,
-                    scores, found, parts, none,
+                    score, sizes, lists, start, count, key_row, query, edge_key, value_row, grad_out, edge_value, True,
+                    scores, product_scratch, parts, none,
                 )  # fmt: skip
+
                 for e in range(count):
                     coming = min(start + e + AHEAD, lists.last)
                     prefetch(numbers, get(lists.neighbors, coming) * 2 * lanes)
                     prefetch(products.data, get(lists.edges, coming) * products.stride)
                     receiver, edge = get(lists.neighbors, start + e), get(lists.rows, start + e)
                     edge_at = get(lists.edges, start + e) * products.stride
+
                     for group in range(0, lanes, WIDTH):
                         at, of = e * lanes + group, receiver * 2 * lanes + group
                         a, b = load(numbers, of), load(numbers, of + lanes)
                         store(weights, at, weigh(normalizer, biased(load(scores, at), bias, edge, group), a, b))
-                        store(products.data, edge_at + group, load(found, at))
+                        store(products.data, edge_at + group, load(product_scratch, at))
+
                 if dropout.rate > 0.0:
                     put_all_factors(sizes, lists, start, count, dropout, factors)
                     drop(sizes, weights, factors, count)
                 sender_sums(
-                    score, sizes, lists, start, count, query, own, edge_key, grad_out, scores, weights, scores, value,
-                    value_sums, none,
+                    score, sizes, lists, start, count, query, key_row, edge_key, grad_out, scores, weights, scores,
+                    value, value_sums, none,
                 )  # fmt: skip
+
             copy(grad_value.data, row * value.width, value_sums, value.width, streams)
+
     keep_alive(scratch)
     keep_alive(sums)
 
@@ -88,22 +95,26 @@ def backward_keys(first, step, call, lists, chunks, operands, rows, grad_key):
     """dk."""
     score, sizes, streams, grad_key = call.score, call.sizes, is_streamed(grad_key), source(grad_key)
     query, key, edge_key, lists = (
-        source(operands.query), source(operands.key), source(operands.edge_key), places(lists),
+        source(operands.query), source(operands.key), source(operands.edge_key), pointers_of(lists),
     )  # fmt: skip
     products, lanes = source(rows.products), sizes.lanes
     scratch = np.zeros(BLOCK * lanes + 2 * key.width, rows.stats.dtype)
     d_scores, sums = pointer(scratch), pointer(scratch[BLOCK * lanes :])
-    own_row = pointer(scratch[BLOCK * lanes + key.width :])
+    key_scratch = pointer(scratch[BLOCK * lanes + key.width :])
+
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
-            own = row_of(key, row, own_row)
+            key_row = row_of(key, row, key_scratch)
             clear(sums, key.width)
+
             for start in range(begin, end, BLOCK):
                 count = min(BLOCK, end - start)
                 for e in range(count):
                     prefetch_ahead(lists, start + e, query)
                 load_products(sizes, lists, start, count, products, d_scores)
-                narrow_sender_sums(score, sizes, lists, start, count, query, own, edge_key, d_scores, sums)
+                narrow_sender_sums(score, sizes, lists, start, count, query, key_row, edge_key, d_scores, sums)
+
             copy(grad_key.data, row * key.width, sums, key.width, streams)
+
     keep_alive(scratch)

@@ -14,38 +14,38 @@ from edgewise.backends import formula
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, store, where
-from edgewise.backends.numba.tables import features, first_row, places, prefetch_ahead, source
+from edgewise.backends.numba.tables import features, first_row, pointers_of, prefetch_ahead, source
 from edgewise.kernels.autograd import define_with_gradient
 
 
 @inlined
-def carried(lists: Any, place: int, value: Any, edge_value: Any, d: int, like: Any) -> Any:
+def carried(lists: Any, position: int, value: Any, edge_value: Any, d: int, like: Any) -> Any:
     """v + v^e of the edge at a place, WIDTH features from d on."""
-    sender, edge = get(lists.neighbors, place), get(lists.edges, place)
+    sender, edge = get(lists.neighbors, position), get(lists.edges, position)
     return features(value, sender * value.stride + d, edge_value, edge * edge_value.stride + d, 0, like)
 
 
 @kernel
 def largest(first, step, lists, chunks, value, edge_value, out):
-    """out = max (v + v^e) of every receiver, 0 where it has no edge."""
-    value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
+    """out = max (v + v^e) of every receiver, 0 for one without edges."""
+    value, edge_value, out, lists = source(value), source(edge_value), source(out), pointers_of(lists)
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
-            for place in range(begin, end):
-                prefetch_ahead(lists, place, value)
+            for position in range(begin, end):
+                prefetch_ahead(lists, position, value)
             for d in range(0, out.width, WIDTH):
                 zero = fill(load(out.data, row * out.stride + d), 0.0)
-                found = fill(zero, -math.inf) if end > begin else zero
-                for place in range(begin, end):
-                    found = maximum(found, carried(lists, place, value, edge_value, d, zero))
-                store(out.data, row * out.stride + d, found)
+                row_max = fill(zero, -math.inf) if end > begin else zero
+                for position in range(begin, end):
+                    row_max = maximum(row_max, carried(lists, position, value, edge_value, d, zero))
+                store(out.data, row * out.stride + d, row_max)
 
 
 @kernel
 def share_among_ties(first, step, lists, chunks, value, edge_value, out, grad_out, shares, grad_edge_value):
     """The gradient of every receiver divided by how many values tie; and d v^e."""
-    value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
+    value, edge_value, out, lists = source(value), source(edge_value), source(out), pointers_of(lists)
     grad_out, shares, grad_edge_value = source(grad_out), source(shares), source(grad_edge_value)
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
@@ -53,35 +53,37 @@ def share_among_ties(first, step, lists, chunks, value, edge_value, out, grad_ou
             for d in range(0, out.width, WIDTH):
                 top = load(out.data, row * out.stride + d)
                 many = fill(top, 0.0)
-                for place in range(begin, end):
-                    many = many + where(carried(lists, place, value, edge_value, d, top) == top, fill(top, 1.0), 0.0)
+                for position in range(begin, end):
+                    many = many + where(carried(lists, position, value, edge_value, d, top) == top, fill(top, 1.0), 0.0)
                 share = load(grad_out.data, row * grad_out.stride + d) / maximum(many, 1.0)
                 store(shares.data, row * shares.stride + d, share)
+
                 if edge_value.there:
-                    for place in range(begin, end):
-                        wins = carried(lists, place, value, edge_value, d, top) == top
-                        at = get(lists.edges, place) * grad_edge_value.stride + d
+                    for position in range(begin, end):
+                        wins = carried(lists, position, value, edge_value, d, top) == top
+                        at = get(lists.edges, position) * grad_edge_value.stride + d
                         store(grad_edge_value.data, at, where(wins, share, 0.0))
 
 
 @kernel
 def collect_shares(first, step, lists, chunks, value, edge_value, out, shares, grad_value):
     """dv of every sender: the shares of the receivers for which it is the largest."""
-    value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
+    value, edge_value, out, lists = source(value), source(edge_value), source(out), pointers_of(lists)
     shares, grad_value = source(shares), source(grad_value)
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for d in range(0, value.width, WIDTH):
-                own = load(value.data, row * value.stride + d)
-                sums = fill(own, 0.0)
-                for place in range(begin, end):
-                    receiver, edge = get(lists.neighbors, place), get(lists.edges, place)
-                    found = own
+                value_lanes = load(value.data, row * value.stride + d)
+                sums = fill(value_lanes, 0.0)
+                for position in range(begin, end):
+                    receiver, edge = get(lists.neighbors, position), get(lists.edges, position)
+                    edge_lanes = value_lanes
                     if edge_value.there:
-                        found = own + load(edge_value.data, edge * edge_value.stride + d)
-                    wins = found == load(out.data, receiver * out.stride + d)
+                        edge_lanes = value_lanes + load(edge_value.data, edge * edge_value.stride + d)
+                    wins = edge_lanes == load(out.data, receiver * out.stride + d)
                     sums = sums + where(wins, load(shares.data, receiver * shares.stride + d), 0.0)
+
                 store(grad_value.data, row * grad_value.width + d, sums)
 
 
@@ -111,7 +113,7 @@ def shapes(inputs: LargestInputs) -> Tensor:
 
 
 def backward(grad_out: Tensor, outputs: list[Tensor], inputs: LargestInputs, needs: Sequence[bool]) -> list[Tensor]:
-    """The gradients of value and edge_value; the second empty where there is no such tensor."""
+    """The gradients of value and edge_value; the second empty where the call lacks such a tensor."""
     (out,), (value, edge_value, lists) = outputs, inputs
     by_receiver, by_sender = lists_by_receiver(lists), lists_by_sender(lists)
     chunks, sender_chunks = chunks_of(by_receiver, value.shape[-1]), chunks_of(by_sender, value.shape[-1])

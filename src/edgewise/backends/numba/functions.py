@@ -24,8 +24,8 @@ def _range_and_ln2(x: Any) -> Any:
 
 @overload(_range_and_ln2, strict=False)
 def _range_and_ln2_of(x: Any) -> Any:
-    found = SINGLE if x.dtype == types.float32 else DOUBLE
-    return lambda x: found
+    constants = SINGLE if x.dtype == types.float32 else DOUBLE
+    return lambda x: constants
 
 
 @intrinsic
@@ -34,12 +34,12 @@ def _series(typing: Any, r: Any) -> Any:
     terms = 7 if r.dtype == types.float32 else 13
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        kind = vector_of(r)
-        constants = [ir.Constant(kind, [1 / math.factorial(k + 1)] * r.count) for k in range(terms)]
-        found = constants.pop()
+        vector_type = vector_of(r)
+        constants = [ir.Constant(vector_type, [1 / math.factorial(k + 1)] * r.count) for k in range(terms)]
+        total = constants.pop()
         while constants:
-            found = call(builder, "fma", found, values[0], constants.pop())
-        return found
+            total = call(builder, "fma", total, values[0], constants.pop())
+        return total
 
     return r(r), lower
 
@@ -47,11 +47,11 @@ def _series(typing: Any, r: Any) -> Any:
 @inlined
 def _exponential(x: Any) -> Any:
     """2ⁿ and eʳ − 1."""
-    low, high, ln2, rest = _range_and_ln2(x)
+    low, high, ln2, ln2_low = _range_and_ln2(x)
     x = where(x > low, x, low)
     x = where(x > high, high, x)
     n = _floor(fma(1.4426950408889634, x, fill(x, 0.5)))
-    r = fma(-rest, n, fma(-ln2, n, x))
+    r = fma(-ln2_low, n, fma(-ln2, n, x))
     return _power_of_two(n), r * _series(r)
 
 
@@ -60,16 +60,16 @@ def exp(x: Any) -> Any:
     """eˣ to a unit or two in the last place; 0 where it would be denormal."""
     power, fraction = _exponential(x)
     low = _range_and_ln2(x)[0]
-    found = fma(power, fraction, power)
-    return where(x == x, where(x > low, found, 0.0), x)
+    power_of_e = fma(power, fraction, power)
+    return where(x == x, where(x > low, power_of_e, 0.0), x)
 
 
 @inlined
 def exp_minus_one(x: Any) -> Any:
     """eˣ − 1, exact also near 0."""
     power, fraction = _exponential(x)
-    found = fma(power, fraction, power - 1.0)
-    return where(x == x, found, x)
+    difference = fma(power, fraction, power - 1.0)
+    return where(x == x, difference, x)
 
 
 @intrinsic
@@ -114,7 +114,7 @@ NEAR = (7.889113476267084e-05, -0.0008020839304663241, 0.005189535208046436, -0.
         0.11283600330352783, -0.3761262595653534, 1.1283791065216064)  # fmt: skip
 FAR = (-2.1686997570213862e-05, 0.0004413381975609809, -0.00420457124710083, 0.025208283215761185,
        -0.10841862112283707, -0.633219838142395, -1.1295784711837769, 0.00018804532010108232)  # fmt: skip
-"""Of p for |x| < 1 and of q up to 4, beyond which erf x is 1; the highest power first."""
+"""Coefficients of p for |x| < 1 and of q up to 4, beyond which erf x is 1; the highest power first."""
 
 
 def _polynomial(coefficients: tuple[float, ...]) -> Any:
@@ -123,10 +123,12 @@ def _polynomial(coefficients: tuple[float, ...]) -> Any:
     @intrinsic
     def value(typing: Any, x: Any) -> Any:
         def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-            found, *rest = (ir.Constant(vector_of(x), [each] * x.count) for each in coefficients)
-            for constant in rest:
-                found = call(builder, "fma", found, values[0], constant)
-            return found
+            total, *lower_constants = (
+                ir.Constant(vector_of(x), [coefficient] * x.count) for coefficient in coefficients
+            )
+            for constant in lower_constants:
+                total = call(builder, "fma", total, values[0], constant)
+            return total
 
         return x(x), lower
 
@@ -149,9 +151,9 @@ def _erf_of(x: Any) -> Any:
         size = where(x < 0.0, 0.0 - x, x)
         size = where(size > 4.0, 4.0, size)
         far = 1.0 - exp(_far(size))
-        found = where(size < 1.0, size * _near(size * size), far)
-        found = where(x < 0.0, 0.0 - found, found)
-        return where(x == x, found, x)
+        erf_of_x = where(size < 1.0, size * _near(size * size), far)
+        erf_of_x = where(x < 0.0, 0.0 - erf_of_x, erf_of_x)
+        return where(x == x, erf_of_x, x)
 
     return polynomials
 
@@ -161,14 +163,14 @@ def _system_erf(typing: Any, x: Any) -> Any:
     """Lane after lane."""
 
     def lower(context: Any, builder: Any, typed: Any, values: list) -> ir.Value:
-        kind = values[0].type.element
-        name = "erff" if isinstance(kind, ir.FloatType) else "erf"
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
-        found = values[0]
-        for place in (ir.Constant(ir.IntType(32), n) for n in range(x.count)):
-            found = builder.insert_element(
-                found, builder.call(function, [builder.extract_element(values[0], place)]), place
+        number_type = values[0].type.element
+        name = "erff" if isinstance(number_type, ir.FloatType) else "erf"
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number_type, [number_type]), name)
+        lanes = values[0]
+        for lane in (ir.Constant(ir.IntType(32), n) for n in range(x.count)):
+            lanes = builder.insert_element(
+                lanes, builder.call(function, [builder.extract_element(values[0], lane)]), lane
             )
-        return found
+        return lanes
 
     return x(x), lower

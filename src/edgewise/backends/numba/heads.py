@@ -84,8 +84,11 @@ def load_heads(typing: Any, source: Any, index: Any, step: Any, like: Any) -> An
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         if not is_tile(like):
             return load_from(builder, source, builder.gep(values[0], [values[1]]), like)
-        each = Lanes(like.dtype, WIDE)
-        return _joined(builder, [load_from(builder, source, place, each) for place in _places(builder, *values[:3])])
+        lanes_of_head = Lanes(like.dtype, WIDE)
+        return _joined(
+            builder,
+            [load_from(builder, source, address, lanes_of_head) for address in _addresses(builder, *values[:3])],
+        )
 
     return like(source, types.intp, types.intp, like), lower
 
@@ -95,9 +98,9 @@ def _storing(streams: bool) -> Any:
     def write(typing: Any, target: Any, index: Any, step: Any, lanes: Any) -> Any:
         def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
             tile = is_tile(lanes)
-            places = _places(builder, *values[:3]) if tile else [builder.gep(values[0], [values[1]])]
-            for place, vector in zip(places, _parts(builder, values[3]) if tile else [values[3]]):
-                store_to(builder, target, place, vector, streams)
+            addresses = _addresses(builder, *values[:3]) if tile else [builder.gep(values[0], [values[1]])]
+            for address, vector in zip(addresses, _parts(builder, values[3]) if tile else [values[3]]):
+                store_to(builder, target, address, vector, streams)
             return context.get_dummy_value()
 
         return types.void(target, types.intp, types.intp, lanes), lower
@@ -114,11 +117,11 @@ def spread(typing: Any, source: Any, index: Any, like: Any) -> Any:
     """One element in all lanes; in a tile, one for each head."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        place = builder.gep(values[0], [values[1]])
+        address = builder.gep(values[0], [values[1]])
         if not is_tile(like):
-            return splat(builder, builder.load(place), like.count)
-        places = (builder.gep(place, [INT64(head)]) for head in range(WIDTH))
-        return _joined(builder, [splat(builder, builder.load(place), WIDE) for place in places])
+            return splat(builder, builder.load(address), like.count)
+        addresses = (builder.gep(address, [INT64(head)]) for head in range(WIDTH))
+        return _joined(builder, [splat(builder, builder.load(address), WIDE) for address in addresses])
 
     return like(source, types.intp, like), lower
 
@@ -129,8 +132,8 @@ def lay_aside(typing: Any, parts: Any, head: Any, sums: Any) -> Any:
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         if not is_tile(sums):
-            place = builder.gep(values[0], [builder.mul(values[1], INT64(sums.count))])
-            store_to(builder, parts, place, values[2])
+            address = builder.gep(values[0], [builder.mul(values[1], INT64(sums.count))])
+            store_to(builder, parts, address, values[2])
         return context.get_dummy_value()
 
     return types.void(parts, types.intp, sums), lower
@@ -144,8 +147,8 @@ def totals(typing: Any, parts: Any, sums: Any) -> Any:
         if is_tile(sums):
             vectors = _parts(builder, values[1])
         else:
-            places = (builder.gep(values[0], [INT64(head * sums.count)]) for head in range(WIDTH))
-            vectors = [load_from(builder, parts, place, sums) for place in places]
+            addresses = (builder.gep(values[0], [INT64(head * sums.count)]) for head in range(WIDTH))
+            vectors = [load_from(builder, parts, address, sums) for address in addresses]
         pairs = [_added(builder, *two, _FIRST, _SECOND) for two in zip(vectors[::2], vectors[1::2])]
         fours = [_added(builder, *two, _LOW, _HIGH) for two in zip(pairs[::2], pairs[1::2])]
         return _narrowed(builder, *fours)
@@ -158,15 +161,15 @@ def prefetch_tile(typing: Any, source: Any, index: Any) -> Any:
     """Prefetch as many numbers from `index` on as a tile has."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        place = builder.gep(values[0], [values[1]])
+        address = builder.gep(values[0], [values[1]])
         for at in range(0, TILE, LINE // source.bytes_each):
-            prefetch_at(builder, builder.gep(place, [INT64(at)]))
+            prefetch_at(builder, builder.gep(address, [INT64(at)]))
         return context.get_dummy_value()
 
     return types.void(source, types.intp), lower
 
 
-def _places(builder: Builder, source: ir.Value, index: ir.Value, step: ir.Value) -> list[ir.Value]:
+def _addresses(builder: Builder, source: ir.Value, index: ir.Value, step: ir.Value) -> list[ir.Value]:
     return [builder.gep(source, [builder.add(index, builder.mul(step, INT64(head)))]) for head in range(WIDTH)]
 
 
@@ -209,16 +212,16 @@ def _narrowed(builder: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
     half = len(fours) // 2
     first = [at + side * left.type.count for side in (0, 1) for at in fours[:half]]
     second = [at + side * left.type.count for side in (0, 1) for at in fours[half:]]
-    found = builder.fadd(*(builder.shuffle_vector(left, right, _fours(part)) for part in (first, second)))
-    while found.type.count > WIDTH:
-        fours = [*range(0, found.type.count, 4)]
-        found = builder.fadd(*(builder.shuffle_vector(found, found, _fours(fours[place::2])) for place in (0, 1)))
-    return found
+    sums = builder.fadd(*(builder.shuffle_vector(left, right, _fours(part)) for part in (first, second)))
+    while sums.type.count > WIDTH:
+        fours = [*range(0, sums.type.count, 4)]
+        sums = builder.fadd(*(builder.shuffle_vector(sums, sums, _fours(fours[offset::2])) for offset in (0, 1)))
+    return sums
 
 
-def _fours(places: list[int]) -> ir.Constant:
-    return _numbers([at + lane for at in places for lane in range(4)])
+def _fours(starts: list[int]) -> ir.Constant:
+    return _numbers([at + lane for at in starts for lane in range(4)])
 
 
-def _numbers(places: Sequence[int]) -> ir.Constant:
-    return ir.Constant(ir.VectorType(INT32, len(places)), list(places))
+def _numbers(integers: Sequence[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(INT32, len(integers)), list(integers))

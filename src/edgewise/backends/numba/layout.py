@@ -57,18 +57,21 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     batch = broadcast_shape(*shapes, vector_batch, bias_batch)
     if sums.takes(lowered, batch):
         return _summed(lowered, edges)
+
     bias = None if call.bias is None else _head_lanes(call.bias.unsqueeze(-1), batch).squeeze(-1)
     arrange = partial(_head_lanes, batch=batch) if lowered.is_narrow else _node_major
     query, key, value = arrange(query), arrange(key), _node_major(call.value)
     edge_key = None if call.edge_key is None else arrange(call.edge_key)
     edge_value = None if call.edge_value is None else _node_major(call.edge_value)
     heads = _own_heads(shapes, batch) if torch.compiler.is_compiling() else _same_heads(shapes, batch)
+
     vector = lowered.vector
     if vector is not None:
         vector = vector.to(_compute_dtype(query))
         vector = vector if lowered.is_narrow else _padded(vector)
         vector = vector.expand(*batch, -1).reshape(heads.shape[1], vector.shape[-1])
         vector = vector.contiguous()  # or there would be a second code for one number that all heads share
+
     tensors = query, key, value, edge_key, edge_value, bias, vector
     lists = edges.plan.lists
     if call.edge_rows is not None:
@@ -77,20 +80,21 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     out, _ = edge_operators.attend_edges(*inputs)
     if len(batch) == 1:
         return out.transpose(0, 1)
+
     return out.unflatten(1, batch).movedim(0, -2) if batch else out.squeeze(1)
 
 
 def _summed(lowered: Lowered, edges: Edges) -> Tensor:
-    """The same where the weight of an edge is no matter of queries and keys."""
+    """The same where the weights of edges do not depend on queries and keys."""
     call = lowered.call
     assert call.value is not None
     value, bias = _node_major(call.value), call.bias
     weight = None if bias is None else bias.reshape(-1)
     number, is_mean = float(lowered.number), lowered.normalizer is Mean
-    found = sums.sum_over_edges(value.flatten(1), weight, edges.plan.lists, number, is_mean)
+    summed = sums.sum_over_edges(value.flatten(1), weight, edges.plan.lists, number, is_mean)
     if call.value.dim() == 2:
-        return found
-    return found.unflatten(1, (*call.value.shape[:-2], value.shape[-1])).movedim(0, -2)
+        return summed
+    return summed.unflatten(1, (*call.value.shape[:-2], value.shape[-1])).movedim(0, -2)
 
 
 def largest(call: Call) -> Tensor:
@@ -109,8 +113,8 @@ def largest(call: Call) -> Tensor:
 def _own_heads(shapes: tuple, batch: tuple) -> Tensor:
     """For each head of the call, which head of each tensor, with its own batch axes, it reads: `(tensor, head)`."""
     rows = []
-    for own in shapes:
-        lifted = (1,) * (len(batch) - len(own)) + own
+    for tensor_shape in shapes:
+        lifted = (1,) * (len(batch) - len(tensor_shape)) + tensor_shape
         rows.append(torch.arange(math.prod(lifted), device="cpu").view(lifted).expand(batch).reshape(-1))
     return torch.stack(rows)
 
@@ -180,4 +184,5 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
         vector = vector.to(query.dtype).expand(*vector_batch, key_dim)
         vector = _padded(vector).contiguous().expand(*batch, -1)  # the kernels read its numbers one behind the other
     tensors = query, key, value, bias, vector, starts, stops
+
     return range_operators.attend_ranges(*RangeInputs(*tensors, key_dim, *lowered.formula, call.dropout, seed))

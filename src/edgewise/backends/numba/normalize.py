@@ -42,19 +42,19 @@ class Column(NamedTuple):
 @inlined
 def cell(column: Any, e: int, otherwise: Any) -> Any:
     """What stands at a neighbor, in the rows that have it; `otherwise` in the others."""
-    found = load(column.data, column.at + e * column.step)
+    scores = load(column.data, column.at + e * column.step)
     if column.ragged:
-        place = fill(found, e)
-        found = where(place >= column.start, where(place < column.stop, found, otherwise), otherwise)
-    return found
+        neighbor = fill(scores, e)
+        scores = where(neighbor >= column.start, where(neighbor < column.stop, scores, otherwise), otherwise)
+    return scores
 
 
 @inlined
 def put_cell(column: Any, e: int, lanes: Any) -> None:
     """Write to a neighbor, 0 in the rows that do not have it."""
     if column.ragged:
-        place = fill(lanes, e)
-        lanes = where(place >= column.start, where(place < column.stop, lanes, 0.0), 0.0)
+        neighbor = fill(lanes, e)
+        lanes = where(neighbor >= column.start, where(neighbor < column.stop, lanes, 0.0), 0.0)
     store(column.data, column.at + e * column.step, lanes)
 
 
@@ -74,6 +74,7 @@ def weigh(normalizer: int, scores: Any, a: Any, b: Any) -> Any:
         return sigmoid(scores)
     if normalizer == MEAN:
         return b
+
     return scores
 
 
@@ -122,6 +123,7 @@ def normalize(normalizer: int, scores: Any) -> Any:
     if normalizer == MEAN:
         many = scores.stop - scores.start if scores.ragged else fill(zero, scores.size)
         return _weighed(normalizer, scores, zero, 1.0 / maximum(many, 1.0))
+
     peak = fill(zero, -math.inf)
     for e in range(scores.size):
         peak = maximum(peak, cell(scores, e, -math.inf))
@@ -129,6 +131,7 @@ def normalize(normalizer: int, scores: Any) -> Any:
         return _softmax(scores, where(peak == -math.inf, 0.0, peak))
     if normalizer == HARDMAX:
         return _hardmax(scores, where(peak == -math.inf, 0.0, peak))
+
     none = peak == -math.inf
     a = where(none, 0.0, where(peak == math.inf, math.nan, peak))
     b = _sparsemax_threshold(scores, a) if normalizer == SPARSEMAX else _entmax_threshold(scores, a)
@@ -199,14 +202,15 @@ def _entmax_threshold(scores: Any, a: Any) -> Any:
         many, sums, squares = _sums_above(scores, a, 0.5, low)
         many = maximum(many, 1.0)
         mean = sums / many
-        rest = (1.0 - (squares - sums * mean)) / many
-        high = mean - square_root(where(rest > 0.0, rest, 0.0))
+        spread = (1.0 - (squares - sums * mean)) / many
+        high = mean - square_root(where(spread > 0.0, spread, 0.0))
         confirmed, _, _ = _sums_above(scores, a, 0.5, high)
         rise = squares - low * (sums + sums) + many * low * low - 1.0
         step = rise / (2.0 * (sums - many * low))
-        done = where(rest >= 0.0, confirmed, -1.0) == many
+        done = where(spread >= 0.0, confirmed, -1.0) == many
         step = where(done, 0.0, where(step > 0.0, step, 0.0))
         if not some(low + step > low):
             break
         low = low + step
+
     return high

@@ -14,53 +14,56 @@ from edgewise.backends.numba.arrays import array_of
 from edgewise.backends.numba.compiled import kernel
 from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, pointer, store, where
-from edgewise.backends.numba.tables import first_row, places, source
+from edgewise.backends.numba.tables import first_row, pointers_of, source
 from edgewise.kernels.autograd import define_with_gradient
 
 
 @kernel
 def pass_on(first, step, arriving, leaving, reverse, chunks, start, sent, out):
     """out_e = max(0, start_e + Σ sent_e'), e' the edges that arrive where e leaves, but for its reverse."""
-    arrives, leaves, back = places(arriving), places(leaving), pointer(reverse)
+    arrives, leaves, back = pointers_of(arriving), pointers_of(leaving), pointer(reverse)
     start, sent, out = source(start), source(sent), source(out)
     for chunk in range(first, chunks, step):
         for node in range(first_row(arrives, chunk, chunks), first_row(arrives, chunk + 1, chunks)):
             for d in range(0, out.width, WIDTH):
                 total = fill(load(sent.data, d), 0.0)
-                for place in range(get(arrives.offsets, node), get(arrives.offsets, node + 1)):
-                    total = total + load(sent.data, get(arrives.edges, place) * sent.stride + d)
-                for place in range(get(leaves.offsets, node), get(leaves.offsets, node + 1)):
-                    edge = get(leaves.edges, place)
+                for position in range(get(arrives.offsets, node), get(arrives.offsets, node + 1)):
+                    total = total + load(sent.data, get(arrives.edges, position) * sent.stride + d)
+
+                for position in range(get(leaves.offsets, node), get(leaves.offsets, node + 1)):
+                    edge = get(leaves.edges, position)
                     opposite = get(back, edge)
-                    found = load(start.data, edge * start.stride + d) + total
+                    message = load(start.data, edge * start.stride + d) + total
                     if opposite >= 0:
-                        found = found - load(sent.data, opposite * sent.stride + d)
-                    store(out.data, edge * out.stride + d, maximum(found, 0.0))
+                        message = message - load(sent.data, opposite * sent.stride + d)
+                    store(out.data, edge * out.stride + d, maximum(message, 0.0))
 
 
 @kernel
 def pass_back(first, step, arriving, leaving, reverse, chunks, out, grad_out, grad_start, grad_sent):
     """grad_start_e = grad_out_e where out_e > 0, else 0; grad_sent_e' = Σ grad_start_e over the edges e it went to."""
-    arrives, leaves, back = places(arriving), places(leaving), pointer(reverse)
+    arrives, leaves, back = pointers_of(arriving), pointers_of(leaving), pointer(reverse)
     out, grad_out = source(out), source(grad_out)
     grad_start, grad_sent = source(grad_start), source(grad_sent)
+
     for chunk in range(first, chunks, step):
         for node in range(first_row(arrives, chunk, chunks), first_row(arrives, chunk + 1, chunks)):
             for d in range(0, out.width, WIDTH):
                 zero = fill(load(out.data, d), 0.0)
                 total = zero
-                for place in range(get(leaves.offsets, node), get(leaves.offsets, node + 1)):
-                    edge = get(leaves.edges, place)
+                for position in range(get(leaves.offsets, node), get(leaves.offsets, node + 1)):
+                    edge = get(leaves.edges, position)
                     passed = load(out.data, edge * out.stride + d) > 0.0
-                    found = where(passed, load(grad_out.data, edge * grad_out.stride + d), zero)
-                    store(grad_start.data, edge * grad_start.stride + d, found)
-                    total = total + found
-                for place in range(get(arrives.offsets, node), get(arrives.offsets, node + 1)):
-                    edge = get(arrives.edges, place)
-                    opposite, found = get(back, edge), total
+                    gradient = where(passed, load(grad_out.data, edge * grad_out.stride + d), zero)
+                    store(grad_start.data, edge * grad_start.stride + d, gradient)
+                    total = total + gradient
+
+                for position in range(get(arrives.offsets, node), get(arrives.offsets, node + 1)):
+                    edge = get(arrives.edges, position)
+                    opposite, gradient = get(back, edge), total
                     if opposite >= 0:
-                        found = found - load(grad_start.data, opposite * grad_start.stride + d)
-                    store(grad_sent.data, edge * grad_sent.stride + d, found)
+                        gradient = gradient - load(grad_start.data, opposite * grad_start.stride + d)
+                    store(grad_sent.data, edge * grad_sent.stride + d, gradient)
 
 
 class OnwardInputs(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgewise.backends.numba.compiled import inlined
 from edgewise.backends.numba.heads import heads_of, last_of, lay_aside, load_heads, totals, width_of
-from edgewise.backends.numba.score import Dot, finish, pair, vector_of
+from edgewise.backends.numba.score import DotKernel, finish, pair, vector_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, store
 from edgewise.backends.numba.tables import prefetch_ahead
 
@@ -25,10 +25,10 @@ def put_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, query
         for e in range(count):
             if group == 0:
                 prefetch_ahead(lists, begin + e, key)
-            found = sum_of_pairs(
+            raw = sum_of_pairs(
                 score, sizes, sizes.key_dim, lists, begin + e, group, query, key, edge_key, False, parts, none
             )
-            store(scores, e * sizes.lanes + group, finish(score, found))
+            store(scores, e * sizes.lanes + group, finish(score, raw))
 
 
 @inlined
@@ -45,28 +45,29 @@ def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, coun
             if group == 0:
                 prefetch_ahead(lists, begin + e, others)
             if sizes.key_dim >= WIDTH:
-                found = sum_of_pairs(
+                sums = sum_of_pairs(
                     score, sizes, sizes.key_dim, lists, begin + e, group, node, others, edge_key,
                     sender_is_fixed, parts, none,
                 )  # fmt: skip
-                store(scores, e * sizes.lanes + group, finish(score, found))
+                store(scores, e * sizes.lanes + group, finish(score, sums))
             if group == 0:
                 prefetch_ahead(lists, begin + e, other_values)
             if sizes.key_dim > 0 or not sender_is_fixed:  # a sender needs the products for its key alone
-                found = sum_of_pairs(
-                    Dot(1.0, 1.0), sizes, sizes.value_dim, lists, begin + e, group, value, other_values,
+                sums = sum_of_pairs(
+                    DotKernel(1.0, 1.0), sizes, sizes.value_dim, lists, begin + e, group, value, other_values,
                     edge_value, sender_is_fixed, parts, none,
                 )  # fmt: skip
-                store(products, e * sizes.lanes + group, found)
+                store(products, e * sizes.lanes + group, sums)
 
 
 @inlined
-def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, place: int, group: int, fixed: Any,
+def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, position: int, group: int, fixed: Any,
                  others: Any, edges: Any, joins_fixed: bool, parts: Any, none: Any) -> Any:  # fmt: skip
     """Σ_d pair of one edge, for WIDTH heads from `group` on."""
-    other_at, edge_at, sums = get(lists.neighbors, place) * others.stride, 0, none
+    other_at, edge_at, sums = get(lists.neighbors, position) * others.stride, 0, none
     if edges.there:
-        edge_at = get(lists.rows, place) * edges.stride
+        edge_at = get(lists.rows, position) * edges.stride
+
     for head in range(group, last_of(group, sizes.heads, none), heads_of(none)):
         sums, one_at, two_at = none, get(fixed.heads, head), other_at + get(others.heads, head)
         for d in range(0, dim, width_of(none)):
@@ -79,7 +80,9 @@ def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, place: int, group
                 else:
                     two = two + carried
             sums = pair(score, sums, one, two, vector_of(score, head * dim + d, dim, none))
+
         lay_aside(parts, head - group, sums)
+
     return totals(parts, sums)
 
 
@@ -91,7 +94,7 @@ def put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int
         prefetch_ahead(lists, begin + e, others)
         other_at, edge_at = get(lists.neighbors, begin + e) * others.stride, get(lists.rows, begin + e) * edges.stride
         for group in range(0, sizes.lanes, WIDTH):
-            found = fill(scores, 0.0)
+            raw = fill(scores, 0.0)
             if sizes.key_dim == 1:
                 one, two = load(fixed.data, group), load(others.data, other_at + group)
                 if edges.there:
@@ -99,5 +102,6 @@ def put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int
                         one = one + load(edges.data, edge_at + group)
                     else:
                         two = two + load(edges.data, edge_at + group)
-                found = pair(score, found, one, two, fill(found, 1.0))
-            store(scores, e * sizes.lanes + group, finish(score, found))
+                raw = pair(score, raw, one, two, fill(raw, 1.0))
+
+            store(scores, e * sizes.lanes + group, finish(score, raw))

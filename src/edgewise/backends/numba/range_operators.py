@@ -10,9 +10,9 @@ from torch import Tensor
 from edgewise.backends import formula
 from edgewise.backends.formula import RangeInputs
 from edgewise.backends.numba.arrays import CODES, array_of, factors_of, score_of
-from edgewise.backends.numba.ranges import Bias, Extent, Gradients, Operands, Panel, Runs, backward, forward
+from edgewise.backends.numba.ranges import Bias, Extent, Panel, RangeGradients, RangeOperands, Runs, backward, forward
 from edgewise.backends.numba.simd import WIDTH
-from edgewise.backends.numba.tables import CallSettings, Dropout
+from edgewise.backends.numba.tables import CallSettings, DropoutRule
 from edgewise.kernels.autograd import define_with_gradient
 
 SLICES, GRADIENT_SLICES = 16, 8
@@ -23,7 +23,7 @@ MAX_FACTORED = 30.0
 
 def forward_ranges(inputs: RangeInputs) -> Tensor:
     """Attention over runs of keys, `(*batch, query, value_dim)`; dims are whole numbers of vectors."""
-    job, out = Job(inputs), ranges_shapes(inputs)
+    job, out = RangeArguments(inputs), ranges_shapes(inputs)
     per_member = job.per_member(SLICES)
     forward.run(job.num_members * per_member, job.call, job.operands, per_member, array_of(out))
     return out
@@ -37,20 +37,21 @@ def ranges_shapes(inputs: RangeInputs) -> Tensor:
 def backward_ranges(
     grad_out: Tensor, outputs: list[Tensor], inputs: RangeInputs, needs: Sequence[bool]
 ) -> list[Tensor]:
-    """The gradients of query, key, value, bias and vector; the last two empty where there is no such tensor."""
-    job, (query, key, value, bias, vector) = Job(inputs, grad_out), inputs[:5]
+    """The gradients of query, key, value, bias and vector; the last two empty where the call lacks such a tensor."""
+    job, (query, key, value, bias, vector) = RangeArguments(inputs, grad_out), inputs[:5]
     parts, batch = job.per_member(GRADIENT_SLICES), query.shape[:-2]
     grad_query = query.new_zeros(query.shape)
     grad_bias = query.new_zeros(0 if bias is None else bias.shape)
     grad_keys = query.new_zeros(*batch, parts, *key.shape[-2:])
     grad_values = query.new_zeros(*batch, parts, *value.shape[-2:])
     grad_vectors = query.new_zeros(0 if vector is None else (*batch, parts, query.shape[-1]))
-    gradients = Gradients(*(array_of(x) for x in (grad_query, grad_bias, grad_keys, grad_values, grad_vectors)))
+    gradients = RangeGradients(*(array_of(x) for x in (grad_query, grad_bias, grad_keys, grad_values, grad_vectors)))
     backward.run(job.num_members * parts, job.call, job.operands, parts, panel_of(grad_out), gradients)
     grad_key = _whole(grad_keys, -3)
     if job.is_factored:  # from e²ᵠ to q
         grad_query, grad_key = 2 * job.query * grad_query, 2 * job.key * grad_key
     grad_vector = grad_vectors if vector is None else _whole(grad_vectors, -2)
+
     return [grad_query, grad_key, _whole(grad_values, -3), grad_bias, grad_vector]
 
 
@@ -77,7 +78,7 @@ attend_ranges = define_with_gradient(
 )
 
 
-class Job:
+class RangeArguments:
     """The arguments of an operator as the kernels take them."""
 
     def __init__(self, inputs: RangeInputs, grad_out: Tensor | None = None):
@@ -87,17 +88,17 @@ class Job:
         self.extent = Extent(
             query.shape[-2], key.shape[-2], inputs.key_dim, query.shape[-1], value.shape[-1], WIDTH if is_finite else 1
         )
-        kind, is_tanh = inputs.kind, inputs.kind == "Additive" and inputs.activation == "tanh"
+        score_name, is_tanh = inputs.kind, inputs.kind == "Additive" and inputs.activation == "tanh"
         self.is_factored = is_tanh and is_finite and _max_abs(query) + _max_abs(key) < MAX_FACTORED
         if self.is_factored:
-            kind, query, key = "FactoredTanh", (2 * query).exp_(), (2 * key).exp_()
+            score_name, query, key = "FactoredTanh", (2 * query).exp_(), (2 * key).exp_()
         self.query, self.key = query, key
-        score = score_of(kind, inputs.activation, inputs.root, inputs.number, vector)
-        dropout = Dropout(float(inputs.dropout), int(inputs.seed))
+        score = score_of(score_name, inputs.activation, inputs.root, inputs.number, vector)
+        dropout = DropoutRule(float(inputs.dropout), int(inputs.seed))
         self.call = CallSettings(score, CODES[inputs.normalizer], self.extent, dropout)
         run_starts, run_stops = panel_of(starts.unsqueeze(-1)), panel_of(stops.unsqueeze(-1))
         runs = Runs(run_starts.data, run_stops.data, run_starts.members)
-        self.operands = Operands(panel_of(query), panel_of(key), panel_of(value), bias_of(query, bias), runs)
+        self.operands = RangeOperands(panel_of(query), panel_of(key), panel_of(value), bias_of(query, bias), runs)
 
     def per_member(self, least: int) -> int:
         """How many slices each member is cut into, so that all members together have at least so many."""
@@ -123,10 +124,10 @@ def panel_of(x: Tensor) -> Panel:
 
 def members_of(x: Tensor) -> np.ndarray:
     """Where in memory each member of the batch begins, counted from the first."""
-    found = np.zeros(1, np.int64)
+    offsets = np.zeros(1, np.int64)
     for size, stride in zip(x.shape[:-2], x.stride()[:-2]):
-        found = (found[:, None] + np.arange(size) * stride).reshape(-1)
-    return found
+        offsets = (offsets[:, None] + np.arange(size) * stride).reshape(-1)
+    return offsets
 
 
 def bias_of(query: Tensor, bias: Tensor | None) -> Bias:

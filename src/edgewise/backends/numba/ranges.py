@@ -36,7 +36,7 @@ class Panel(NamedTuple):
     """Nodes of every member: feature d of node n of member m is data[members[m] + n · stride + d]."""
 
     data: np.ndarray
-    """All features; none where the call has no such tensor."""
+    """All features; none where the call lacks such a tensor."""
     members: np.ndarray
     """Where each member begins."""
     stride: int
@@ -52,7 +52,7 @@ class Runs(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """How large everything is."""
+    """Sizes of a call."""
 
     queries: int
     keys: int
@@ -75,7 +75,7 @@ class Bias(NamedTuple):
     key_stride: int
 
 
-class Operands(NamedTuple):
+class RangeOperands(NamedTuple):
     """What scores and values are made of, and who attends to whom."""
 
     query: Panel
@@ -85,7 +85,7 @@ class Operands(NamedTuple):
     runs: Runs
 
 
-class Gradients(NamedTuple):
+class RangeGradients(NamedTuple):
     """What the backward pass writes, and adds to; zeros before."""
 
     query: np.ndarray
@@ -119,12 +119,14 @@ def run_of(runs: Any, member: int, first: int, rows: int, bounds: Any) -> Any:
         ragged = ragged or start != runs.starts[at] or stop != runs.stops[at]
         if stop > start:
             low, high = min(low, start), max(high, stop)
+
     low = min(low, high)
     for row in range(WIDTH):
         start = np.intp(runs.starts[at + row]) if row < rows else low
         stop = np.intp(runs.stops[at + row]) if row < rows else low
         put(bounds, row, start - low if stop > start else 0)
         put(bounds, WIDTH + row, stop - low if stop > start else 0)
+
     return load(bounds, 0), load(bounds, WIDTH), low, high - low, ragged
 
 
@@ -136,15 +138,17 @@ def score_block(score: Any, extent: Any, queries: Any, key: Any, key_at: int, st
         at = key_at + j * stride
         first, second, third, fourth = zero, zero, zero, zero
         for d in range(extent.key_dim):
-            own, vector = load(queries, d * WIDTH), spread_vector_of(score, vector_at + d, zero)
-            first = pair(score, first, own, fill(zero, get(key, at + d)), vector)
-            second = pair(score, second, own, fill(zero, get(key, at + stride + d)), vector)
-            third = pair(score, third, own, fill(zero, get(key, at + 2 * stride + d)), vector)
-            fourth = pair(score, fourth, own, fill(zero, get(key, at + 3 * stride + d)), vector)
+            query_lanes, vector = load(queries, d * WIDTH), spread_vector_of(score, vector_at + d, zero)
+            first = pair(score, first, query_lanes, fill(zero, get(key, at + d)), vector)
+            second = pair(score, second, query_lanes, fill(zero, get(key, at + stride + d)), vector)
+            third = pair(score, third, query_lanes, fill(zero, get(key, at + 2 * stride + d)), vector)
+            fourth = pair(score, fourth, query_lanes, fill(zero, get(key, at + 3 * stride + d)), vector)
+
         store(scores, j * WIDTH, finish(score, first))
         store(scores, (j + 1) * WIDTH, finish(score, second))
         store(scores, (j + 2) * WIDTH, finish(score, third))
         store(scores, (j + 3) * WIDTH, finish(score, fourth))
+
     for j in range(count // KEYS * KEYS, count):
         sums, at = zero, key_at + j * stride
         for d in range(extent.key_dim):
@@ -160,8 +164,8 @@ def add_bias(bias: Any, member: int, first: int, rows: int, low: int, count: int
     for row in range(rows):
         at = bias.members[member] + (first + row) * bias.query_stride + low * bias.key_stride
         for j in range(count):
-            place = j * WIDTH + row
-            put(scores, place, get(scores, place) + get(data, at + j * bias.key_stride))
+            index = j * WIDTH + row
+            put(scores, index, get(scores, index) + get(data, at + j * bias.key_stride))
 
 
 @inlined
@@ -172,8 +176,8 @@ def drop_block(
     for row in range(rows):
         pair_number = (member * extent.queries + first + row) * extent.keys + low
         for j in range(count):
-            place = j * WIDTH + row
-            put(weights, place, get(weights, place) * dropout_factor(dropout, pair_number + j, 0))
+            index = j * WIDTH + row
+            put(weights, index, get(weights, index) * dropout_factor(dropout, pair_number + j, 0))
 
 
 @inlined
@@ -206,10 +210,12 @@ def forward(first_slice, step, call, operands, per_member, out):
     bounds = pointer(memory[(extent.keys + max(dim, width) + extent.key_dim) * WIDTH :])
     zero, target = fill(scores, 0.0), pointer(out)
     data, keys, values = pointer(query.data), pointer(key.data), pointer(value.data)
+
     num_members = query.members.size
     for slice_number in range(first_slice, num_members * per_member, step):
         member, part = slice_number // per_member, slice_number % per_member
         begin = extent.queries * part // per_member
+
         end = extent.queries * (part + 1) // per_member
         for first in range(begin, end, extent.rows):
             rows = min(extent.rows, end - first)
@@ -223,10 +229,12 @@ def forward(first_slice, step, call, operands, per_member, out):
             if dropout.rate > 0.0:
                 drop_block(dropout, extent, member, first, rows, low, count, scores)
             sum_block(scores, count, values, value_at, value.stride, dim, block_out, zero)
+
             for row in range(rows):
                 at = (member * extent.queries + first + row) * dim
                 for d in range(dim):
                     put(target, at + d, get(block_out, d * WIDTH + row))
+
     keep_alive(memory)
 
 
@@ -239,14 +247,18 @@ def add_gradients(score: Any, extent: Any, rows: int, count: int, queries: Any, 
         vector = vector_of(score, vector_at + d, 0, load(queries, d))
         d_vector = load(grad_vector, d) if has_vector(score) else vector
         for j in range(count):
-            other, d_key = load(key, key_at + j * stride + d), load(grad_key, j * width + d)
+            key_lanes, d_key = load(key, key_at + j * stride + d), load(grad_key, j * width + d)
             for row in range(rows):
-                d_score, own = get(d_scores, j * WIDTH + row), load(queries, row * width + d)
-                d_key = toward_key(score, d_key, d_score, own, other, vector)
+                d_score, query_lanes = get(d_scores, j * WIDTH + row), load(queries, row * width + d)
+                d_key = toward_key(score, d_key, d_score, query_lanes, key_lanes, vector)
                 at = row * width + d
-                store(grad_query, at, toward_query(score, load(grad_query, at), d_score, own, other, vector))
-                d_vector = toward_vector(score, d_vector, d_score, own, other)
+                store(
+                    grad_query, at, toward_query(score, load(grad_query, at), d_score, query_lanes, key_lanes, vector)
+                )
+                d_vector = toward_vector(score, d_vector, d_score, query_lanes, key_lanes)
+
             store(grad_key, j * width + d, d_key)
+
         if has_vector(score):
             store(grad_vector, d, d_vector)
 
@@ -280,11 +292,13 @@ def backward(first_slice, step, call, operands, per_member, grad_out, gradients)
     )  # fmt: skip
     bounds, zero = pointer(memory[4 * many + 3 * tall :]), fill(scores, 0.0)
     data, keys, values, gradient = pointer(query.data), pointer(key.data), pointer(value.data), pointer(grad_out.data)
+
     for slice_number in range(first_slice, query.members.size * per_member, step):
         member, part = slice_number // per_member, slice_number % per_member
         begin = extent.queries * part // per_member
         end = extent.queries * (part + 1) // per_member
         grad_vector = pointer(grad_vectors[slice_number * width :]) if has_vector(score) else pointer(grad_vectors)
+
         for first in range(begin, end, extent.rows):
             rows = min(extent.rows, end - first)
             start, stop, low, count, ragged = run_of(runs, member, first, rows, bounds)
@@ -294,9 +308,11 @@ def backward(first_slice, step, call, operands, per_member, grad_out, gradients)
             transpose(data, query_at, query.stride, rows, extent.key_dim, queries)
             transpose(gradient, out_at, grad_out.stride, rows, dim, outs)
             score_block(score, extent, queries, keys, key_at, key.stride, count, member * width, scores, zero)
+
             for j in range(count):
                 store(weights, j * WIDTH, load(scores, j * WIDTH))
                 store(factors, j * WIDTH, zero + 1.0)
+
             if bias.data.size > 0:
                 add_bias(bias, member, first, rows, low, count, weights)
             column = Column(weights, 0, WIDTH, count, start, stop, ragged)
@@ -305,18 +321,22 @@ def backward(first_slice, step, call, operands, per_member, grad_out, gradients)
             if dropout.rate > 0.0:
                 drop_block(dropout, extent, member, first, rows, low, count, factors)
             d_scores_of_block(normalizer, count, weights, d_scores, factors, start, stop, ragged)
+
             if bias.data.size > 0:
                 for row in range(rows):
                     at = (member * extent.queries + first + row) * extent.keys + low
                     for j in range(count):
                         put(pointer(grad_bias), at + j, get(d_scores, j * WIDTH + row))
+
             for j in range(count):
                 at = j * WIDTH
                 store(d_scores, at, masked_d_raw_of(score, load(scores, at), load(d_scores, at)))
+
             add_values(
                 dim, rows, count, weights, gradient, out_at, grad_out.stride,
                 pointer(gradients.values[(slice_number * extent.keys + low) * dim :]),
             )  # fmt: skip
+
             if width > 0:
                 for row in range(rows):
                     for d in range(0, width, WIDTH):
@@ -326,6 +346,7 @@ def backward(first_slice, step, call, operands, per_member, grad_out, gradients)
                     pointer(grad_query[(member * extent.queries + first) * width :]),
                     pointer(gradients.keys[(slice_number * extent.keys + low) * width :]), grad_vector,
                 )  # fmt: skip
+
     keep_alive(memory)
 
 
@@ -338,15 +359,17 @@ def sum_products(
         at = value_at + j * stride
         first, second, third, fourth = zero, zero, zero, zero
         for d in range(dim):
-            own = load(outs, d * WIDTH)
-            first = fma(get(value, at + d), own, first)
-            second = fma(get(value, at + stride + d), own, second)
-            third = fma(get(value, at + 2 * stride + d), own, third)
-            fourth = fma(get(value, at + 3 * stride + d), own, fourth)
+            out_lanes = load(outs, d * WIDTH)
+            first = fma(get(value, at + d), out_lanes, first)
+            second = fma(get(value, at + stride + d), out_lanes, second)
+            third = fma(get(value, at + 2 * stride + d), out_lanes, third)
+            fourth = fma(get(value, at + 3 * stride + d), out_lanes, fourth)
+
         store(products, j * WIDTH, first)
         store(products, (j + 1) * WIDTH, second)
         store(products, (j + 2) * WIDTH, third)
         store(products, (j + 3) * WIDTH, fourth)
+
     for j in range(count // KEYS * KEYS, count):
         sums, at = zero, value_at + j * stride
         for d in range(dim):

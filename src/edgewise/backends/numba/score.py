@@ -22,7 +22,7 @@ ACTIVATIONS = ("tanh", "sigmoid", "silu", "gelu")
 TANH, SIGMOID, SILU, GELU = range(4)
 
 
-class Dot(NamedTuple):
+class DotKernel(NamedTuple):
     """s = after · (before · q)·k, so that no product overflows whose score does not; see `edgewise.score.parted`."""
 
     before: float
@@ -37,7 +37,7 @@ class Dot(NamedTuple):
         return raw * score.after
 
     @staticmethod
-    def d_raw_of(score, found, d_score):
+    def d_raw_of(score, value, d_score):
         return d_score * score.before * score.after
 
     @staticmethod
@@ -49,7 +49,7 @@ class Dot(NamedTuple):
         return fma(d_raw, query, sums)
 
 
-class Constant(NamedTuple):
+class ConstantKernel(NamedTuple):
     """s = value, whatever the pair."""
 
     value: float
@@ -71,7 +71,7 @@ class Constant(NamedTuple):
         return sums
 
 
-class GATv2(NamedTuple):
+class GATv2Kernel(NamedTuple):
     """s = v · LeakyReLU(q + k); ReLU where the slope is 0."""
 
     vector: np.ndarray
@@ -97,7 +97,7 @@ class GATv2(NamedTuple):
         return fma(d_raw, where(z > 0.0, z, z * score.negative_slope), sums)
 
 
-class Additive(NamedTuple):
+class AdditiveKernel(NamedTuple):
     """s = v · f(q + k), f one of TANH, SIGMOID, SILU, GELU."""
 
     vector: np.ndarray
@@ -120,7 +120,7 @@ class Additive(NamedTuple):
         return fma(d_raw, activated(score.activation, query + key), sums)
 
 
-class FactoredTanh(NamedTuple):
+class FactoredTanhKernel(NamedTuple):
     """s = v · (1 − 2 / (1 + x y)), which for x = e²ᵠ and y = e²ᵏ is v · tanh(q + k) without an exponential a pair."""
 
     vector: np.ndarray
@@ -131,20 +131,20 @@ class FactoredTanh(NamedTuple):
 
     @staticmethod
     def toward_query(score, sums, d_raw, query, key, vector):
-        found = inverse(fma(query, key, fill(key, 1.0)))
-        return fma(d_raw + d_raw, vector * key * found * found, sums)
+        reciprocal = inverse(fma(query, key, fill(key, 1.0)))
+        return fma(d_raw + d_raw, vector * key * reciprocal * reciprocal, sums)
 
     @staticmethod
     def toward_key(score, sums, d_raw, query, key, vector):
-        found = inverse(fma(query, key, fill(key, 1.0)))
-        return fma(d_raw + d_raw, vector * query * found * found, sums)
+        reciprocal = inverse(fma(query, key, fill(key, 1.0)))
+        return fma(d_raw + d_raw, vector * query * reciprocal * reciprocal, sums)
 
     @staticmethod
     def toward_vector(score, sums, d_raw, query, key):
         return fma(d_raw, fma(-2.0, inverse(fma(query, key, fill(key, 1.0))), fill(key, 1.0)), sums)
 
 
-class Distance(NamedTuple):
+class DistanceKernel(NamedTuple):
     """s = −‖q − k‖², or its root with a minus."""
 
     root: int
@@ -160,10 +160,10 @@ class Distance(NamedTuple):
         return 0.0 - square_root(raw) if score.root else 0.0 - raw
 
     @staticmethod
-    def d_raw_of(score, found, d_score):
+    def d_raw_of(score, distance, d_score):
         # −√raw has the derivative 1 / (2 · −√raw); at the distance 0 it has none, and gets 0.
         if score.root:
-            return where(found == 0.0, 0.0, d_score / where(found == 0.0, 1.0, found + found))
+            return where(distance == 0.0, 0.0, d_score / where(distance == 0.0, 1.0, distance + distance))
         return 0.0 - d_score
 
     @staticmethod
@@ -183,7 +183,7 @@ def finish(score: Any, raw: Any) -> Any:
     """The score, from the sum over all features."""
 
 
-def d_raw_of(score: Any, found: Any, d_score: Any) -> Any:
+def d_raw_of(score: Any, value: Any, d_score: Any) -> Any:
     """The derivative toward the sum, from the score and the derivative toward it."""
 
 
@@ -219,7 +219,7 @@ WITHOUT_VECTOR: dict[str, Any] = {
     "spread_vector_of": lambda score, index, otherwise: otherwise,
     "has_vector": lambda score: False,
 }
-"""The defaults: a score that is the sum itself and has no vector."""
+"""The defaults: a score that is the sum itself, without a vector."""
 WITH_VECTOR = WITHOUT_VECTOR | {
     "vector_of": lambda score, index, step, otherwise: load_heads(pointer(score.vector), index, step, otherwise),
     "spread_vector_of": lambda score, index, otherwise: fill(otherwise, get(pointer(score.vector), index)),
@@ -232,8 +232,11 @@ def _choose(function: Any) -> None:
 
     @overload(function, strict=False, jit_options={"forceinline": True, "error_model": "numpy"})
     def chosen(score, *arguments):
-        kind, name = score.instance_class, function.__name__
-        return getattr(kind, name, None) or (WITH_VECTOR if "vector" in kind._fields else WITHOUT_VECTOR)[name]
+        score_class, name = score.instance_class, function.__name__
+        return (
+            getattr(score_class, name, None)
+            or (WITH_VECTOR if "vector" in score_class._fields else WITHOUT_VECTOR)[name]
+        )
 
 
 _PARTS = pair, toward_query, toward_key, finish, d_raw_of, toward_vector, vector_of, spread_vector_of, has_vector
@@ -257,13 +260,13 @@ def activated(activation, z):
 def activation_derivative(activation, z):
     """f′(z)."""
     if activation == TANH:
-        found = tanh(z)
-        return 1.0 - found * found
+        value = tanh(z)
+        return 1.0 - value * value
     if activation == SIGMOID:
-        found = sigmoid(z)
-        return found * (1.0 - found)
+        value = sigmoid(z)
+        return value * (1.0 - value)
     if activation == SILU:
-        found = sigmoid(z)
-        return found * (1.0 + z * (1.0 - found))
+        value = sigmoid(z)
+        return value * (1.0 + z * (1.0 - value))
     density = exp(-0.5 * z * z) * 0.3989422804014327
     return 0.5 + 0.5 * erf(z * 0.7071067811865476) + z * density

@@ -86,15 +86,15 @@ def splat(builder: Builder, number: ir.Value, count: int) -> ir.Value:
     """A vector that holds one number in every lane."""
     vector = ir.VectorType(number.type, count)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, INT32(0))
-    places = ir.Constant(ir.VectorType(INT32, count), [0] * count)
-    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), places)
+    zeros = ir.Constant(ir.VectorType(INT32, count), [0] * count)
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def _as_lanes(context: Any, builder: Builder, kind: types.Type, value: ir.Value, lanes: Lanes) -> ir.Value:
+def _as_lanes(context: Any, builder: Builder, value_type: types.Type, value: ir.Value, lanes: Lanes) -> ir.Value:
     return (
         value
-        if isinstance(kind, Lanes)
-        else splat(builder, context.cast(builder, value, kind, lanes.dtype), lanes.count)
+        if isinstance(value_type, Lanes)
+        else splat(builder, context.cast(builder, value, value_type, lanes.dtype), lanes.count)
     )
 
 
@@ -104,13 +104,13 @@ def _define_operator(symbol: Callable, instruction: Callable[[Builder, ir.Value,
     @infer_global(symbol)
     class Typed(AbstractTemplate):
         def generic(self, arguments: tuple, keywords: dict) -> Any:
-            lanes = [kind for kind in arguments if isinstance(kind, Lanes)]
-            if lanes and all(kind == lanes[0] or isinstance(kind, types.Number) for kind in arguments):
+            lanes = [argument for argument in arguments if isinstance(argument, Lanes)]
+            if lanes and all(argument == lanes[0] or isinstance(argument, types.Number) for argument in arguments):
                 return signature(Flags(lanes[0].count) if compares else lanes[0], *arguments)
 
     def lowered(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        lanes = next(kind for kind in typed.args if isinstance(kind, Lanes))
-        left, right = (_as_lanes(context, builder, kind, x, lanes) for kind, x in zip(typed.args, values))
+        lanes = next(argument for argument in typed.args if isinstance(argument, Lanes))
+        left, right = (_as_lanes(context, builder, argument, x, lanes) for argument, x in zip(typed.args, values))
         return instruction(builder, left, right)
 
     for kinds in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)):
@@ -130,10 +130,10 @@ _define_operator(operator.ne, lambda builder, x, y: builder.fcmp_unordered("!=",
 
 def call(builder: Builder, name: str, *values: ir.Value) -> ir.Value:
     """LLVM's own function of this name, lane by lane."""
-    kind = values[0].type
-    suffix = f"v{kind.count}f{32 if isinstance(kind.element, ir.FloatType) else 64}"
+    vector_type = values[0].type
+    suffix = f"v{vector_type.count}f{32 if isinstance(vector_type.element, ir.FloatType) else 64}"
     declared = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(kind, [x.type for x in values]), f"llvm.{name}.{suffix}"
+        builder.module, ir.FunctionType(vector_type, [x.type for x in values]), f"llvm.{name}.{suffix}"
     )
     return builder.call(declared, values)
 
@@ -155,8 +155,8 @@ class Pointer(types.Type):
 class PointerModel(models.PrimitiveModel):
     """A pointer is an LLVM pointer."""
 
-    def __init__(self, manager: Any, kind: Pointer):
-        super().__init__(manager, kind, manager.lookup(kind.dtype).get_data_type().as_pointer())
+    def __init__(self, manager: Any, pointer_type: Pointer):
+        super().__init__(manager, pointer_type, manager.lookup(pointer_type.dtype).get_data_type().as_pointer())
 
 
 @intrinsic
@@ -189,21 +189,21 @@ def keep_alive(typing: Any, array: Any) -> Any:
     return types.void(array), lower
 
 
-def _read(builder: Builder, place: ir.Value, kind: ir.VectorType, align: int) -> ir.Value:
+def _read(builder: Builder, address: ir.Value, vector_type: ir.VectorType, align: int) -> ir.Value:
     """A vector, which need lie only as its numbers do."""
-    return builder.load(builder.bitcast(place, kind.as_pointer()), align=align)
+    return builder.load(builder.bitcast(address, vector_type.as_pointer()), align=align)
 
 
-def load_from(builder: Builder, source: Pointer, place: ir.Value, lanes: Lanes) -> ir.Value:
+def load_from(builder: Builder, source: Pointer, address: ir.Value, lanes: Lanes) -> ir.Value:
     """As many elements as there are lanes, from a place on."""
     wanted = vector_of(lanes)
     if source.dtype == BFLOAT16:
         wide = ir.VectorType(INT32, lanes.count)
-        bits = builder.zext(_read(builder, place, ir.VectorType(ir.IntType(16), lanes.count), 2), wide)
+        bits = builder.zext(_read(builder, address, ir.VectorType(ir.IntType(16), lanes.count), 2), wide)
         return builder.bitcast(builder.shl(bits, ir.Constant(wide, [16] * lanes.count)), wanted)
     if source.dtype == FLOAT16:
-        return builder.fpext(_read(builder, place, ir.VectorType(ir.HalfType(), lanes.count), 2), wanted)
-    return _read(builder, place, wanted, source.bytes_each)
+        return builder.fpext(_read(builder, address, ir.VectorType(ir.HalfType(), lanes.count), 2), wanted)
+    return _read(builder, address, wanted, source.bytes_each)
 
 
 @intrinsic
@@ -234,14 +234,14 @@ store, stream = _storing(False), _storing(True)
 nothing is read in order to be overwritten: for much that is not needed soon, at whole multiples of the lanes' bytes."""
 
 
-def store_to(builder: Builder, target: Pointer, place: ir.Value, value: ir.Value, streams: bool = False) -> None:
+def store_to(builder: Builder, target: Pointer, address: ir.Value, value: ir.Value, streams: bool = False) -> None:
     """Write a vector from a place on, as the target stores numbers."""
     if target.dtype == BFLOAT16:
         value = _to_bfloat16(builder, value)
     elif target.dtype == FLOAT16:
         value = builder.fptrunc(value, ir.VectorType(ir.HalfType(), value.type.count))
     align = min(value.type.count * target.bytes_each, LINE) if streams else target.bytes_each
-    written = builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=align)
+    written = builder.store(value, builder.bitcast(address, value.type.as_pointer()), align=align)
     if streams:
         written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
@@ -257,19 +257,19 @@ def _to_bfloat16(builder: Builder, value: ir.Value) -> ir.Value:
     odd = builder.and_(builder.lshr(bits, number(16)), number(1))
     rounded = builder.add(bits, builder.add(odd, number(0x7FFF)))
     broken = builder.or_(bits, number(0x400000))
-    found = builder.select(builder.fcmp_unordered("uno", value, value), broken, rounded)
-    return builder.trunc(builder.lshr(found, number(16)), ir.VectorType(ir.IntType(16), value.type.count))
+    chosen_bits = builder.select(builder.fcmp_unordered("uno", value, value), broken, rounded)
+    return builder.trunc(builder.lshr(chosen_bits, number(16)), ir.VectorType(ir.IntType(16), value.type.count))
 
 
 @intrinsic
 def get(typing: Any, source: Any, index: Any) -> Any:
     """One element; whole numbers as the kind that counts."""
-    kind = types.intp if isinstance(source.dtype, types.Integer) else source.dtype
+    element_type = types.intp if isinstance(source.dtype, types.Integer) else source.dtype
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        return context.cast(builder, builder.load(builder.gep(values[0], [values[1]])), source.dtype, kind)
+        return context.cast(builder, builder.load(builder.gep(values[0], [values[1]])), source.dtype, element_type)
 
-    return kind(source, types.intp), lower
+    return element_type(source, types.intp), lower
 
 
 @intrinsic
@@ -294,14 +294,14 @@ def prefetch(typing: Any, source: Any, index: Any) -> Any:
     return types.void(source, types.intp), lower
 
 
-def prefetch_at(builder: Builder, place: ir.Value) -> None:
+def prefetch_at(builder: Builder, address: ir.Value) -> None:
     """Prefetch the cache line of a place, into the second cache: the first has few places for lines that are on their
     way, and a processor that finds them taken stands still. Prefetched into the second, rows from anywhere arrive up to
     twice as fast (`benchmarks/cpu_attention/limits.py` measures both)."""
-    kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
-    declared = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    signature = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
+    declared = cgutils.get_or_insert_function(builder.module, signature, "llvm.prefetch.p0")
     read, second_cache, data = INT32(0), INT32(2), INT32(1)
-    builder.call(declared, [builder.bitcast(place, BYTES), read, second_cache, data])
+    builder.call(declared, [builder.bitcast(address, BYTES), read, second_cache, data])
 
 
 # Lane by lane.
@@ -344,7 +344,9 @@ def maximum(typing: Any, x: Any, y: Any) -> Any:
     """The larger of both; NaN where either is."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        left, right = (_as_lanes(context, builder, kind, value, x) for kind, value in zip(typed.args, values))
+        left, right = (
+            _as_lanes(context, builder, value_type, value, x) for value_type, value in zip(typed.args, values)
+        )
         left_wins = builder.or_(builder.fcmp_ordered(">", left, right), builder.fcmp_unordered("uno", left, left))
         return builder.select(left_wins, left, right)
 
@@ -357,7 +359,10 @@ def where(typing: Any, flags: Any, x: Any, y: Any) -> Any:
     lanes = x if isinstance(x, Lanes) else y
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        chosen = (_as_lanes(context, builder, kind, value, lanes) for kind, value in zip(typed.args[1:], values[1:]))
+        chosen = (
+            _as_lanes(context, builder, value_type, value, lanes)
+            for value_type, value in zip(typed.args[1:], values[1:])
+        )
         return builder.select(values[0], *chosen)
 
     return lanes(flags, x, y), lower
@@ -379,11 +384,11 @@ def total(typing: Any, x: Any) -> Any:
     """The sum of all lanes, halves added to each other."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        (found,) = values
-        while (half := found.type.count // 2) > 0:
+        (sums,) = values
+        while (half := sums.type.count // 2) > 0:
             sides = (ir.Constant(ir.VectorType(INT32, half), list(range(at, at + half))) for at in (0, half))
-            found = builder.fadd(*(builder.shuffle_vector(found, found, side) for side in sides))
-        return builder.extract_element(found, INT32(0))
+            sums = builder.fadd(*(builder.shuffle_vector(sums, sums, side) for side in sides))
+        return builder.extract_element(sums, INT32(0))
 
     return x.dtype(x), lower
 

@@ -20,7 +20,7 @@ from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.heads import load_heads, no_lanes, store_heads, stream_heads
 from edgewise.backends.numba.simd import WIDE, WIDTH, fma, get, load, pointer, put, total
-from edgewise.backends.numba.tables import first_row, is_streamed, places, prefetch_ahead, source
+from edgewise.backends.numba.tables import first_row, is_streamed, pointers_of, prefetch_ahead, source
 from edgewise.kernels.autograd import define_with_gradient
 from edgewise.normalize import Identity, Mean
 
@@ -30,14 +30,14 @@ DTYPES = (torch.float32, torch.float64)
 
 
 @inlined
-def weight_of(how: int, number: Any, weights: Any, lists: Any, row: int, place: int) -> Any:
+def weight_of(how: int, number: Any, weights: Any, lists: Any, row: int, position: int) -> Any:
     """The weight of the edge at a place."""
     if how == BY_EDGE:
-        return number + get(weights, get(lists.edges, place))
+        return number + get(weights, get(lists.edges, position))
     if how == BY_ROW:
         return get(weights, row)
     if how == BY_NEIGHBOR:
-        return get(weights, get(lists.neighbors, place))
+        return get(weights, get(lists.neighbors, position))
     return number
 
 
@@ -45,42 +45,45 @@ def weight_of(how: int, number: Any, weights: Any, lists: Any, row: int, place: 
 def sum_rows(first, step, how, number, lists, chunks, value, weights, out):
     """out = Σ w v of every row."""
     streams, width = is_streamed(out), out.width
-    lists, value, out, weights = places(lists), source(value), source(out), pointer(weights)
+    lists, value, out, weights = pointers_of(lists), source(value), source(out), pointer(weights)
     wide, narrow = no_lanes(value.data, WIDE), no_lanes(value.data, WIDTH)
+
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for d in range(0, width - WIDE + 1, WIDE):
                 sums = wide
-                for place in range(begin, end):
+                for position in range(begin, end):
                     if d == 0:
-                        prefetch_ahead(lists, place, value)
-                    found = load_heads(value.data, get(lists.neighbors, place) * value.stride + d, 0, wide)
-                    sums = fma(weight_of(how, number, weights, lists, row, place), found, sums)
+                        prefetch_ahead(lists, position, value)
+                    value_lanes = load_heads(value.data, get(lists.neighbors, position) * value.stride + d, 0, wide)
+                    sums = fma(weight_of(how, number, weights, lists, row, position), value_lanes, sums)
+
                 if streams:
                     stream_heads(out.data, row * out.stride + d, 0, sums)
                 else:
                     store_heads(out.data, row * out.stride + d, 0, sums)
+
             if width % WIDE:
-                d, rest = width - WIDTH, narrow
-                for place in range(begin, end):
-                    found = load_heads(value.data, get(lists.neighbors, place) * value.stride + d, 0, narrow)
-                    rest = fma(weight_of(how, number, weights, lists, row, place), found, rest)
-                store_heads(out.data, row * out.stride + d, 0, rest)
+                d, narrow_sums = width - WIDTH, narrow
+                for position in range(begin, end):
+                    value_lanes = load_heads(value.data, get(lists.neighbors, position) * value.stride + d, 0, narrow)
+                    narrow_sums = fma(weight_of(how, number, weights, lists, row, position), value_lanes, narrow_sums)
+                store_heads(out.data, row * out.stride + d, 0, narrow_sums)
 
 
 @kernel
 def multiply_rows(first, step, lists, chunks, value, grad_out, products):
     """dO · v of every edge."""
-    lists, value, grad_out, products = places(lists), source(value), source(grad_out), pointer(products)
+    lists, value, grad_out, products = pointers_of(lists), source(value), source(grad_out), pointer(products)
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
-            for place in range(get(lists.offsets, row), get(lists.offsets, row + 1)):
-                prefetch_ahead(lists, place, value)
-                sums, at = no_lanes(value.data, WIDTH), get(lists.neighbors, place) * value.stride
+            for position in range(get(lists.offsets, row), get(lists.offsets, row + 1)):
+                prefetch_ahead(lists, position, value)
+                sums, at = no_lanes(value.data, WIDTH), get(lists.neighbors, position) * value.stride
                 for d in range(0, value.width, WIDTH):
                     sums = fma(load(grad_out.data, row * grad_out.stride + d), load(value.data, at + d), sums)
-                put(products, get(lists.edges, place), total(sums))
+                put(products, get(lists.edges, position), total(sums))
 
 
 class SumInputs(NamedTuple):

@@ -87,7 +87,7 @@ LANES = {Sizes: WIDTH, WideSizes: WIDE, TiledSizes: TILE}
 """How many features are read at once."""
 
 
-class Operands(NamedTuple):
+class EdgeOperands(NamedTuple):
     """What scores and values are made of: tables, any of those of the edges absent."""
 
     query: Table | Absent
@@ -98,7 +98,7 @@ class Operands(NamedTuple):
     bias: Table | Absent
 
 
-class Dropout(NamedTuple):
+class DropoutRule(NamedTuple):
     """Which weights are set to zero: a function of the seed, the edge and the head alone."""
 
     rate: float
@@ -114,7 +114,7 @@ class CallSettings(NamedTuple):
     """Its code."""
     sizes: Any
     """Its type decides how features are read."""
-    dropout: Dropout
+    dropout: DropoutRule
 
 
 class Places(NamedTuple):
@@ -128,7 +128,7 @@ class Places(NamedTuple):
     last: int
 
 
-class Source(NamedTuple):
+class TableView(NamedTuple):
     """A table as the loops read it."""
 
     data: Any
@@ -150,7 +150,7 @@ def _source_of(table):
 
     def pointers(table):
         data, heads = pointer(table.data), pointer(table.heads)
-        return Source(data, table.stride, table.width, heads, bytes_each, there)
+        return TableView(data, table.stride, table.width, heads, bytes_each, there)
 
     return pointers
 
@@ -163,14 +163,14 @@ def row_of(table: Any, row: int, scratch: Any) -> Any:
 @overload(row_of, strict=False, jit_options={"forceinline": True})
 def _row_of(table, row, scratch):
     if table.types[0].dtype == scratch.dtype:
-        return lambda table, row, scratch: Source(
+        return lambda table, row, scratch: TableView(
             shifted(table.data, row * table.stride), 0, table.width, table.heads, table.bytes_each, table.there
         )
 
     def converted(table, row, scratch):
         for d in range(0, table.width, WIDTH):
             store(scratch, d, load(table.data, row * table.stride + d))
-        return Source(scratch, 0, table.width, table.heads, table.bytes_each, table.there)
+        return TableView(scratch, 0, table.width, table.heads, table.bytes_each, table.there)
 
     return converted
 
@@ -184,7 +184,7 @@ def is_streamed(table: Any) -> bool:
 
 
 @inlined
-def places(lists: Any) -> Any:
+def pointers_of(lists: Any) -> Any:
     """The pointers of lists."""
     at = pointer(lists.offsets), pointer(lists.neighbors), pointer(lists.edges), pointer(lists.rows)
     return Places(at[0], at[1], at[2], at[3], lists.offsets.size - 1, lists.neighbors.size - 1)
@@ -253,9 +253,9 @@ def prefetch_row(table: Any, row: int) -> None:
 
 
 @inlined
-def prefetch_ahead(lists: Any, place: int, table: Any) -> None:
+def prefetch_ahead(lists: Any, position: int, table: Any) -> None:
     """Prefetch the row of the neighbor that comes some edges later."""
-    prefetch_row(table, get(lists.neighbors, min(place + AHEAD, lists.last)))
+    prefetch_row(table, get(lists.neighbors, min(position + AHEAD, lists.last)))
 
 
 @inlined
@@ -268,8 +268,8 @@ def prefetch_next(table: Any, row: int) -> None:
 @inlined
 def features(nodes: Any, node_at: int, edges: Any, edge_at: int, step: int, like: Any) -> Any:
     """Features of a node, and of the edge where edges have some; those of the next head stand `step` further."""
-    found = load_heads(nodes.data, node_at, step, like)
-    return found + load_heads(edges.data, edge_at, step, like) if edges.there else found
+    node_features = load_heads(nodes.data, node_at, step, like)
+    return node_features + load_heads(edges.data, edge_at, step, like) if edges.there else node_features
 
 
 @inlined

@@ -29,7 +29,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic as untyped_intrinsic
 
 
-class Job:
+class SharedJob:
     """A call of `run`: shares that are taken one by one, and how those ended that helpers took."""
 
     def __init__(self, work: Callable[[int, int], None], count: int):
@@ -38,7 +38,7 @@ class Job:
         self._next = itertools.count().__next__  # one step of the interpreter: no two threads get the same number
 
     def take(self) -> int | None:
-        """A share that nobody has taken; None where there is none left."""
+        """The next share that is not taken yet; None where none is left."""
         number = self._next()
         return number if number < self.count else None
 
@@ -56,7 +56,7 @@ class Job:
     def __enter__(self) -> None:
         """A helper begins a share."""
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(self, error_type: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         """It has ended: the caller learns how, and raises its error."""
         self.ended.put(error)
         return True
@@ -66,11 +66,11 @@ class Helpers:
     """Threads that wait for jobs, started when they are first needed and dismissed before the interpreter ends."""
 
     def __init__(self) -> None:
-        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self.jobs: SimpleQueue[SharedJob | None] = SimpleQueue()
         self.lock = threading.Lock()
         self.threads: list[threading.Thread] = []
 
-    def join(self, job: Job, number: int) -> None:
+    def join(self, job: SharedJob, number: int) -> None:
         """Let so many of them help, or fewer where the system gives no more threads."""
         if len(self.threads) < number:
             with self.lock, suppress(RuntimeError):
@@ -114,20 +114,20 @@ def run(work: Callable[[int, int], None], num_chunks: int) -> None:
     count = threads_for(num_chunks)
     if count == 1:
         return work(0, 1)
-    _run_with_helpers(Job(work, count))
+    _run_with_helpers(SharedJob(work, count))
 
 
-def _run_with_helpers(job: Job) -> None:
-    own = 0
+def _run_with_helpers(job: SharedJob) -> None:
+    done_here = 0
     _helpers.join(job, job.count - 1)
     try:
         while (number := job.take()) is not None:
-            own += 1
+            done_here += 1
             job.work(number, job.count)
     finally:
-        while job.take() is not None:  # after an error: nobody is to begin what is left
-            own += 1
-        job.check(job.count - own)
+        while job.take() is not None:  # after an error: the shares that are left are not begun
+            done_here += 1
+        job.check(job.count - done_here)
 
 
 @atexit.register
@@ -163,34 +163,35 @@ def call_on_team(typing: Any, kernel: Any, start_team: Any, count: Any, argument
         kinds = (types.int64, types.int64, *arguments.types)
         shared = ir.LiteralStructType([INT64, INT64, packed.type])
         data = cgutils.alloca_once(builder, shared)
-        for place, value in ((NEXT, INT64(0)), (FAILED, INT64(0)), (ARGUMENTS, packed)):
-            builder.store(value, cgutils.gep_inbounds(builder, data, 0, place))
+        for index, value in ((NEXT, INT64(0)), (FAILED, INT64(0)), (ARGUMENTS, packed)):
+            builder.store(value, cgutils.gep_inbounds(builder, data, 0, index))
 
         # The function of each thread takes one pointer; what it knows beside that lies behind it.
         team_type = ir.FunctionType(ir.VoidType(), [BYTES])
         kernel_type = context.call_conv.get_function_type(types.none, kinds).as_pointer()
-        whole = ir.LiteralStructType([shared.as_pointer(), kernel_type, INT64])
-        known = cgutils.alloca_once(builder, whole)
-        for place, value in enumerate((data, builder.inttoptr(kernel_at, kernel_type), number)):
-            builder.store(value, cgutils.gep_inbounds(builder, known, 0, place))
+        state_type = ir.LiteralStructType([shared.as_pointer(), kernel_type, INT64])
+        state = cgutils.alloca_once(builder, state_type)
+        for index, value in enumerate((data, builder.inttoptr(kernel_at, kernel_type), number)):
+            builder.store(value, cgutils.gep_inbounds(builder, state, 0, index))
         thread = ir.Function(builder.module, team_type, f"{builder.function.name}.thread")
         thread.linkage = "internal"
-        _work(context, thread, whole, kinds)
+        _work(context, thread, state_type, kinds)
         started = ir.FunctionType(ir.VoidType(), [team_type.as_pointer(), BYTES, ir.IntType(32), ir.IntType(32)])
         builder.call(
             builder.inttoptr(start_at, started.as_pointer()),
-            [thread, builder.bitcast(known, BYTES), builder.trunc(number, ir.IntType(32)), ir.IntType(32)(0)],
+            [thread, builder.bitcast(state, BYTES), builder.trunc(number, ir.IntType(32)), ir.IntType(32)(0)],
         )
+
         return builder.load(cgutils.gep_inbounds(builder, data, 0, FAILED))
 
     return types.int64(types.int64, types.int64, types.int64, arguments), generate
 
 
-def _work(context: Any, thread: Any, whole: Any, kinds: tuple) -> None:
+def _work(context: Any, thread: Any, state_type: Any, kinds: tuple) -> None:
     """What a thread does: take shares while there are some, and call the kernel for each."""
     builder = ir.IRBuilder(thread.append_basic_block("entry"))
-    known = builder.load(builder.bitcast(thread.args[0], whole.as_pointer()))
-    data, kernel, count = (builder.extract_value(known, place) for place in range(3))
+    state = builder.load(builder.bitcast(thread.args[0], state_type.as_pointer()))
+    data, kernel, count = (builder.extract_value(state, index) for index in range(3))
     packed = builder.load(cgutils.gep_inbounds(builder, data, 0, ARGUMENTS))
     arguments = cgutils.unpack_tuple(builder, packed, len(kinds) - 2)
     take, work, end = (thread.append_basic_block(name) for name in ("take", "work", "end"))

@@ -42,14 +42,14 @@ def activated(x, F: tl.constexpr):
 def activation_derivative(x, F: tl.constexpr):
     """f'(x)."""
     if F.activation == "tanh":
-        found = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
-        return 1.0 - found * found
+        value = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
+        return 1.0 - value * value
     elif F.activation == "sigmoid":
-        found = 1.0 / (1.0 + tl.exp(-x))
-        return found * (1.0 - found)
+        value = 1.0 / (1.0 + tl.exp(-x))
+        return value * (1.0 - value)
     elif F.activation == "silu":
-        found = 1.0 / (1.0 + tl.exp(-x))
-        return found * (1.0 + x * (1.0 - found))
+        value = 1.0 / (1.0 + tl.exp(-x))
+        return value * (1.0 + x * (1.0 - value))
     else:
         return 0.5 * (1.0 + tl.erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)
 

@@ -1,6 +1,6 @@
 """How a kernel is started: by what triton has compiled for arguments like these, without asking it again.
 
-Triton looks at every argument of every launch, in which kernels over edges have some forty: that takes longer than to
+Triton inspects every argument of every launch, in which kernels over edges have some forty: that takes longer than to
 start the kernel. What it looks for is the same from launch to launch. It is read off here in one walk, and of what many
 launches have in common only once.
 """
@@ -24,7 +24,7 @@ _numbers = count()
 
 
 class Common:
-    """Arguments that many launches have in common, looked at once."""
+    """Arguments that many launches have in common, inspected once."""
 
     def __init__(self, arguments: tuple):
         self.arguments = arguments
@@ -45,18 +45,19 @@ def start(kernel: Any, grid: tuple[int, ...], arguments: tuple, constants: dict[
         constants: what the kernel is compiled for, by name.
         options: how it is compiled.
     """
-    found, key = None, ()
+    variant, key = None, ()
     knobs = triton.knobs
     if isinstance(kernel, triton.JITFunction) and not torch.version.hip:  # of AMD's devices triton asks more
         modes = knobs.compilation.instrumentation_mode, knobs.runtime.debug
         kinds = [kernel, torch.cuda.current_device(), *modes, *constants.values(), *options.values()]
-        given = described(arguments, kinds)
+        values = described(arguments, kinds)
         key = tuple(kinds)
-        found = _compiled.get(key)
-    if found is not None:
-        compiled, rest = found
-        compiled[(*grid, 1, 1)[:3]](*given, *rest)
+        variant = _compiled.get(key)
+    if variant is not None:
+        compiled, constants_of_kernel = variant
+        compiled[(*grid, 1, 1)[:3]](*values, *constants_of_kernel)
         return
+
     apart = [x.arguments if type(x) is Common else x for x in arguments]
     compiled = kernel[grid](*apart, **constants, **options)
     if key and hasattr(compiled, "__getitem__"):  # what hooks of triton refuse or compile later is none yet
@@ -65,18 +66,18 @@ def start(kernel: Any, grid: tuple[int, ...], arguments: tuple, constants: dict[
 
 def described(arguments: tuple, kinds: list) -> tuple:
     """The arguments with addresses for tensors; what a kernel is compiled for is added to `kinds`."""
-    given: list[Any] = []
+    values: list[Any] = []
     for x in arguments:
-        kind: Any = type(x)
-        if kind in PLAIN:
+        argument_type: Any = type(x)
+        if argument_type in PLAIN:
             address = x.data_ptr()
             kinds += x.dtype, address % ALIGNED == 0
             x = address
-        elif kind is int:  # 1 is known to the compiler
+        elif argument_type is int:  # 1 is known to the compiler
             kinds.append(1 if x == 1 else (x % ALIGNED == 0, -(2**31) <= x < 2**31))
-        elif x is None or kind is float:
-            kinds.append(kind)
-        elif kind is Common:
+        elif x is None or argument_type is float:
+            kinds.append(argument_type)
+        elif argument_type is Common:
             kinds.append(x.kind)
             x = x.given
         elif isinstance(x, tuple):
@@ -84,6 +85,8 @@ def described(arguments: tuple, kinds: list) -> tuple:
         elif isinstance(x, Tensor):  # of a type of the caller's
             (x,) = described((x.as_subclass(Tensor),), kinds)
         else:
-            raise TypeError(f"a kernel takes no {kind.__name__}")
-        given.append(x)
-    return tuple(given)
+            raise TypeError(f"a kernel takes no {argument_type.__name__}")
+
+        values.append(x)
+
+    return tuple(values)

@@ -1,7 +1,7 @@
 """Sizes that every launch needs. Triton's and torch's own functions for them take as long as a launch."""
 
 MAX_REGISTERS = 255
-"""Of a thread: as many as it can have."""
+"""Registers of a thread: as many as it can have."""
 CHANNELS = 128
 """Channels that a program over edges holds of each edge: those of one warp, whose threads need not meet in shared
 memory. Heads beyond them are for other programs."""

@@ -38,7 +38,7 @@ from edgewise.backends.triton.edges.tiles import (
 from edgewise.backends.triton.formulas import d_raw_of, d_score_of
 
 
-class Rows(NamedTuple):
+class ReceiverState(NamedTuple):
     """What all passes know of receivers."""
 
     out: Any
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
     """Where the edges of each receiver begin."""
 
 
-class Gradients(NamedTuple):
+class EdgeGradients(NamedTuple):
     """Where gradients go; None where none is wanted."""
 
     query: Any
@@ -118,19 +118,21 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
 
     A program takes every so many-th tile, so that the parts of the vector's gradient stay few.
     """
-    operands, rows, gradients = Operands(*operands), Rows(*rows), Gradients(*gradients)
+    operands, rows, gradients = Operands(*operands), ReceiverState(*rows), EdgeGradients(*gradients)
     group = tl.program_id(1)
     vector = vector_of(operands.vector, group, F)
     d_vector = tl.full((1, F.heads * F.key_width), 0.0, tl.float32)
+
     for tile in range(tl.program_id(0), tl.cdiv(chunks.num_chunks, F.rows), tl.num_programs(0)):
         row, begin, end, slot, here = chunk_of(chunks, tile, F)
-        own = tl.full((F.rows, 1), 0.0, tl.float32)
+        query = tl.full((F.rows, 1), 0.0, tl.float32)
         if F.kind != "Constant":
-            # A row without edges has no gradient, and adds nothing to that of the vector, whatever it holds.
-            own = gathered(operands.query, row, here & (begin < end), group, F.key_dim, F.key_width, F)
+            # A row without edges gets a gradient of zero, and adds nothing to that of the vector, whatever it holds.
+            query = gathered(operands.query, row, here & (begin < end), group, F.key_dim, F.key_width, F)
         grad = gathered(rows.grad_out, row, here, group, F.value_dim, F.value_width, F)
         lse = tl.full((F.rows, F.heads), 0.0, tl.float32)
         delta = tl.full((F.rows, F.heads), 0.0, tl.float32)
+
         if F.normalizer == "Softmax":
             lse = numbers_of(rows.logsumexp, row, here, group, F)
             delta = per_head(grad * gathered(rows.out, row, here, group, F.value_dim, F.value_width, F), F.value_width)
@@ -138,13 +140,15 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
                 put_numbers(rows.deltas, row, here, group, delta, F)
         elif rows.deltas is not None:
             delta = numbers_of(rows.deltas, row, here, group, F)
+
         lse, delta = for_edges(lse, F.block), for_edges(delta, F.block)
         receiver = tl.reshape(for_edges(row[:, None], F.block), (F.rows * F.block,))
         d_query = tl.full((F.rows, F.heads * F.key_width), 0.0, tl.float32)
+
         for at in range(0, longest(begin, end, F), F.block):
             neighbor, edge, there = block_of(lists, begin, end, at, F)
             other = keys_of(operands, neighbor, edge, there, group, F)
-            queries = for_edges(own, F.block)
+            queries = for_edges(query, F.block)
             raw = raw_scores(operands, queries, other, vector, F)
             score = biased(operands, raw, edge, there, group, F)
             weight = weights_of(operands, score, there, edge, receiver, lse, lists.offsets, group, F)
@@ -160,6 +164,7 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
                 put_shared(
                     gradients.edge_value, edge, there, group, d_values, F.value_dim, F.value_width, SHARED.edge_value, F
                 )
+
             d_score = tl.where(there[:, None], d_score_of(weight, d_weight, delta, F), 0.0)
             if gradients.bias is not None:
                 put_d_scores(gradients.bias, edge, there, group, d_score, SHARED.bias, F)
@@ -175,10 +180,12 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
                     )
                 if gradients.vector is not None:
                     d_vector += over_edges(toward_vector(d_raw, queries, other, operands.number, F), 1)
+
         if gradients.query is not None:
             put(gradients.query, row, here & (slot < 0), group, d_query, F.key_dim, F.key_width, F)
             if parts is not None:
                 put(parts, slot, here & (slot >= 0), group, d_query, F.key_dim, F.key_width, F)
+
     if gradients.vector is not None:
         program = tl.program_id(0) + tl.full((1,), 0, tl.int32)
         put(gradients.vector, program, program >= 0, group, d_vector, F.key_dim, F.key_width, F)
@@ -187,25 +194,27 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
 @triton.jit
 def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_parts, F: tl.constexpr):
     """dk and dv of each piece's row, a sender whose neighbors are its receivers; or parts of both."""
-    operands, rows, gradients = Operands(*operands), Rows(*rows), Gradients(*gradients)
+    operands, rows, gradients = Operands(*operands), ReceiverState(*rows), EdgeGradients(*gradients)
     group = tl.program_id(1)
     row, begin, end, slot, here = chunk_of(chunks, tl.program_id(0), F)
     vector = vector_of(operands.vector, group, F)
-    own = tl.full((F.rows, 1), 0.0, tl.float32)
+    key = tl.full((F.rows, 1), 0.0, tl.float32)
     d_key = tl.full((F.rows, F.heads * F.key_width), 0.0, tl.float32)
     if F.kind != "Constant":
-        own = gathered(operands.key, row, here & (begin < end), group, F.key_dim, F.key_width, F)
+        key = gathered(operands.key, row, here & (begin < end), group, F.key_dim, F.key_width, F)
     if gradients.key is not None:
         own_value = gathered(operands.value, row, here, group, F.value_dim, F.value_width, F)
     d_value = tl.full((F.rows, F.heads * F.value_width), 0.0, tl.float32)
+
     for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
-        keys = for_edges(own, F.block)
+        keys = for_edges(key, F.block)
         queries = tl.full((F.rows * F.block, 1), 0.0, tl.float32)
         if F.kind != "Constant":
             queries = gathered(operands.query, neighbor, there, group, F.key_dim, F.key_width, F)
             if operands.edge_key is not None:
                 keys += gathered(operands.edge_key, edge, there, group, F.key_dim, F.key_width, F)
+
         raw = raw_scores(operands, queries, keys, vector, F)
         score = biased(operands, raw, edge, there, group, F)
         lse = numbers_of(rows.logsumexp, neighbor, there, group, F) if F.normalizer == "Softmax" else 0.0
@@ -230,28 +239,30 @@ def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_
             d_score = tl.where(there[:, None], d_score_of(weight, d_weight, delta, F), 0.0)
             d_raw = spread(d_raw_of(d_score, raw, operands.number, F), F.key_width)
             d_key += over_edges(toward_key(d_raw, queries, keys, vector, operands.number, F), F.rows)
+
     if F.sums:
         d_key += d_value
-    whole, part = here & (slot < 0), here & (slot >= 0)
+    is_whole, is_part = here & (slot < 0), here & (slot >= 0)
     if gradients.value is not None:
-        put(gradients.value, row, whole, group, d_value, F.value_dim, F.value_width, F)
+        put(gradients.value, row, is_whole, group, d_value, F.value_dim, F.value_width, F)
         if value_parts is not None:
-            put(value_parts, slot, part, group, d_value, F.value_dim, F.value_width, F)
+            put(value_parts, slot, is_part, group, d_value, F.value_dim, F.value_width, F)
     if gradients.key is not None:
-        put(gradients.key, row, whole, group, d_key, F.key_dim, F.key_width, F)
+        put(gradients.key, row, is_whole, group, d_key, F.key_dim, F.key_width, F)
         if key_parts is not None:
-            put(key_parts, slot, part, group, d_key, F.key_dim, F.key_width, F)
+            put(key_parts, slot, is_part, group, d_key, F.key_dim, F.key_width, F)
 
 
 @triton.jit
 def delta_rows(operands, lists, chunks, rows, part_tops, part_bottoms, F: tl.constexpr):
     """Σ g dα / Σ g of each piece's row, g = 1[α > 0] for sparsemax and √α for entmax-1.5; or a part of both sums."""
-    operands, rows = Operands(*operands), Rows(*rows)
+    operands, rows = Operands(*operands), ReceiverState(*rows)
     group = tl.program_id(1)
     row, begin, end, slot, here = chunk_of(chunks, tl.program_id(0), F)
     grad = for_edges(gathered(rows.grad_out, row, here, group, F.value_dim, F.value_width, F), F.block)
     top = tl.full((F.rows, F.heads), 0.0, tl.float32)
     bottom = tl.full((F.rows, F.heads), 0.0, tl.float32)
+
     for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
         weight = numbers_of(operands.weights, edge, there, group, F)
@@ -261,6 +272,7 @@ def delta_rows(operands, lists, chunks, rows, part_tops, part_bottoms, F: tl.con
         share = tl.sqrt(weight) if F.normalizer == "Entmax15" else tl.where(weight > 0.0, 1.0, 0.0)
         top += over_edges(share * d_weight, F.rows)
         bottom += over_edges(share, F.rows)
+
     put_numbers(rows.deltas, row, here & (slot < 0), group, top / tl.where(bottom > 0.0, bottom, 1.0), F)
     if part_tops is not None:
         part = here & (slot >= 0)

@@ -56,7 +56,7 @@ class Operands(NamedTuple):
     edge_value: Any
     bias: Any
     vector: Any
-    """Of the score, `head · key_dim`."""
+    """The vector of the score, `head · key_dim`."""
     weights: Any
     """Made beforehand, by the caller's edges."""
     number: Any
@@ -70,10 +70,10 @@ def keys_of(operands, neighbor, edge, there, group, F: tl.constexpr):
     if F.kind == "Constant":
         return tl.full((F.rows * F.block, 1), 0.0, tl.float32)
     else:
-        found = gathered(operands.key, neighbor, there, group, F.key_dim, F.key_width, F)
+        keys = gathered(operands.key, neighbor, there, group, F.key_dim, F.key_width, F)
         if operands.edge_key is not None:
-            found += gathered(operands.edge_key, edge, there, group, F.key_dim, F.key_width, F)
-        return found
+            keys += gathered(operands.edge_key, edge, there, group, F.key_dim, F.key_width, F)
+        return keys
 
 
 @triton.jit
@@ -96,10 +96,10 @@ def biased(operands, score, edge, there, group, F: tl.constexpr):
 @triton.jit
 def values_of(operands, neighbor, edge, there, group, F: tl.constexpr):
     """v + v^e of a block of edges, as a tile."""
-    found = gathered(operands.value, neighbor, there, group, F.value_dim, F.value_width, F)
+    values = gathered(operands.value, neighbor, there, group, F.value_dim, F.value_width, F)
     if operands.edge_value is not None:
-        found += gathered(operands.edge_value, edge, there, group, F.value_dim, F.value_width, F)
-    return found
+        values += gathered(operands.edge_value, edge, there, group, F.value_dim, F.value_width, F)
+    return values
 
 
 @triton.jit
@@ -117,13 +117,14 @@ def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_s
     operands = Operands(*operands)
     group = tl.program_id(1)
     row, begin, end, slot, here = chunk_of(chunks, tl.program_id(0), F)
-    own, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
+    query, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
     row_max = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
     row_sum = tl.full((F.rows, F.heads), 0.0, tl.float32)
     sums = tl.full((F.rows, F.heads * F.value_width), 0.0, tl.float32)
     if F.normalizer == "Mean":
         count = tl.load(lists.offsets + row + 1, mask=here, other=1) - tl.load(lists.offsets + row, mask=here, other=0)
         share = for_edges((1.0 / tl.maximum(count, 1).to(tl.float32))[:, None], F.block)
+
     for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
         if F.given:
@@ -132,8 +133,9 @@ def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_s
             weight = tl.where(there[:, None], share, 0.0) + tl.full((F.rows * F.block, F.heads), 0.0, tl.float32)
         else:
             keys = keys_of(operands, neighbor, edge, there, group, F)
-            score = raw_scores(operands, for_edges(own, F.block), keys, vector, F)
+            score = raw_scores(operands, for_edges(query, F.block), keys, vector, F)
             score = biased(operands, score, edge, there, group, F)
+
             if F.normalizer == "Softmax":
                 higher = tl.maximum(row_max, max_of_edges(score, F.rows))
                 shrink = tl.exp(row_max - finite(higher))
@@ -149,7 +151,8 @@ def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_s
             weight *= factors_of_edges(operands.seed, edge, group, operands.dropout, F)
         values = keys if F.shares else values_of(operands, neighbor, edge, there, group, F)
         sums += over_edges(spread(weight, F.value_width) * values, F.rows)
-    whole = here & (slot < 0)
+
+    is_whole = here & (slot < 0)
     if part_outs is not None:
         part = here & (slot >= 0)
         put(part_outs, slot, part, group, sums, F.value_dim, F.value_width, F)
@@ -159,8 +162,9 @@ def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_s
     if F.normalizer == "Softmax":
         row_sum = tl.where(row_sum == 0.0, 1.0, row_sum)
         sums *= spread(1.0 / row_sum, F.value_width)
-        put_numbers(logsumexp, row, whole, group, finite(row_max) + tl.log(row_sum), F)
-    put(out, row, whole, group, sums, F.value_dim, F.value_width, F)
+        put_numbers(logsumexp, row, is_whole, group, finite(row_max) + tl.log(row_sum), F)
+
+    put(out, row, is_whole, group, sums, F.value_dim, F.value_width, F)
 
 
 @triton.jit
@@ -174,46 +178,52 @@ def merge(parts, hubs, hub_slots, out, logsumexp, F: tl.constexpr):
     row_max = tl.full((1, F.heads), float("-inf"), tl.float32)
     row_sum = tl.full((1, F.heads), 0.0, tl.float32)
     sums = tl.full((1, F.heads * F.value_width), 0.0, tl.float32)
+
     for at in range(first, last, F.block):
         slot = at + tl.arange(0, F.block)
         there = slot < last
-        found = gathered(parts.outs, slot, there, group, F.value_dim, F.value_width, F)
+        part_sums = gathered(parts.outs, slot, there, group, F.value_dim, F.value_width, F)
+
         if F.normalizer == "Softmax":
-            each = tl.where(there[:, None], numbers_of(parts.row_max, slot, there, group, F), float("-inf"))
-            higher = tl.maximum(row_max, max_of_edges(each, 1))
-            shrink, share = tl.exp(row_max - finite(higher)), tl.exp(each - finite(higher))
+            part_max = tl.where(there[:, None], numbers_of(parts.row_max, slot, there, group, F), float("-inf"))
+            higher = tl.maximum(row_max, max_of_edges(part_max, 1))
+            shrink, share = tl.exp(row_max - finite(higher)), tl.exp(part_max - finite(higher))
             row_sum = row_sum * shrink + over_edges(share * numbers_of(parts.row_sum, slot, there, group, F), 1)
-            sums = sums * spread(shrink, F.value_width) + over_edges(spread(share, F.value_width) * found, 1)
+            sums = sums * spread(shrink, F.value_width) + over_edges(spread(share, F.value_width) * part_sums, 1)
             row_max = higher
         else:
-            sums += over_edges(found, 1)
+            sums += over_edges(part_sums, 1)
+
     if F.normalizer == "Softmax":
         row_sum = tl.where(row_sum == 0.0, 1.0, row_sum)
         sums *= spread(1.0 / row_sum, F.value_width)
         put_numbers(logsumexp, row, here, group, finite(row_max) + tl.log(row_sum), F)
+
     put(out, row, here, group, sums, F.value_dim, F.value_width, F)
 
 
 @triton.jit
-def score_edges(operands, lists, chunks, made, F: tl.constexpr):
+def score_edges(operands, lists, chunks, scores, F: tl.constexpr):
     """s + b of the edges of each piece, by the caller's edges."""
     operands = Operands(*operands)
     group = tl.program_id(1)
     row, begin, end, _, here = chunk_of(chunks, tl.program_id(0), F)
-    own, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
+    query, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
     for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
         keys = keys_of(operands, neighbor, edge, there, group, F)
-        score = biased(operands, raw_scores(operands, for_edges(own, F.block), keys, vector, F), edge, there, group, F)
-        put_numbers(made, edge, there, group, score, F)
+        score = biased(
+            operands, raw_scores(operands, for_edges(query, F.block), keys, vector, F), edge, there, group, F
+        )
+        put_numbers(scores, edge, there, group, score, F)
 
 
 @triton.jit
 def relative(weights, lists, begin, end, at, row_max, group, F: tl.constexpr):
     """The scores of a block relative to the largest of their row; −∞ where there is none."""
     _, edge, there = block_of(lists, begin, end, at, F)
-    found = tl.where(there[:, None], numbers_of(weights, edge, there, group, F), float("-inf"))
-    return found - for_edges(finite(row_max), F.block), edge, there
+    scores = tl.where(there[:, None], numbers_of(weights, edge, there, group, F), float("-inf"))
+    return scores - for_edges(finite(row_max), F.block), edge, there
 
 
 @triton.jit
@@ -231,16 +241,18 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
     end = tl.load(lists.offsets + row + 1, mask=here, other=0)
     length = longest(begin, end, F)
     row_max = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
+
     for at in range(0, length, F.block):
         _, edge, there = block_of(lists, begin, end, at, F)
-        found = tl.where(there[:, None], numbers_of(weights, edge, there, group, F), float("-inf"))
-        row_max = tl.maximum(row_max, max_of_edges(found, F.rows))
+        scores = tl.where(there[:, None], numbers_of(weights, edge, there, group, F), float("-inf"))
+        row_max = tl.maximum(row_max, max_of_edges(scores, F.rows))
+
     threshold = tl.full((F.rows, F.heads), -1.0, tl.float32)
     row_sum = tl.full((F.rows, F.heads), 0.0, tl.float32)
     if NORMALIZER == "Hardmax" or NORMALIZER == "Softmax":
         for at in range(0, length, F.block):
-            found, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
-            share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
+            scores, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
+            share = tl.exp(scores) if NORMALIZER == "Softmax" else tl.where(scores == 0.0, 1.0, 0.0)
             row_sum += over_edges(share, F.rows)
         row_sum = tl.where(row_sum == 0.0, 1.0, row_sum)
     else:
@@ -249,18 +261,20 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
             row_sum = tl.full((F.rows, F.heads), 0.0, tl.float32)
             falls = tl.full((F.rows, F.heads), 0.0, tl.float32)
             for at in range(0, length, F.block):
-                found, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
-                weight, fall = over_threshold(found, for_edges(threshold, F.block), F)
+                scores, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
+                weight, fall = over_threshold(scores, for_edges(threshold, F.block), F)
                 row_sum += over_edges(weight, F.rows)
                 falls += over_edges(fall, F.rows)
+
             threshold, moved = nearer_threshold(threshold, row_sum, falls)
             moves = tl.max(tl.max(moved, 1), 0)
             step += 1
+
     for at in range(0, length, F.block):
-        found, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
+        scores, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
         if NORMALIZER == "Hardmax" or NORMALIZER == "Softmax":
-            share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
+            share = tl.exp(scores) if NORMALIZER == "Softmax" else tl.where(scores == 0.0, 1.0, 0.0)
             weight = share / for_edges(row_sum, F.block)
         else:
-            weight, _ = over_threshold(found, for_edges(threshold, F.block), F)
+            weight, _ = over_threshold(scores, for_edges(threshold, F.block), F)
         put_numbers(weights, edge, there, group, weight, F)

@@ -23,7 +23,7 @@ NARROW = 64
 SHORT = 8
 """Features of a head that is short: a tile of such heads has many numbers of a head and an edge beside it."""
 REGISTERS: int | None = None
-"""Of a thread at most; None leaves it to the compiler, which takes few, so that many programs run at once."""
+"""Registers of a thread at most; None leaves it to the compiler, which takes few, so that many programs run at once."""
 BLOCKS = (32, 16, 8, 4)
 """Edges of a row that are read at once: the fewest that hold a short row, or as many as a program's registers do."""
 
@@ -42,11 +42,13 @@ def inputs_of(lowered: Lowered, seed: Tensor) -> tuple[EdgeInputs, tuple[int, ..
     num_heads, key_dim = math.prod(batch), query.shape[-1]
     if vector is not None:
         vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
+
     # One tensor in two places has one gradient, which the kernels add up: torch would hold both, and then their sum.
     is_value = call.value is key
     both = call.edge_key is not None and call.edge_value is call.edge_key and lowered.kind != "Constant"
     key = _node_major(key, batch)
     value = key.new_empty(*key.shape[:2], 1) if call.value is None else _node_major(call.value, batch)
+
     # Where one program has all heads, what an edge carries for all of them is not repeated.
     high, *_ = forms_of(Form(lowered.kind, num_heads=num_heads, key_dim=key_dim, value_dim=value.shape[-1]))
     bias = None if call.bias is None else call.bias.unsqueeze(-1)
@@ -54,6 +56,7 @@ def inputs_of(lowered: Lowered, seed: Tensor) -> tuple[EdgeInputs, tuple[int, ..
     edge_key, edge_value, bias = (None if x is None else _of_edges(x, batch, high.heads >= num_heads) for x in of_edges)
     bias, lists = None if bias is None else bias.squeeze(-1), call.neighborhood.plan.lists
     tensors = _node_major(query, batch), key, None if is_value else value, edge_key, edge_value, bias, vector
+
     return EdgeInputs(*tensors, both, lists, None, *lowered.formula, call.dropout, seed), batch
 
 
@@ -86,7 +89,7 @@ def forms_of(form: Form, halves: bool = False) -> tuple[Form, ...]:
     where tiles are narrow or heads short, as there are more numbers of edges then.
 
     Args:
-        form: which formulas, and how many heads and features; the other sizes are not looked at.
+        form: which formulas, and how many heads and features; the other sizes are not read.
         halves: whether long rows are read half as many edges at a time, for the sake of more programs at once.
     """
     key, value = (power_of_two(dim) for dim in (form.key_dim, form.value_dim))
@@ -99,6 +102,7 @@ def forms_of(form: Form, halves: bool = False) -> tuple[Form, ...]:
     edges = max(1, min(BLOCKS[0], (NUMBERS >> halvings) * max(1, width // WARP) // width))
     sized = form._replace(heads=heads, key_width=key, value_width=value)
     short = [sized._replace(rows=edges // block, block=block, short=True) for block in BLOCKS if block <= edges]
+
     return sized._replace(rows=1, block=max(1, edges // 2) if halves else edges), *short
 
 

@@ -12,8 +12,8 @@ from edgewise.backends import formula
 from edgewise.backends.formula import EdgeInputs, value_of
 from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.edges.backward import (
-    Gradients,
-    Rows,
+    EdgeGradients,
+    ReceiverState,
     Shared,
     backward_receivers,
     backward_senders,
@@ -22,7 +22,7 @@ from edgewise.backends.triton.edges.backward import (
 )
 from edgewise.backends.triton.edges.forward import Operands, Parts, forward, merge, normalize_rows, score_edges
 from edgewise.backends.triton.edges.layout import by_batch, forms_of, inputs_of, launch
-from edgewise.backends.triton.edges.tiles import Form, Lists, Table
+from edgewise.backends.triton.edges.tiles import EdgeLists, Form, HeadTable
 from edgewise.backends.triton.edges.work import Work, work_of
 from edgewise.backends.triton.formulas import dropout_factors
 from edgewise.backends.triton.graphs import kernels
@@ -45,7 +45,7 @@ ROW_NUMBERS, ROW_WARPS = 128, 1
 HUB_BLOCK, HUB_WARPS = 2048, 8
 """The same of a hub, of which a program has one head: its walks over the row are what all others wait for."""
 # Graphs that torch.compile captures of itself ("reduce-overhead") have copies of their inputs. `work_of` does not know
-# such lists, would deal out their rows and read numbers back, which nobody may while a graph is captured.
+# such lists, would deal out their rows and read numbers back, which is forbidden while a graph is captured.
 TAGS = (torch.Tag.cudagraph_unsafe,)
 
 
@@ -63,21 +63,24 @@ def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor, Tensor]:
         `(receiver, head, value_dim)`; ln Σ exp s `(receiver, head)` of softmax; the weights `(edge, head)` of
         normalizers that have them made beforehand. What there is not is empty.
     """
-    job, lists = Job(inputs), inputs.lists
+    job, lists = EdgeKernelArguments(inputs), inputs.lists
     out, logsumexp, weights = edges_shapes(inputs)
     if packing := job.packing(lists):
         launch_graphs(kernels.forward, packing, lists[0], job.high, job.operands, table_of(out))
         return out, logsumexp, weights
-    by_receiver, work = Common(Lists(*lists[:3])), job.work(lists[0])
+
+    by_receiver, work = Common(EdgeLists(*lists[:3])), job.work(lists[0])
     if job.given:
         job.score(work, by_receiver, weights)
         job.normalize(work, by_receiver, weights)
         job.operands = job.operands._replace(weights=table_of(weights))
+
     parts, outputs = job.parts(work, out.shape[-1]), (Common(table_of(out)), Common(table_of(logsumexp)))
     common = Common(job.operands), by_receiver
     for form, programs, chunks in job.deal(work):
         own_parts = parts if parts is not None and not form.short else (None, None, None)
         launch(forward, programs, form, *common, chunks, *outputs, *own_parts)
+
     if parts is not None:
         launch(merge, work.num_hubs, job.high, parts, work.high_rows, work.hub_slots, *outputs)
     return out, logsumexp, weights
@@ -96,36 +99,37 @@ def edges_shapes(inputs: EdgeInputs) -> tuple[Tensor, Tensor, Tensor]:
 def weights(lowered: Lowered) -> Tensor:
     """α of every edge, `(*batch, edge)`, in the caller's order; without a gradient."""
     inputs, batch = inputs_of(lowered, lowered.call.query.new_empty(1))
-    job, lists = Job(inputs._replace(dropout=0.0)), inputs.lists
-    by_receiver, work = Common(Lists(*lists[:3])), job.work(lists[0])
-    found = inputs.query.new_empty(len(lists[2]), inputs.query.shape[1], dtype=torch.float32)
-    job.score(work, by_receiver, found)
+    job, lists = EdgeKernelArguments(inputs._replace(dropout=0.0)), inputs.lists
+    by_receiver, work = Common(EdgeLists(*lists[:3])), job.work(lists[0])
+    edge_weights = inputs.query.new_empty(len(lists[2]), inputs.query.shape[1], dtype=torch.float32)
+    job.score(work, by_receiver, edge_weights)
     if inputs.normalizer == "Sigmoid":
-        found.sigmoid_()
+        edge_weights.sigmoid_()
     elif inputs.normalizer != "Identity":
-        job.normalize(work, by_receiver, found)
-    return found.t().unflatten(0, batch) if batch else found.squeeze(1)
+        job.normalize(work, by_receiver, edge_weights)
+    return edge_weights.t().unflatten(0, batch) if batch else edge_weights.squeeze(1)
 
 
 def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, needs: Sequence[bool]) -> list[Tensor]:
     """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where `needs` says no."""
     out, logsumexp, weights = outputs
-    job, query, value, lists = Job(inputs, weights), inputs.query, value_of(inputs), inputs.lists
-    # A score that does not look at queries and keys has some of no features.
+    job, query, value, lists = EdgeKernelArguments(inputs, weights), inputs.query, value_of(inputs), inputs.lists
+    # Where the score does not read queries and keys, they have no features.
     tensors: Any = inputs[:7]
     packing = job.packing(lists)
-    here = [need and not (packing and place == 5) for place, need in enumerate(needs)]
+    here = [need and not (packing and index == 5) for index, need in enumerate(needs)]
     grads = [x.new_empty(x.shape) if need else query.new_empty(0) for x, need in zip(tensors, here)]
     needs = [need and x.shape[-1] > 0 for need, x in zip(needs, tensors)]
     if packing:
         return backward_graphs(grad_out, packing, job, inputs, grads, needs)
+
     tables = [table_of(grad) if need else None for grad, need in zip(grads[:6], needs)]
     num_rows, num_heads = query.shape[:2]
-    is_centered = inputs.normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 5, 6))
+    is_centered = inputs.normalizer in CENTERED and any(needs[index] for index in (0, 1, 3, 5, 6))
     deltas = query.new_empty(num_rows if is_centered else 0, num_heads, dtype=torch.float32)
     of_rows = table_of(out), table_of(grad_out.contiguous()), table_of(logsumexp)
-    rows = Common(Rows(*of_rows, table_of(deltas) if is_centered else None, lists[0]))
-    operands, work, by_receiver = Common(job.operands), job.work(lists[0]), Common(Lists(*lists[:3]))
+    rows = Common(ReceiverState(*of_rows, table_of(deltas) if is_centered else None, lists[0]))
+    operands, work, by_receiver = Common(job.operands), job.work(lists[0]), Common(EdgeLists(*lists[:3]))
     if is_centered and job.given:
         job.put_deltas(work, operands, by_receiver, rows, table_of(deltas))
     if is_centered or needs[0] or any(needs[3:]):
@@ -133,8 +137,9 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         shared = Shared(*(x is not None and x.shape[1] < num_heads for x in of_edges))
         parts = job.sums(work, query.shape[-1]) if needs[0] else None
         d_vectors = []
-        gradients = Gradients(tables[0], None, None, tables[3], tables[4], tables[5], None)
+        gradients = EdgeGradients(tables[0], None, None, tables[3], tables[4], tables[5], None)
         wanted = Common(gradients)
+
         for form, programs, chunks in job.deal(work, halves=needs[6]):
             if needs[6]:
                 programs = min(programs, MAX_PROGRAMS)
@@ -143,25 +148,34 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
             own_parts = None if form.short else parts
             arguments = operands, by_receiver, chunks, rows, wanted, own_parts
             launch(backward_receivers, programs, form, *arguments, SHARED=shared)
+
         job.merge(work, parts, tables[0], of_keys=True)
         if needs[6]:  # without receivers no program runs, and none leaves a part
             grads[6] = torch.cat(d_vectors).sum(0) if d_vectors else grads[6].zero_()
     if needs[1] or needs[2]:
         work = job.work(lists[3])
-        given = operands, Common(Lists(*lists[3:]))
-        to_senders = Common(Gradients(None, tables[1], tables[2], None, None, None, None))
+        inputs_of_senders = operands, Common(EdgeLists(*lists[3:]))
+        to_senders = Common(EdgeGradients(None, tables[1], tables[2], None, None, None, None))
         key_parts = job.sums(work, query.shape[-1]) if needs[1] else None
         value_parts = job.sums(work, value.shape[-1]) if needs[2] else None
+
         for form, programs, chunks in job.deal(work, halves=True):
-            own = (None, None) if form.short else (key_parts, value_parts)
-            launch(backward_senders, programs, form, *given, chunks, rows, to_senders, *own)
+            sender_parts = (None, None) if form.short else (key_parts, value_parts)
+            launch(backward_senders, programs, form, *inputs_of_senders, chunks, rows, to_senders, *sender_parts)
+
         job.merge(work, key_parts, tables[1], of_keys=True)
         job.merge(work, value_parts, tables[2], of_keys=False)
+
     return grads
 
 
 def backward_graphs(
-    grad_out: Tensor, packing: Packing, job: "Job", inputs: EdgeInputs, grads: list[Tensor], needs: list[bool]
+    grad_out: Tensor,
+    packing: Packing,
+    job: "EdgeKernelArguments",
+    inputs: EdgeInputs,
+    grads: list[Tensor],
+    needs: list[bool],
 ) -> list[Tensor]:
     """The same where the lists are small graphs; no edge has keys or values of its own there, no score a vector."""
     query, bias, of_heads = inputs.query, inputs.bias, None
@@ -170,13 +184,15 @@ def backward_graphs(
         # A head after the other: a program stores its numbers of one head side by side.
         dtype = torch.float32 if bias.shape[1] < query.shape[1] else bias.dtype
         grads[5] = of_heads = query.new_empty(query.shape[1], len(bias), dtype=dtype).t()
+
     of_query, of_key, of_value = (table_of(grad) if need else None for grad, need in zip(grads[:3], needs))
-    gradients = kernels.Gradients(of_query, of_key, of_value, None if of_heads is None else table_of(of_heads))
+    gradients = kernels.GraphGradients(of_query, of_key, of_value, None if of_heads is None else table_of(of_heads))
     launch_graphs(
         kernels.backward, packing, inputs.lists[0], job.high, job.operands, table_of(grad_out.contiguous()), gradients
     )
     if of_heads is not None and bias is not None and bias.shape[1] < query.shape[1]:
         grads[5] = of_heads.sum(1, keepdim=True).to(bias.dtype)
+
     return grads
 
 
@@ -195,33 +211,35 @@ attend_edges = define_with_gradient(
 )  # fmt: skip
 
 
-class Job:
+class EdgeKernelArguments:
     """The arguments of an operator as the kernels take them."""
 
     def __init__(self, inputs: EdgeInputs, weights: Tensor | None = None):
         query, key, value, edge_key, edge_value, bias, vector = inputs[:7]
         sums, value, edge_value = value is None, value_of(inputs), edge_key if inputs.both else edge_value
-        kind, normalizer = inputs.kind, inputs.normalizer
+        score_name, normalizer = inputs.kind, inputs.normalizer
         self.given = normalizer in GIVEN
         carries = edge_key is not None or edge_value is not None
-        shares = not carries and not self.given and kind != "Constant" and is_same(key, value)
+        shares = not carries and not self.given and score_name != "Constant" and is_same(key, value)
         tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]
         key_dim, value_dim = query.shape[-1], value.shape[-1]
         distances = chain.from_iterable((table.row, table.head) for table in tables[:5] if table is not None)
-        is_steep = kind == "GATv2" and not 0 < inputs.number <= 1
+        is_steep = score_name == "GATv2" and not 0 < inputs.number <= 1
         unit = math.gcd(MAX_UNIT, key_dim, value_dim, *distances)
         self.form = Form(
-            kind, inputs.activation, inputs.root, is_steep, normalizer, self.given, inputs.dropout > 0, carries, shares,
-            sums, inputs.both, query.shape[1], key_dim, value_dim, unit=unit,
+            score_name, inputs.activation, inputs.root, is_steep, normalizer, self.given, inputs.dropout > 0, carries,
+            shares, sums, inputs.both, query.shape[1], key_dim, value_dim, unit=unit,
         )  # fmt: skip
         self.high, *low = forms_of(self.form)
         self.lows = tuple([form.block for form in low])
-        made = None if weights is None or not self.given else table_of(weights)
+        weight_table = None if weights is None or not self.given else table_of(weights)
         vector = None if vector is None else vector.contiguous()
         numbers = float(inputs.number), float(inputs.dropout), inputs.seed
-        self.operands = Operands(*[*tables, vector, made, *numbers])
+        self.operands = Operands(*[*tables, vector, weight_table, *numbers])
         self.query, self.value = query, value
-        is_alike = kind == "Constant" or query.dtype == value.dtype  # scores may be made of what is no longer as stored
+        is_alike = (
+            score_name == "Constant" or query.dtype == value.dtype
+        )  # scores may be made of what is no longer as stored
         reach = 0 if bias is None else max(bias.stride(0), 1) * bias.shape[0]  # numbers that 32 bits must count
         self.may_pack = not carries and query.shape[0] == key.shape[0] and is_alike and reach < 2**31
 
@@ -250,7 +268,7 @@ class Job:
 
     def normalize(self, work: Work, lists: Common, scores: Tensor) -> None:
         """Scores into weights, in place; that of all alike is the mean."""
-        made, name = table_of(scores), self.high.normalizer
+        weight_table, name = table_of(scores), self.high.normalizer
         name = "Softmax" if name == "Mean" else name
         high, *low = forms_of(self.form)
         hub_heads = 1 if high.num_heads <= MAX_GROUPS else high.heads
@@ -261,9 +279,9 @@ class Job:
         ]
         for form, rows, warps in levels:
             programs = ceiling(len(rows), form.rows)
-            launch(normalize_rows, programs, form, made, lists, rows, len(rows), warps=warps, NORMALIZER=name)
+            launch(normalize_rows, programs, form, weight_table, lists, rows, len(rows), warps=warps, NORMALIZER=name)
 
-    def put_deltas(self, work: Work, operands: Common, lists: Common, rows: Common, deltas: Table) -> None:
+    def put_deltas(self, work: Work, operands: Common, lists: Common, rows: Common, deltas: HeadTable) -> None:
         """Δ of every row, where its weights were made beforehand; of hubs from their parts."""
         tops, bottoms = self.numbers_of_parts(work)
         for form, programs, chunks in self.deal(work):
@@ -273,7 +291,7 @@ class Job:
             hubs = work.high_rows, work.hub_slots
             launch(merge_deltas, work.num_hubs, self.high, tops, bottoms, *hubs, deltas)
 
-    def sums(self, work: Work, dim: int) -> Table | None:
+    def sums(self, work: Work, dim: int) -> HeadTable | None:
         """A workspace for sums of hubs, where there are hubs."""
         if work.num_slots == 0:
             return None
@@ -286,14 +304,14 @@ class Job:
             return None if sums is None else Parts(sums, None, None)
         return Parts(sums, *self.numbers_of_parts(work))
 
-    def numbers_of_parts(self, work: Work) -> tuple[Table | None, Table | None]:
+    def numbers_of_parts(self, work: Work) -> tuple[HeadTable | None, HeadTable | None]:
         """A workspace for two numbers of each part and head, where there are hubs."""
         if work.num_slots == 0:
             return None, None
         first, second = self.query.new_empty(2, work.num_slots, self.query.shape[1], dtype=torch.float32)
         return table_of(first), table_of(second)
 
-    def merge(self, work: Work, sums: Table | None, out: Table | None, *, of_keys: bool) -> None:
+    def merge(self, work: Work, sums: HeadTable | None, out: HeadTable | None, *, of_keys: bool) -> None:
         """Adds the parts of each hub, where there are hubs."""
         if sums is None:
             return
@@ -308,7 +326,7 @@ def is_same(one: Tensor, other: Tensor) -> bool:
     return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
 
 
-def table_of(x: Tensor) -> Table:
+def table_of(x: Tensor) -> HeadTable:
     """A tensor `(row, head, dim)` or `(row, head)`, whose last axis is one run of memory, as kernels take it."""
     is_shared = x.shape[1] == 1 and x.numel() > 0
-    return Table(x, x.stride(0), 0 if is_shared else x.stride(1))
+    return HeadTable(x, x.stride(0), 0 if is_shared else x.stride(1))

@@ -19,7 +19,7 @@ import triton
 from edgewise.backends.triton.formulas import activated, activation_derivative
 
 
-class Table(NamedTuple):
+class HeadTable(NamedTuple):
     """Rows of heads in memory, features of a head next to each other."""
 
     data: Any
@@ -30,7 +30,7 @@ class Table(NamedTuple):
     """From a head to the next; 0 where all heads read the same."""
 
 
-class Lists(NamedTuple):
+class EdgeLists(NamedTuple):
     """The edges of each row, as a plan has them."""
 
     offsets: Any
@@ -72,7 +72,7 @@ class Form(NamedTuple):
     block: int = 0
     """Edges of each row that are read at once."""
     short: bool = False
-    """Whether they are all that a row has: then there is no loop over blocks, which costs as much again."""
+    """Whether they are all that a row has: then the loop over blocks falls away, which costs as much again."""
     unit: int = 1
     """A power of two that divides all distances between rows and between heads: so many numbers may be read at once."""
 
@@ -100,11 +100,11 @@ def gathered(table, row, there, group, DIM: tl.constexpr, PADDED: tl.constexpr, 
     head, feature = channels(group, F.heads, PADDED)
     at = places(table, row, head, F) + feature[None, :]
     if F.num_heads % F.heads == 0 and DIM == PADDED:
-        found = tl.load(table.data + at, mask=there[:, None], other=0.0)
+        features = tl.load(table.data + at, mask=there[:, None], other=0.0)
     else:
         inside = (head < F.num_heads) & (feature < DIM)
-        found = tl.load(table.data + at, mask=there[:, None] & inside[None, :], other=0.0)
-    return found.to(tl.float32)
+        features = tl.load(table.data + at, mask=there[:, None] & inside[None, :], other=0.0)
+    return features.to(tl.float32)
 
 
 @triton.jit
@@ -200,11 +200,11 @@ def for_edges(tile, BLOCK: tl.constexpr):
 @triton.jit
 def block_of(lists, begin, end, at, F: tl.constexpr):
     """The next edges of each row: neighbor, the caller's number, and whether there is one, `(row · block)`."""
-    place = (begin + at)[:, None] + tl.arange(0, F.block)[None, :]
-    there = tl.reshape(place < end[:, None], (F.rows * F.block,))
-    place = tl.reshape(place, (F.rows * F.block,))
-    neighbor = tl.load(lists.neighbors + place, mask=there, other=0)
-    return neighbor, tl.load(lists.edges + place, mask=there, other=0), there
+    position = (begin + at)[:, None] + tl.arange(0, F.block)[None, :]
+    there = tl.reshape(position < end[:, None], (F.rows * F.block,))
+    position = tl.reshape(position, (F.rows * F.block,))
+    neighbor = tl.load(lists.neighbors + position, mask=there, other=0)
+    return neighbor, tl.load(lists.edges + position, mask=there, other=0), there
 
 
 @triton.jit

@@ -17,7 +17,7 @@ CHUNK = 256
 """Edges that one program walks: the dependent loads of a longer walk would outlast all other programs."""
 
 
-class Chunks(NamedTuple):
+class RowChunks(NamedTuple):
     """Chunks of the rows of a level, each for one place in a program; kernels take them as they are."""
 
     rows: Tensor
@@ -41,7 +41,7 @@ class Work:
     other, their results in a workspace.
     """
 
-    levels: tuple[Chunks, ...]
+    levels: tuple[RowChunks, ...]
     """The chunks of each level, the high rows' first."""
     high_rows: Tensor
     """The rows of the first level, longest first."""
@@ -66,7 +66,7 @@ class Work:
         levels = []
         for at, level in enumerate(self.levels):
             rows, starts, stops, slots = sent[4 * at : 4 * at + 4]
-            levels.append(Chunks(rows, starts, stops, slots, level.num_chunks))
+            levels.append(RowChunks(rows, starts, stops, slots, level.num_chunks))
         return replace(self, levels=tuple(levels), high_rows=high_rows, hub_slots=hub_slots)
 
 
@@ -75,10 +75,10 @@ def work_of(offsets: Tensor, lows: tuple[int, ...]) -> Work:
 
     Rows of a plan that was made on the CPU are dealt out there: on the device a few numbers would have to be read back.
     """
-    made = _made.setdefault(offsets, {})
-    if lows not in made:
-        made[lows] = deal(at_home(offsets), lows, CHUNK).to(offsets.device)
-    return made[lows]
+    works = _made.setdefault(offsets, {})
+    if lows not in works:
+        works[lows] = deal(at_home(offsets), lows, CHUNK).to(offsets.device)
+    return works[lows]
 
 
 _made: WeakIdKeyDictionary = WeakIdKeyDictionary()
@@ -105,23 +105,25 @@ def deal(offsets: Tensor, lows: tuple[int, ...], chunk: int) -> Work:
     high_rows = high_rows[order]
     num_hubs = int((high_degrees > chunk).sum())  # the longest rows, so that their chunks are the first
     high, hub_slots, num_slots = _whole(offsets, high_rows[num_hubs:]), offsets.new_zeros(1), 0
+
     if num_hubs > 0:
         cut, hub_slots = _cut(offsets, high_rows[:num_hubs], chunk)
         num_slots = len(cut.rows)
         rows, starts, stops, slots = (torch.cat(parts) for parts in zip(cut[:4], high[:4], strict=True))
-        high = Chunks(rows, starts, stops, slots, cut.num_chunks + high.num_chunks)
+        high = RowChunks(rows, starts, stops, slots, cut.num_chunks + high.num_chunks)
+
     low = [((degrees <= most) & (degrees > least)).nonzero().squeeze(1) for most, least in pairwise(bounds)]
     levels = high, *(_whole(offsets, rows) for rows in low)
     return Work(levels, high_rows.to(offsets.dtype), num_hubs, hub_slots, num_slots)
 
 
-def _whole(offsets: Tensor, rows: Tensor) -> Chunks:
+def _whole(offsets: Tensor, rows: Tensor) -> RowChunks:
     """Rows of one piece each."""
     slots = torch.full_like(rows, -1, dtype=offsets.dtype)
-    return Chunks(rows.to(offsets.dtype), offsets[rows], offsets[rows + 1], slots, len(rows))
+    return RowChunks(rows.to(offsets.dtype), offsets[rows], offsets[rows + 1], slots, len(rows))
 
 
-def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[Chunks, Tensor]:
+def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[RowChunks, Tensor]:
     """Rows in chunks of at most so many edges, and where in the workspace those of each begin."""
     starts, stops = offsets[rows], offsets[rows + 1]
     chunks = (stops - starts + chunk - 1) // chunk
@@ -130,5 +132,5 @@ def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[Chunks, Tensor]:
     ends = chunks.cumsum(0, dtype=offsets.dtype)
     begins = starts[owner] + (slots - (ends - chunks)[owner]) * chunk
     stops = torch.minimum(begins + chunk, stops[owner])
-    cut = Chunks(rows[owner].to(offsets.dtype), begins, stops, slots, len(owner))
+    cut = RowChunks(rows[owner].to(offsets.dtype), begins, stops, slots, len(owner))
     return cut, torch.cat([ends.new_zeros(1), ends])

@@ -1,12 +1,12 @@
 """Attention within small graphs: a program has whole graphs and a head, every pair of their nodes at once.
 
     forward    scores of all pairs → weights of those that are edges → the sum of the values
-    backward   the same again, and all gradients in one pass: nobody else has these nodes
+    backward   the same again, and all gradients in one pass: no other program has these nodes
 
 Nothing is gathered: nodes of a tile lie next to each other. Scores and sums are products of matrices; which pairs are
 edges is read from bits, and the number of an edge from how many bits stand before it.
 
-Such a product multiplies all weights, also those of pairs that are no edge, and 0 · ∞ is NaN. So what comes out with
+Such a product multiplies all weights, also those of pairs that are not edges, and 0 · ∞ is NaN. So what comes out with
 anything that is not finite is flagged, and done again with care: no node that is not there reaches another, not as NaN.
 To take care everywhere costs twice the registers and instructions.
 """
@@ -22,10 +22,10 @@ from edgewise.backends.triton.formulas import d_raw_of, d_score_of, finite, near
 from edgewise.backends.triton.ranges.tiles import mixed, product, weights_of
 
 RUN = tl.constexpr(256)
-"""Flags that a program looks at."""
+"""Flags that a program reads."""
 
 
-class Tiles(NamedTuple):
+class TileInputs(NamedTuple):
     """Where the nodes and edges of each tile are; see `work.Packing`."""
 
     firsts: Any
@@ -37,7 +37,7 @@ class Tiles(NamedTuple):
     edges: Any
 
 
-class Gradients(NamedTuple):
+class GraphGradients(NamedTuple):
     """Where gradients go; None where none is wanted."""
 
     query: Any
@@ -62,20 +62,20 @@ class TileForm(NamedTuple):
     nodes: int
     """Nodes of a tile, a multiple of 32."""
     rows: int
-    """Receivers that are looked at together."""
+    """Receivers that are computed together."""
     sums: bool
     """Whether keys and values are one tensor, of which there is one gradient."""
     numbered: bool
     """Whether the numbers of edges are needed, for a bias or for dropout."""
 
 
-class Pairs(NamedTuple):
+class TilePairs(NamedTuple):
     """Some receivers of a tile with all its senders, `(row, node)`."""
 
     row: Any
     """The receivers, counted within the tile."""
     seen: Any
-    """0 where there is no edge; else 1 or, where numbers are needed, the caller's number of the edge and 1."""
+    """0 for pairs without an edge; else 1 or, where numbers are needed, the caller's number of the edge and 1."""
 
 
 @triton.jit
@@ -97,8 +97,8 @@ def nodes_of(table, first, node, count, head, DIM: tl.constexpr, WIDTH: tl.const
     if DIM != WIDTH:
         inside = inside & (feature < DIM)[None, :]
     at = home + (node[:, None] * table.row + feature[None, :])
-    found = tl.load(at, mask=inside, other=0.0, cache_modifier=".cg")
-    return found if F.compiled or found.dtype != tl.bfloat16 else found.to(tl.float32)
+    features = tl.load(at, mask=inside, other=0.0, cache_modifier=".cg")
+    return features if F.compiled or features.dtype != tl.bfloat16 else features.to(tl.float32)
 
 
 @triton.jit
@@ -133,7 +133,7 @@ def pairs_of(tiles, tile, first, count, begin, F: tl.constexpr):
         before = tl.cumsum(seen, 1) - seen
         offset = tl.load(tiles.offsets + first + row, mask=row < count, other=0)
         seen = tl.load(tiles.edges + offset[:, None] + before, mask=seen != 0, other=-1) + 1
-    return Pairs(row, seen)
+    return TilePairs(row, seen)
 
 
 @triton.jit
@@ -145,7 +145,7 @@ def edges_in(table, pairs, head):
 
 @triton.jit
 def scores_of(operands, queries, keys, pairs, head, F: tl.constexpr):
-    """s + b of every pair, −∞ where there is no edge."""
+    """s + b of every pair, −∞ for pairs without an edge."""
     if F.kind == "Dot":
         score = product(queries, tl.trans(keys)) * operands.number
     else:
@@ -157,7 +157,7 @@ def scores_of(operands, queries, keys, pairs, head, F: tl.constexpr):
 
 @triton.jit
 def row_weights(score, seen, F: tl.constexpr):
-    """α of every pair; 0 where there is no edge."""
+    """α of every pair; 0 for pairs without an edge."""
     there = seen != 0
     if F.normalizer == "Softmax":
         share = tl.exp(score - finite(tl.max(score, 1))[:, None])
@@ -213,25 +213,25 @@ def attend_rows(operands, pairs, keys, values, first, count, head, out, WHOLE: t
     weight = row_weights(score, pairs.seen, F)
     if F.drops:
         weight *= factors_of_pairs(operands, pairs, head, F)
-    found = mixed(weight, tl.where(pairs.seen != 0, 1, 0), values, WHOLE)
-    put_nodes(out, first, pairs.row, count, head, found, F.value_dim, F.value_width)
-    return is_broken(found) if WHOLE else 0.0
+    sums = mixed(weight, tl.where(pairs.seen != 0, 1, 0), values, WHOLE)
+    put_nodes(out, first, pairs.row, count, head, sums, F.value_dim, F.value_width)
+    return is_broken(sums) if WHOLE else 0.0
 
 
 @triton.jit
 def attend_tile(operands, tiles, tile, pairs, head, out, WHOLE: tl.constexpr, F: tl.constexpr):
-    """The same of all receivers; `pairs` are those of a tile that is looked at as a whole, see `pairs_of_tile`."""
+    """The same of all receivers; `pairs` are those of a tile that is computed as a whole, see `pairs_of_tile`."""
     first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
     node = tl.arange(0, F.nodes)
     keys = operand_of(operands.key, first, node, count, head, F)
     values = nodes_of(operands.value, first, node, count, head, F.value_dim, F.value_width, F)
     if F.rows == F.nodes:
-        return attend_rows(operands, Pairs(*pairs), keys, values, first, count, head, out, WHOLE, F)
+        return attend_rows(operands, TilePairs(*pairs), keys, values, first, count, head, out, WHOLE, F)
     else:
         broken = 0.0
         for begin in range(0, count, F.rows):
-            some = pairs_of(tiles, tile, first, count, begin, F)
-            broken += attend_rows(operands, some, keys, values, first, count, head, out, WHOLE, F)
+            next_pairs = pairs_of(tiles, tile, first, count, begin, F)
+            broken += attend_rows(operands, next_pairs, keys, values, first, count, head, out, WHOLE, F)
         return broken
 
 
@@ -280,14 +280,16 @@ def differentiate_rows(
             at = edges_in(gradients.bias, pairs, head)
             tl.store(at, d_score.to(gradients.bias.data.dtype.element_ty), mask=there)
         d_score = d_raw_of(d_score, score, operands.number, F)
+
         if gradients.query is not None:
-            found = mixed(d_score, linked, keys, WHOLE)
-            put_nodes(gradients.query, first, pairs.row, count, head, found, F.key_dim, F.key_width)
+            d_query = mixed(d_score, linked, keys, WHOLE)
+            put_nodes(gradients.query, first, pairs.row, count, head, d_query, F.key_dim, F.key_width)
             if WHOLE:
-                broken += is_broken(found)
+                broken += is_broken(d_query)
         if gradients.key is not None:
             queries = operand_of(operands.query, first, pairs.row, count, head, F)
             d_key += mixed(tl.trans(d_score), tl.trans(linked), queries, WHOLE)
+
     return broken, d_key, d_value
 
 
@@ -301,17 +303,18 @@ def differentiate_tile(operands, tiles, tile, pairs, head, grad_out, gradients, 
     d_key = tl.full((F.nodes, F.key_width), 0.0, tl.float32)
     d_value = tl.full((F.nodes, F.value_width), 0.0, tl.float32)
     broken = 0.0
+
     if F.rows == F.nodes:
         broken, d_key, d_value = differentiate_rows(
-            operands, Pairs(*pairs), keys, values, d_key, d_value, first, count, head, grad_out, gradients, WHOLE, F
+            operands, TilePairs(*pairs), keys, values, d_key, d_value, first, count, head, grad_out, gradients, WHOLE, F
         )
     else:
         for begin in range(0, count, F.rows):
-            some = pairs_of(tiles, tile, first, count, begin, F)
-            found, d_key, d_value = differentiate_rows(
-                operands, some, keys, values, d_key, d_value, first, count, head, grad_out, gradients, WHOLE, F
+            next_pairs = pairs_of(tiles, tile, first, count, begin, F)
+            rows_broken, d_key, d_value = differentiate_rows(
+                operands, next_pairs, keys, values, d_key, d_value, first, count, head, grad_out, gradients, WHOLE, F
             )
-            broken += found
+            broken += rows_broken
     if F.sums:
         d_key += d_value
     if gradients.key is not None:
@@ -322,12 +325,13 @@ def differentiate_tile(operands, tiles, tile, pairs, head, grad_out, gradients, 
         put_nodes(gradients.value, first, node, count, head, d_value, F.value_dim, F.value_width)
         if WHOLE:
             broken += is_broken(d_value)
+
     return broken
 
 
 @triton.jit
 def flagged_run(flags, count):
-    """The run of flags that a program looks at: an empty one where none is set."""
+    """The run of flags that a program reads: an empty one where none is set."""
     begin = tl.program_id(0) * RUN
     at = begin + tl.arange(0, RUN)
     flagged = tl.max(tl.load(flags + at, mask=at < count, other=0).to(tl.int32), 0)
@@ -344,7 +348,7 @@ def heads_of(heads, F: tl.constexpr):
 
 @triton.jit
 def pairs_of_tile(tiles, tile, F: tl.constexpr):
-    """The pairs of a tile that is looked at as a whole, for all heads of a program; of others the first rows."""
+    """The pairs of a tile that is computed as a whole, for all heads of a program; of others the first rows."""
     return pairs_of(tiles, tile, tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile), 0, F)
 
 
@@ -370,7 +374,7 @@ def forward(operands, tiles, flags, count, heads, out, AGAIN: tl.constexpr, F: t
 @triton.jit
 def backward(operands, tiles, flags, count, heads, grad_out, gradients, AGAIN: tl.constexpr, F: tl.constexpr):
     """dq, dk, dv and d bias, likewise."""
-    operands, gradients = Operands(*operands), Gradients(*gradients)
+    operands, gradients = Operands(*operands), GraphGradients(*gradients)
     if AGAIN:
         begin, end = flagged_run(flags, count)
         for at in range(begin, end):

@@ -9,7 +9,7 @@ from torch import Tensor
 import triton
 from edgewise.backends.triton.edges.forward import Operands
 from edgewise.backends.triton.edges.tiles import Form
-from edgewise.backends.triton.graphs.kernels import RUN, TileForm, Tiles, forward
+from edgewise.backends.triton.graphs.kernels import RUN, TileForm, TileInputs, forward
 from edgewise.backends.triton.graphs.work import TILE_SIZES, Packing, packing_of
 from edgewise.backends.triton.launch import Common, start
 from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded
@@ -19,7 +19,7 @@ MIN_SIDE = 16
 NUMBERS = 4096
 """Nodes times features of a tile at most, half as many in float32, of which products hold three parts."""
 ROWS = 32
-"""Receivers that are looked at together; half as many in float32."""
+"""Receivers that are computed together; half as many in float32."""
 WARP = 512
 """Nodes times features, at least 32, for each warp of a program. Fewer hold more than they have registers for."""
 HEADS, PROGRAMS = 8, 4096
@@ -30,29 +30,32 @@ MAX_PAIRS = {2: 20, 4: 6}
 as those of half precision: tiles of 25 atoms with 55 bonds are left to the kernels over lists, which take a third of
 that for GATv2, and were not timed for dot products."""
 REGISTERS = 96, 168
-"""Of a thread, forward and backward, of small tiles that have numbers of edges for several heads."""
+"""Registers of a thread, forward and backward, of small tiles that have numbers of edges for several heads."""
 MAX_WARPS = 8
-"""Of a program, each thread of which can have all of its registers; so many take care of what is not finite."""
+"""Warps of a program, each thread of which can have all of its registers; so many take care of what is not finite."""
 
 
 def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing | None:
     """The graphs of a plan in tiles, if kernels of this form may have them so, and if it is made of small graphs.
 
     Products of all pairs are cheap beside what is read. Other scores, and what edges carry beside a bias, would cost a
-    pair that is no edge as much as one that is. Features that are read one by one leave no registers for what dropout
-    draws, nor for what products make of float32; which finds none either where no sum of a row comes between the
-    products, and for narrow rows only in the smaller tile.
+    pair that is not an edge as much as one that is. Features that are read one by one leave no registers for what
+    dropout draws, nor for what products make of float32; which finds none either where no sum of a row comes between
+    the products, and for narrow rows only in the smaller tile.
     """
     if form.kind not in ("Dot", "Constant"):
         return None
+
     width = max(MIN_SIDE, form.key_width, form.value_width)
     max_nodes = min(2 * NUMBERS // (itemsize * width), TILE_SIZES[-1])
     if is_uneven(form) and (itemsize == 4 or form.drops):
         return None
+
     if itemsize == 4:
         if form.normalizer == "Identity":
             return None
         max_nodes = TILE_SIZES[0] if width == MIN_SIDE else max_nodes
+
     return packing_of(lists, max_nodes, MAX_PAIRS[itemsize]) if max_nodes >= TILE_SIZES[0] else None
 
 
@@ -71,14 +74,14 @@ def launch_graphs(
             form.kind, form.normalizer, form.drops, isinstance(forward, triton.JITFunction), form.num_heads,
             form.key_dim, form.value_dim, key, value, nodes, rows, form.sums, is_numbered,
         )  # fmt: skip
-        tiles = Tiles(firsts, counts, words, packing.seen, offsets, packing.edges)
+        tiles = TileInputs(firsts, counts, words, packing.seen, offsets, packing.edges)
         count = len(firsts) * form.num_heads
         flags = torch.empty(count, dtype=torch.int8, device=firsts.device)
         heads = min(HEADS, max(1, count // PROGRAMS)) if is_numbered else 1
-        given = Common(operands), Common(tiles), flags, count, heads, *arguments
+        inputs = Common(operands), Common(tiles), flags, count, heads, *arguments
         programs = len(firsts) * ceiling(form.num_heads, heads)
-        launch(kernel, programs, tile_form, warps_of(tile_form), *given, AGAIN=False)
-        launch(kernel, ceiling(count, RUN.value), tile_form, MAX_WARPS, *given, AGAIN=True)
+        launch(kernel, programs, tile_form, warps_of(tile_form), *inputs, AGAIN=False)
+        launch(kernel, ceiling(count, RUN.value), tile_form, MAX_WARPS, *inputs, AGAIN=True)
 
 
 def warps_of(tile_form: TileForm) -> int:

@@ -51,8 +51,8 @@ class Packing:
         if self.seen.device == device:
             return self
         tensors = [*(x for tiles in self.tiles for x in tiles), self.seen, self.edges]
-        *found, seen, edges = sent_together(tensors, device)
-        tiles = tuple(Tiles(*found[first : first + 3]) for first in range(0, len(found), 3))
+        *parts, seen, edges = sent_together(tensors, device)
+        tiles = tuple(Tiles(*parts[first : first + 3]) for first in range(0, len(parts), 3))
         return replace(self, tiles=tiles, seen=seen, edges=edges)
 
 
@@ -61,11 +61,11 @@ def packing_of(lists: Sequence[Tensor], max_nodes: int, max_pairs: int) -> Packi
 
     A plan that was made on the CPU is packed there: on the device a few numbers would have to be read back.
     """
-    made = _made.setdefault(lists[0], {})
-    if (max_nodes, max_pairs) not in made:
+    packings = _made.setdefault(lists[0], {})
+    if (max_nodes, max_pairs) not in packings:
         packing = pack([at_home(x) for x in lists], max_nodes, max_pairs)
-        made[max_nodes, max_pairs] = packing and packing.to(lists[0].device)
-    return made[max_nodes, max_pairs]
+        packings[max_nodes, max_pairs] = packing and packing.to(lists[0].device)
+    return packings[max_nodes, max_pairs]
 
 
 _made: WeakIdKeyDictionary = WeakIdKeyDictionary()
@@ -94,28 +94,35 @@ def pack(lists: Sequence[Tensor], max_nodes: int, max_pairs: int) -> Packing | N
     num_nodes, num_edges = len(offsets) - 1, len(senders)
     if num_edges == 0 or len(sender_offsets) != len(offsets) or offsets.dtype != torch.int32:
         return None
+
     node = torch.arange(num_nodes, dtype=torch.int32, device=offsets.device)
     receivers = node.repeat_interleave(offsets.diff(), output_size=num_edges)
     if int((senders - receivers).abs_().max()) >= max_nodes:
         return None
+
     code, order = (receivers.long() * num_nodes + senders).sort()
     ends = _cuts(code, offsets, node)
     if int(ends.diff(prepend=ends.new_zeros(1)).max()) > max_nodes or bool((code.diff() == 0).any()):
         return None
+
     tiles = _tiles([0, *ends.tolist()], [size for size in TILE_SIZES if size <= max_nodes])
     if sum(size**2 for _, _, size in tiles) > max_pairs * num_edges:
         return None
+
     firsts, counts, tile_sizes = torch.tensor(tiles, dtype=torch.int64, device=offsets.device).unbind(1)
     num_words = tile_sizes * tile_sizes // WORD
     words = num_words.cumsum(0) - num_words
     tile = torch.arange(len(tiles), device=offsets.device).repeat_interleave(counts, output_size=num_nodes)[receivers]
-    own, other = receivers - firsts[tile], senders - firsts[tile]
-    at = words[tile] + own * (tile_sizes[tile] // WORD) + other // WORD
+    receiver_in_tile, sender_in_tile = receivers - firsts[tile], senders - firsts[tile]
+    at = words[tile] + receiver_in_tile * (tile_sizes[tile] // WORD) + sender_in_tile // WORD
     seen = at.new_zeros(sum(size * size // WORD for _, _, size in tiles))
-    seen.index_add_(0, at, torch.ones_like(at) << other % WORD)
-    found = sorted({size for _, _, size in tiles})
-    groups = [Tiles(*(x[tile_sizes == size].to(torch.int32) for x in (firsts, counts, words))) for size in found]
-    return Packing(tuple(found), tuple(groups), seen.to(torch.int32), edges[order])
+    seen.index_add_(0, at, torch.ones_like(at) << sender_in_tile % WORD)
+    sizes_of_tiles = sorted({size for _, _, size in tiles})
+    groups = [
+        Tiles(*(x[tile_sizes == size].to(torch.int32) for x in (firsts, counts, words))) for size in sizes_of_tiles
+    ]
+
+    return Packing(tuple(sizes_of_tiles), tuple(groups), seen.to(torch.int32), edges[order])
 
 
 def _cuts(code: Tensor, offsets: Tensor, node: Tensor) -> Tensor:

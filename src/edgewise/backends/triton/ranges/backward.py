@@ -19,7 +19,7 @@ from edgewise.backends.triton.ranges.tiles import (
     Along,
     KeyGradients,
     Member,
-    Operands,
+    PanelOperands,
     QueryGradients,
     RowGradients,
     Stored,
@@ -48,8 +48,8 @@ CROWDED = tl.constexpr(512)
 @triton.jit
 def numbers_at(numbers, member, first, extent, BEYOND: tl.constexpr, F: tl.constexpr):
     """A number of each query of a block, and another one beyond the last."""
-    place = first + tl.arange(0, F.queries)
-    return tl.load(numbers + member.number * extent.queries + place, mask=place < extent.queries, other=BEYOND)
+    query = first + tl.arange(0, F.queries)
+    return tl.load(numbers + member.number * extent.queries + query, mask=query < extent.queries, other=BEYOND)
 
 
 @triton.jit
@@ -93,7 +93,7 @@ def d_weights_of(operands, rows, grads, at, extent, F: tl.constexpr):
 
 @triton.jit
 def pairs_of(operands, rows, grads, k_tile, at, extent, WHOLE: tl.constexpr, F: tl.constexpr):
-    """Of a block: the weights as values meet them, ds toward the bias, ds toward the sum of the score, what is there.
+    """For a block: the weights as values meet them, ds toward the bias, ds toward the sum of the score, what is there.
 
     The scores of a row are those of the forward pass bit for bit, so that what was the largest there is so here.
     """
@@ -108,6 +108,7 @@ def pairs_of(operands, rows, grads, k_tile, at, extent, WHOLE: tl.constexpr, F: 
     d_score = d_score_of(weight, d_weight, grads.delta[:, None], F)
     if not WHOLE:
         d_score = tl.where(there, d_score, 0.0)
+
     return dropped, d_score, d_raw_of(d_score, raw, operands.number, F), there
 
 
@@ -128,6 +129,7 @@ def delta_of(operands, rows, grads, extent, F: tl.constexpr):
         share = tl.sqrt(weight) if F.normalizer == "Entmax15" else tl.where(weight > 0.0, 1.0, 0.0)
         top += tl.sum(tl.where(there, share * d_weight, 0.0), 1)
         bottom += tl.sum(share, 1)
+
     return top / tl.where(bottom > 0.0, bottom, 1.0)
 
 
@@ -140,14 +142,14 @@ def add_pairs(d_own, d_vector, along, member, first, count, other, d_scores, fac
     other side has there may be anything.
     """
     node, feature = tl.arange(0, OWN), tl.arange(0, F.key_width)
-    own = nodes_of(along, member, first, count, OWN, F.key_width, F.key_width, F)
+    nodes = nodes_of(along, member, first, count, OWN, F.key_width, F.key_width, F)
     if F.kind == "Additive":
         if factored:
             for j in range(0, COUNT, 2):
                 one = tl.load(other + j * F.key_width + feature)[None, :]
                 two = tl.load(other + (j + 1) * F.key_width + feature)[None, :]
                 d_score, slope_two = tl.load(d_scores + j * OWN + node), tl.load(d_scores + (j + 1) * OWN + node)
-                one, two = tl.fma(own, one, 1.0), tl.fma(own, two, 1.0)
+                one, two = tl.fma(nodes, one, 1.0), tl.fma(nodes, two, 1.0)
                 both = inverse(one * two, F)
                 one, two = both * two, both * one
                 d_own = tl.fma(d_score[:, None], one - one * one, d_own)
@@ -157,7 +159,7 @@ def add_pairs(d_own, d_vector, along, member, first, count, other, d_scores, fac
                     d_vector = tl.fma(slope_two[:, None], two, d_vector)
         else:
             for j in range(0, COUNT):
-                z = own + tl.load(other + j * F.key_width + feature)[None, :]
+                z = nodes + tl.load(other + j * F.key_width + feature)[None, :]
                 d_score = tl.load(d_scores + j * OWN + node)[:, None]
                 d_own += tl.where(d_score == 0.0, 0.0, d_score * activation_derivative(z, F))
                 if WITH_VECTOR:
@@ -167,13 +169,14 @@ def add_pairs(d_own, d_vector, along, member, first, count, other, d_scores, fac
             other_one = tl.load(other + j * F.key_width + feature)[None, :]
             d_score = tl.load(d_scores + j * OWN + node)[:, None]
             if F.kind == "Distance":
-                d_own += tl.where(d_score == 0.0, 0.0, d_score * (own - other_one))
+                d_own += tl.where(d_score == 0.0, 0.0, d_score * (nodes - other_one))
             else:
-                z = own + other_one
+                z = nodes + other_one
                 bent = tl.where(z > 0.0, d_score, d_score * number)
                 d_own += bent
                 if WITH_VECTOR:
                     d_vector += tl.where(d_score == 0.0, 0.0, bent * z)
+
     return d_own, d_vector
 
 
@@ -197,10 +200,10 @@ def completed(d_own, operands, member, factored, F: tl.constexpr):
 def put_pairs(panel, member, first, at, numbers, extent, F: tl.constexpr):
     """A number a pair of a block into the table of a member."""
     query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
-    place = panel.data + start_of(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row + at
-    place = place + (query[:, None] * panel.row + key[None, :])
+    address = panel.data + start_of(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row + at
+    address = address + (query[:, None] * panel.row + key[None, :])
     inside = (first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
-    tl.store(place, numbers.to(panel.data.dtype.element_ty), mask=inside)
+    tl.store(address, numbers.to(panel.data.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -231,13 +234,14 @@ def walk_keys(
                     rows.factored, operands.number, F.queries, F.keys, WITH_VECTOR, F,
                 )  # fmt: skip
                 tl.debug_barrier()
+
     return d_query, d_vector, total
 
 
 @triton.jit
 def backward_queries(operands, runs, extent, stored, along, gradients, F: tl.constexpr):
     """dq of a block of queries; what bias and vector get of it; and Δ of its rows, for the other passes."""
-    operands, stored, gradients = Operands(*operands), Stored(*stored), QueryGradients(*gradients)
+    operands, stored, gradients = PanelOperands(*operands), Stored(*stored), QueryGradients(*gradients)
     factored, blocks = is_factored(operands.max_abs, F), tl.cdiv(extent.queries, F.queries)
     pairs: tl.constexpr = gradients.bias is not None
     needs_query: tl.constexpr = F.kind != "Constant" and (gradients.query is not None or gradients.vector is not None)
@@ -246,19 +250,22 @@ def backward_queries(operands, runs, extent, stored, along, gradients, F: tl.con
     crowded: tl.constexpr = F.key_width + F.value_width >= CROWDED
     mine = along.scratch if along.scratch is None else along.scratch + tl.program_id(0) * (F.queries * F.keys)
     along = Along(along.query, along.key, mine)
+
     for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=crowded):
         member, first = member_of(tile // blocks, extent), (blocks - 1 - tile % blocks) * F.queries
         rows = query_block(operands, runs, member, first, factored, extent, F)
         grads = gradients_of(rows, stored.grad_out, stored.stats, None, extent, F)
         delta = grads.delta
+
         if F.normalizer == "Softmax":
-            found = nodes_of(stored.out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
-            delta = tl.sum(grads.tile.to(tl.float32) * found.to(tl.float32), 1)
+            out_tile = nodes_of(stored.out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
+            delta = tl.sum(grads.tile.to(tl.float32) * out_tile.to(tl.float32), 1)
         elif F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
             delta = delta_of(operands, rows, grads, extent, F)
-        place = first + tl.arange(0, F.queries)
+
+        query = first + tl.arange(0, F.queries)
         if stored.deltas is not None:
-            tl.store(stored.deltas + member.number * extent.queries + place, delta, mask=place < extent.queries)
+            tl.store(stored.deltas + member.number * extent.queries + query, delta, mask=query < extent.queries)
         grads = RowGradients(grads.tile, grads.panel, grads.row_max, grads.row_sum, delta)
         d_query = tl.full((F.queries, F.key_width), 0.0, tl.float32)
         d_vector, total = d_query, tl.full((F.queries,), 0.0, tl.float32)
@@ -274,13 +281,13 @@ def backward_queries(operands, runs, extent, stored, along, gradients, F: tl.con
             d_query = completed(d_query, operands, member, factored, F)
             put_nodes(gradients.query, member, first, extent.queries, d_query, F.queries, F.key_dim, F.key_width)
         if gradients.rows is not None:
-            tl.store(gradients.rows + member.number * extent.queries + place, total, mask=place < extent.queries)
+            tl.store(gradients.rows + member.number * extent.queries + query, total, mask=query < extent.queries)
         if with_vector:
-            each = tl.sum(d_vector, 0)
+            vector_part = tl.sum(d_vector, 0)
             if F.activation == "tanh":  # f = 1 − 2 r
-                each = tl.where(factored, tl.sum(total, 0) - 2.0 * each, each)
+                vector_part = tl.where(factored, tl.sum(total, 0) - 2.0 * vector_part, vector_part)
             number_of_tile = tl.full((), 0, tl.int64) + tile
-            tl.store(gradients.vector + number_of_tile * F.key_width + tl.arange(0, F.key_width), each)
+            tl.store(gradients.vector + number_of_tile * F.key_width + tl.arange(0, F.key_width), vector_part)
 
 
 @triton.jit
@@ -316,6 +323,7 @@ def walk_block(
                 F.keys, F.queries, False, F,
             )  # fmt: skip
             tl.debug_barrier()
+
     return d_key, d_value, total
 
 
@@ -323,7 +331,7 @@ def walk_block(
 def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F: tl.constexpr):
     """dk and dv of a block of keys. Of the blocks of queries between the first and the last that see any of them, those
     that see none are passed over."""
-    operands, stored, gradients = Operands(*operands), Stored(*stored), KeyGradients(*gradients)
+    operands, stored, gradients = PanelOperands(*operands), Stored(*stored), KeyGradients(*gradients)
     factored, blocks = is_factored(operands.max_abs, F), tl.cdiv(extent.keys, F.keys)
     needs_key: tl.constexpr = F.kind != "Constant" and gradients.key is not None
     needs_value: tl.constexpr = gradients.value is not None
@@ -331,6 +339,7 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
     crowded: tl.constexpr = F.key_width + F.value_width >= CROWDED
     mine = along.scratch if along.scratch is None else along.scratch + tl.program_id(0) * (F.queries * F.keys)
     along = Along(along.query, along.key, mine)
+
     for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=crowded):
         block = tile % blocks
         member, at = member_of(tile // blocks, extent), block * F.keys
@@ -338,8 +347,9 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
         d_key = tl.full((F.keys, F.key_width), 0.0, tl.float32)
         d_value = tl.full((F.keys, F.value_width), 0.0, tl.float32)
         total = tl.full((F.keys,), 0.0, tl.float32)
-        place = member.outer * seen_from.outer + member.inner * seen_from.inner + block
-        begin, end = tl.load(seen_from.starts + place), tl.load(seen_from.stops + place)
+        index = member.outer * seen_from.outer + member.inner * seen_from.inner + block
+
+        begin, end = tl.load(seen_from.starts + index), tl.load(seen_from.stops + index)
         for block_of_queries in tl.range(begin, end, disable_licm=crowded):
             first = block_of_queries * F.queries
             rows = runs_of_block(operands, runs, member, first, factored, extent, F)
@@ -353,6 +363,7 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
                     operands, rows, k_tile, at, stored, extent, along, d_key, d_value, total, adds_up,
                     needs_key, needs_value, False, F,
                 )  # fmt: skip
+
         if needs_key:
             d_key = completed(d_key, operands, member, factored, F)
             put_nodes(gradients.key, member, at, extent.keys, d_key, F.keys, F.key_dim, F.key_width)
@@ -366,7 +377,7 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
 @triton.jit
 def backward_bias(operands, runs, extent, stored, grad_bias, outers, inners, inner_groups, F: tl.constexpr):
     """d bias of a block of pairs, over the `outers` · `inners` members that share it."""
-    operands, stored = Operands(*operands), Stored(*stored)
+    operands, stored = PanelOperands(*operands), Stored(*stored)
     factored = is_factored(operands.max_abs, F)
     blocks, columns = tl.cdiv(extent.queries, F.queries), tl.cdiv(extent.keys, F.keys)
     tile, group = tl.program_id(0) % (blocks * columns), tl.program_id(0) // (blocks * columns)
@@ -374,6 +385,7 @@ def backward_bias(operands, runs, extent, stored, grad_bias, outers, inners, inn
     at = block * F.keys
     total = tl.full((F.queries, F.keys), 0.0, tl.float32)
     zero = tl.full((), 0, tl.int64)
+
     for step in range(0, outers * inners):
         # A group is one member of each axis that the bias has, and all of each that it has not.
         outer, inner = zero + group // inner_groups + step // inners, zero + group % inner_groups + step % inners
@@ -385,5 +397,6 @@ def backward_bias(operands, runs, extent, stored, grad_bias, outers, inners, inn
             grads = gradients_of(rows, stored.grad_out, stored.stats, stored.deltas, extent, F)
             _, d_score, _, _ = pairs_of(operands, rows, grads, k_tile, at, extent, False, F)
             total += d_score
+
     group_member = Member(zero + group, zero + group // inner_groups, zero + group % inner_groups)
     put_pairs(grad_bias, group_member, first, at, total, extent, F)

@@ -15,7 +15,7 @@ from edgewise.backends.triton.formulas import finite, nearer_threshold, over_thr
 from edgewise.backends.triton.ranges.scores import is_factored, scores_of
 from edgewise.backends.triton.ranges.tiles import (
     NODES,
-    Operands,
+    PanelOperands,
     block_at,
     blocks_of,
     factors_of_pairs,
@@ -32,7 +32,7 @@ from edgewise.backends.triton.ranges.tiles import (
 
 
 @triton.jit
-def copy_nodes(given, max_abs, extent, count, across, along, BLOCK: tl.constexpr, F: tl.constexpr):
+def copy_nodes(panel, max_abs, extent, count, across, along, BLOCK: tl.constexpr, F: tl.constexpr):
     """Nodes in float32, as e^(c x) where scores are factored: `across` with nodes side by side, `along` with features.
 
     Both hold whole blocks, filled up with zeros (or ones, which are e⁰), so that no kernel need look for the end.
@@ -40,15 +40,15 @@ def copy_nodes(given, max_abs, extent, count, across, along, BLOCK: tl.constexpr
     tile, padded = tl.program_id(0), tl.cdiv(count, NODES) * NODES
     blocks = padded // BLOCK
     member, first = member_of(tile // blocks, extent), (tile % blocks) * BLOCK
-    found = nodes_of(given, member, first, count, BLOCK, F.key_dim, F.key_width, F).to(tl.float32)
+    features = nodes_of(panel, member, first, count, BLOCK, F.key_dim, F.key_width, F).to(tl.float32)
     if is_factored(max_abs, F):
-        found = tl.exp(2.0 * found if F.activation == "tanh" else -found)
+        features = tl.exp(2.0 * features if F.activation == "tanh" else -features)
     node, feature = first + tl.arange(0, BLOCK), tl.arange(0, F.key_width)
     at = across.data + start_of(across, member) + ((node // NODES) * (F.steps * NODES) + node % NODES * 2)[:, None]
     at = at + ((feature // 2) * (NODES * 2) + feature % 2)[None, :]
-    tl.store(at, found, mask=(node < padded)[:, None] & (feature < F.steps)[None, :])
+    tl.store(at, features, mask=(node < padded)[:, None] & (feature < F.steps)[None, :])
     if along is not None:
-        put_nodes(along, member, first, padded, found, BLOCK, F.key_width, F.key_width)
+        put_nodes(along, member, first, padded, features, BLOCK, F.key_width, F.key_width)
 
 
 @triton.jit
@@ -70,6 +70,7 @@ def row_numbers(operands, rows, extent, F: tl.constexpr):
             same = tl.sum(tl.where(score == higher[:, None], 1.0, 0.0), 1)
             row_sum = same + tl.where(higher > row_max, 0.0, row_sum)
         row_max = higher
+
     if F.normalizer == "Hardmax":
         return row_max, 1.0 / tl.maximum(row_sum, 1.0)
     else:
@@ -86,9 +87,11 @@ def row_numbers(operands, rows, extent, F: tl.constexpr):
                 weight, fall = over_threshold(score - row_max[:, None], row_sum[:, None], F)
                 total += tl.sum(weight, 1)
                 falls += tl.sum(fall, 1)
+
             row_sum, moved = nearer_threshold(row_sum, total, falls)
             moves = tl.max(moved, 0)
             step += 1
+
         return row_max, row_sum
 
 
@@ -133,13 +136,14 @@ def add_values(operands, rows, extent, row_max, row_sum, sums, WHOLE: tl.constex
         if F.drops:
             weight *= factors_of_pairs(operands, rows.member, rows.first, at, F)
         sums += mixed(weight, there, values, WHOLE)
+
     return row_max, row_sum, sums
 
 
 @triton.jit
 def forward(operands, runs, extent, out, stats, F: tl.constexpr):
     """out = Σ α v of a block of queries, and two numbers a row, by which every weight can be computed again."""
-    operands = Operands(*operands)
+    operands = PanelOperands(*operands)
     blocks = tl.cdiv(extent.queries, F.queries)
     # The last queries of a causal text see row_max: they come first.
     member, first = member_of(tl.program_id(0) // blocks, extent), (blocks - 1 - tl.program_id(0) % blocks) * F.queries
@@ -152,11 +156,12 @@ def forward(operands, runs, extent, out, stats, F: tl.constexpr):
         row_sum = tl.where(row_sum == 0.0, 1.0, row_sum)
         sums *= (1.0 / row_sum)[:, None]
         row_max, row_sum = finite(row_max), tl.log(row_sum)
+
     put_nodes(out, member, first, extent.queries, sums, F.queries, F.value_dim, F.value_width)
     if stats is not None:
-        place = first + tl.arange(0, F.queries)
-        at, is_there = stats + member.number * extent.queries + place, place < extent.queries
+        query = first + tl.arange(0, F.queries)
+        at, is_there = stats + member.number * extent.queries + query, query < extent.queries
         tl.store(at, row_max, mask=is_there)
         tl.store(
-            at + (tl.full((), 0, tl.int64) + extent.members) * extent.queries, row_sum, mask=place < extent.queries
+            at + (tl.full((), 0, tl.int64) + extent.members) * extent.queries, row_sum, mask=query < extent.queries
         )

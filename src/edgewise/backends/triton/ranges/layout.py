@@ -28,7 +28,7 @@ WIDE, WIDE_AT_ONCE = 256, 64
 """So many features of half precision are read so many at a time, with dropout or where they are fewer than there is
 room for."""
 WARPS = 8
-"""Of a program."""
+"""Warps of a program."""
 LEAN = 64
 """Features of additive scores of float32 up to which a program has half of the registers."""
 Size = tuple[int, int]
@@ -53,9 +53,9 @@ class Tilings(NamedTuple):
 
     forward: Tiling
     by_query: Tiling
-    """Of the backward pass, where programs own queries."""
+    """For the backward pass, where programs own queries."""
     by_key: Tiling
-    """Of the backward pass, where programs own keys."""
+    """For the backward pass, where programs own keys."""
 
 
 def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> tuple[RangeInputs, tuple[int, ...]]:
@@ -66,9 +66,9 @@ def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> 
     shapes = [x.shape[:-2] for x in (query, key, value) if x is not None]
     runs = None if queries is not None else kept_runs(call.neighborhood, query, call.num_queries, call.num_keys)
     if runs is None:
-        places = torch.arange(call.num_queries, device=query.device) if queries is None else queries
-        own = torch.broadcast_tensors(*call.neighborhood.kernel_runs(places, call.num_queries, call.num_keys))
-        shapes.append(own[0].shape[:-1])
+        positions = torch.arange(call.num_queries, device=query.device) if queries is None else queries
+        all_runs = torch.broadcast_tensors(*call.neighborhood.kernel_runs(positions, call.num_queries, call.num_keys))
+        shapes.append(all_runs[0].shape[:-1])
     if queries is not None:
         query = query.index_select(-2, queries)
         bias = bias if bias is None or bias.shape[-2] == 1 else bias.index_select(-2, queries)
@@ -83,8 +83,9 @@ def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> 
         vector = lowered.vector.float().expand(*lowered.vector.shape[:-1], query.shape[-1])
         vector = _of_members(vector, batch, 1).expand(*members, -1)
     bias = None if bias is None else _of_members(bias, batch, 2)
-    starts, stops = runs or (_of_members(x.to(torch.int32), batch, 1).contiguous() for x in own)
+    starts, stops = runs or (_of_members(x.to(torch.int32), batch, 1).contiguous() for x in all_runs)
     tensors = query, key, value, bias, vector, starts, stops
+
     return RangeInputs(*tensors, query.shape[-1], *lowered.formula, call.dropout, seed), batch
 
 
@@ -95,23 +96,28 @@ def kept_runs(neighborhood: Ranges, query: Tensor, num_queries: int, num_keys: i
     where a neighborhood holds tensors; while a graph is traced or captured, whose memory they were; and while a mode of
     torch may make other tensors than it seems.
     """
-    device, kind = query.device, type(neighborhood)
-    if kind not in (Full, Causal, Window) or type(query) not in PLAIN or is_traced():
+    device, neighborhood_class = query.device, type(neighborhood)
+    if neighborhood_class not in (Full, Causal, Window) or type(query) not in PLAIN or is_traced():
         return None
     if torch._C._len_torch_dispatch_stack() or is_captured(device):
         return None
     stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
-    return _kept_runs(kind, tuple(vars(neighborhood).values()), num_queries, num_keys, device, stream)
+    return _kept_runs(neighborhood_class, tuple(vars(neighborhood).values()), num_queries, num_keys, device, stream)
 
 
 @lru_cache(maxsize=64)
 def _kept_runs(
-    kind: type[Ranges], settings: tuple, num_queries: int, num_keys: int, device: torch.device, stream: Any
+    neighborhood_class: type[Ranges],
+    settings: tuple,
+    num_queries: int,
+    num_keys: int,
+    device: torch.device,
+    stream: Any,
 ) -> tuple[Tensor, Tensor]:
     """The runs of a neighborhood of this kind, for use in the stream in which they are made."""
     with torch.inference_mode(False):
-        found = kind(*settings).runs(torch.arange(num_queries, device=device), num_queries, num_keys)
-        starts, stops = (x.to(torch.int32)[None, None] for x in found)
+        runs = neighborhood_class(*settings).runs(torch.arange(num_queries, device=device), num_queries, num_keys)
+        starts, stops = (x.to(torch.int32)[None, None] for x in runs)
     KEPT[starts] = {}
     return starts, stops
 
@@ -143,33 +149,35 @@ def tilings_of(inputs: RangeInputs) -> Tilings:
     Blocks are smaller where a number is drawn for every pair, where features are not as many as a power of two and are
     read one by one, and in the backward pass where a threshold stands beside sums over features.
     """
-    kind, normalizer, drops = inputs.kind, inputs.normalizer, inputs.dropout > 0
+    score_name, normalizer, drops = inputs.kind, inputs.normalizer, inputs.dropout > 0
     key_dim, value_dim = inputs.query.shape[-1], inputs.value.shape[-1]
     is_half, is_biased = inputs.value.itemsize == 2, inputs.bias is not None
     key, value = (max(MIN_SIDE, power_of_two(dim)) for dim in (key_dim, value_dim))
-    adds = kind in ("Additive", "GATv2", "Distance")
+    adds = score_name in ("Additive", "GATv2", "Distance")
     sizes = SIZES["added" if adds else "multiplied", is_half]
     _, by_query, by_key = _of_width(sizes, max(key, value))
+
     # What is added pair by pair is read anew for each pair of features: only values have a place in registers.
     ahead, _, _ = _of_width(sizes, value if adds else max(key, value))
-    if kind == "Additive" and not (is_half or is_biased) and max(key, value) <= min(sizes):
+    if score_name == "Additive" and not (is_half or is_biased) and max(key, value) <= min(sizes):
         by_key = 32, by_key[1]
     is_uneven = is_padded(key_dim, key) or is_padded(value_dim, value)
     features_at_once = FEATURES_AT_ONCE
     if is_half:
         features_at_once = WIDE_AT_ONCE if (drops or is_uneven) and max(key, value) == WIDE else max(key, value)
     common = Tiling(
-        kind, inputs.activation, inputs.root, normalizer, drops, isinstance(member_of, triton.JITFunction), key_dim,
-        value_dim, key, value, ceiling(key_dim, 4) * 4, 0, 0, 0, features_at_once,
+        score_name, inputs.activation, inputs.root, normalizer, drops, isinstance(member_of, triton.JITFunction),
+        key_dim, value_dim, key, value, ceiling(key_dim, 4) * 4, 0, 0, 0, features_at_once,
     )  # fmt: skip
     blocks = [ahead, by_query, by_key]
     for _ in range(drops + is_uneven):
-        blocks = [_halved(_halved(block, own), 1 - own) for block, own in zip(blocks, OWN, strict=True)]
+        blocks = [_halved(_halved(block, side), 1 - side) for block, side in zip(blocks, OWN, strict=True)]
     if adds and normalizer in ("Sparsemax", "Entmax15"):
-        blocks[1:] = [_halved(block, 1 - own) for block, own in zip(blocks[1:], OWN[1:], strict=True)]
+        blocks[1:] = [_halved(block, 1 - side) for block, side in zip(blocks[1:], OWN[1:], strict=True)]
     if normalizer == "Hardmax" and not adds:
         # What is the largest score must be so bit for bit, which another shape of product does not promise.
         blocks = [blocks[1]] * len(blocks)
+
     return Tilings(*(_sized(common, *block) for block in blocks))
 
 
@@ -182,7 +190,7 @@ def _halved(size: Size, side: int) -> Size:
 
 
 def _of_width(sizes: dict[int, tuple[Size, Size, Size]], width: int) -> tuple[Size, Size, Size]:
-    return sizes[min(each for each in sizes if each >= width)]
+    return sizes[min(known_width for known_width in sizes if known_width >= width)]
 
 
 def _sized(form: Tiling, queries: int, keys: int) -> Tiling:

@@ -17,12 +17,12 @@ from edgewise.backends.triton.ranges.layout import KEPT, inputs_of, is_captured,
 from edgewise.backends.triton.ranges.tiles import (
     NODES,
     Along,
-    Extent,
+    Counts,
     KeyGradients,
-    Operands,
-    Panel,
+    KeyRuns,
+    MemberPanel,
+    PanelOperands,
     QueryGradients,
-    Runs,
     Stored,
     Tiling,
 )
@@ -59,7 +59,7 @@ def forward_ranges(inputs: RangeInputs) -> tuple[Tensor, Tensor]:
     if out.numel() == 0 or inputs.key.shape[-2] == 0:
         return out.zero_(), stats.zero_()
     form, _, _ = tilings_of(inputs)
-    job = Job(inputs, form)
+    job = RangeKernelArguments(inputs, form)
     outputs = panel_of(out), stats if inputs.normalizer in WITH_STATS else None
     launch_tiles(forward, job.blocks_of_queries(form), form, job.operands, job.runs, job.extent, *outputs)
     return out, stats
@@ -80,33 +80,37 @@ def backward_ranges(
     query, key, _, _, vector, starts, stops = inputs[:7]
     tensors: Any = inputs[:5]
     grads = [query.new_empty(0) if x is None else x.new_empty(x.shape) for x in tensors]
-    # A score that does not look at queries and keys has some of no features.
+
+    # Where the score does not read queries and keys, they have no features.
     needs = [need and x.shape[-1] > 0 for need, x in zip(needs, tensors)]
     if out.numel() == 0 or key.shape[-2] == 0:
         return [grad.zero_() for grad in grads]
+
     if inputs.normalizer in FLAT:
         for grad in (grads[0], grads[1], grads[3], grads[4]):
             grad.zero_()
         needs = [False, False, needs[2], False, False]
-    whole, by_query, by_key = tilings_of(inputs)
-    job = Job(inputs, whole, is_backward=True)
+
+    by_both, by_query, by_key = tilings_of(inputs)
+    job = RangeKernelArguments(inputs, by_both, is_backward=True)
     stats = saved_stats if inputs.normalizer in WITH_STATS else None
     grad_query, grad_key, grad_value, grad_bias, grad_vector = grads
-    is_centered = inputs.normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 4))
+    is_centered = inputs.normalizer in CENTERED and any(needs[index] for index in (0, 1, 3, 4))
     deltas = query.new_empty(query.shape[:-1], dtype=torch.float32) if is_centered else None
     stored = Stored(panel_of(out), panel_of(grad_out.contiguous()), stats, deltas)
     common = [Common(x) for x in (job.operands, job.runs, job.extent, stored)]
-    place = BiasPlace(grad_bias if needs[3] else None, query, key)
-    if is_centered or needs[0] or needs[4] or place.in_pairs or place.in_rows:
+
+    bias_place = BiasPlace(grad_bias if needs[3] else None, query, key)
+    if is_centered or needs[0] or needs[4] or bias_place.in_pairs or bias_place.in_rows:
         programs = job.blocks_of_queries(by_query)
         parts = query.new_empty(programs, by_query.key_width, dtype=torch.float32) if needs[4] else None
-        if place.in_pairs:
+        if bias_place.in_pairs:
             grad_bias.zero_()  # pairs that are not there
-        by_row = query.new_empty(query.shape[:-1], dtype=torch.float32) if place.in_rows else None
+        by_row = query.new_empty(query.shape[:-1], dtype=torch.float32) if bias_place.in_rows else None
         scratch, max_programs = job.scratch(by_query, needs[0] or needs[4])
         gradients = QueryGradients(
-            panel_or_none(grad_query if needs[0] else None), parts, panel_of(grad_bias) if place.in_pairs else None,
-            by_row,
+            panel_or_none(grad_query if needs[0] else None), parts,
+            panel_of(grad_bias) if bias_place.in_pairs else None, by_row,
         )  # fmt: skip
         arguments = *common, Along(job.along[0], job.along[1], scratch), gradients
         launch_tiles(backward_queries, min(programs, max_programs), by_query, *arguments)
@@ -114,22 +118,29 @@ def backward_ranges(
             grad_vector.copy_(parts.view(*vector.shape[:-1], -1, by_query.key_width).sum(-2)[..., : vector.shape[-1]])
         if by_row is not None:
             grad_bias.copy_(by_row.unsqueeze(-1).sum_to_size(grad_bias.shape))
-    if needs[1] or needs[2] or place.in_columns:
-        by_column = query.new_empty(*query.shape[:2], key.shape[-2], dtype=torch.float32) if place.in_columns else None
+    if needs[1] or needs[2] or bias_place.in_columns:
+        by_column = (
+            query.new_empty(*query.shape[:2], key.shape[-2], dtype=torch.float32) if bias_place.in_columns else None
+        )
         programs = query.shape[0] * query.shape[1] * ceiling(key.shape[-2], by_key.keys)
         scratch, max_programs = job.scratch(by_key, needs[1])
         wanted = grad_key if needs[1] else None, grad_value if needs[2] else None
         to_keys = KeyGradients(panel_or_none(wanted[0]), panel_or_none(wanted[1]), by_column)
-        places = Along(job.along[0], job.along[1], scratch), to_keys, seen_from(starts, stops, by_key, key.shape[-2])
-        launch_tiles(backward_keys, min(programs, max_programs), by_key, *common, *places)
+        key_arguments = (
+            Along(job.along[0], job.along[1], scratch),
+            to_keys,
+            seen_from(starts, stops, by_key, key.shape[-2]),
+        )
+        launch_tiles(backward_keys, min(programs, max_programs), by_key, *common, *key_arguments)
         if by_column is not None:
             grad_bias.copy_(by_column.unsqueeze(-2).sum_to_size(grad_bias.shape))
-    if place.is_shared:
+    if bias_place.is_shared:
         tiles = ceiling(query.shape[-2], by_query.queries) * ceiling(key.shape[-2], by_query.keys)
         outers, inners = (query.shape[axis] // grad_bias.shape[axis] for axis in (0, 1))
         programs = tiles * grad_bias.shape[0] * grad_bias.shape[1]
         members = outers, inners, grad_bias.shape[1]
         launch_tiles(backward_bias, programs, by_query, *common, panel_of(grad_bias), *members)
+
     return grads
 
 
@@ -150,29 +161,32 @@ attend_ranges = define_with_gradient(
 )  # fmt: skip
 
 
-class Job:
+class RangeKernelArguments:
     """The arguments of an operator as the kernels take them."""
 
     def __init__(self, inputs: RangeInputs, form: Tiling, is_backward: bool = False):
         self.query, key, value, bias, vector, starts, stops = inputs[:7]
         outers, inners, num_queries, _ = self.query.shape
-        self.extent = Extent(num_queries, key.shape[-2], inners, outers * inners)
+        self.extent = Counts(num_queries, key.shape[-2], inners, outers * inners)
         self.runs = runs_of(starts, stops)
-        self.along: list[Panel | None] = [None, None]
+        self.along: list[MemberPanel | None] = [None, None]
         max_abs: Tensor | None = None
-        nodes: list[Panel | None] = [panel_of(self.query), panel_of(key)]
+        nodes: list[MemberPanel | None] = [panel_of(self.query), panel_of(key)]
+
         if form.kind not in ("Dot", "Constant"):
             if form.activation in ("tanh", "sigmoid"):
                 norms = [torch.linalg.vector_norm(x, torch.inf) for x in (self.query, key)]
                 max_abs = torch.stack(norms).float()
             copies = [copies_of(x, max_abs, form, is_backward) for x in (self.query, key)]
-            nodes, self.along = ([copy[place] for copy in copies] for place in (0, 1))
+            nodes, self.along = ([copy[side] for copy in copies] for side in (0, 1))
         if vector is not None:
             missing = form.steps - vector.shape[-1]
             vector = (torch.nn.functional.pad(vector, (0, missing)) if missing else vector).contiguous()
         shown = None if bias is None else bias.expand(*bias.shape[:2], num_queries, key.shape[-2])
         numbers = float(inputs.number), float(inputs.dropout), inputs.seed
-        self.operands = Operands(nodes[0], nodes[1], panel_of(value), panel_or_none(shown), vector, max_abs, *numbers)
+        self.operands = PanelOperands(
+            nodes[0], nodes[1], panel_of(value), panel_or_none(shown), vector, max_abs, *numbers
+        )
 
     def blocks_of_queries(self, form: Tiling) -> int:
         """How many there are, in all members."""
@@ -193,11 +207,11 @@ class BiasPlace:
     def __init__(self, grad_bias: Tensor | None, query: Tensor, key: Tensor):
         pairs = query.shape[-2], key.shape[-2]
         full = grad_bias is not None and grad_bias.shape[-2:] == pairs
-        own = grad_bias is not None and grad_bias.shape[:2] == query.shape[:2]
+        is_per_member = grad_bias is not None and grad_bias.shape[:2] == query.shape[:2]
         narrow = grad_bias is not None and grad_bias.shape[-1] == 1
-        self.in_pairs = full and own
+        self.in_pairs = full and is_per_member
         """Each pair of each member has its own."""
-        self.is_shared = full and not own
+        self.is_shared = full and not is_per_member
         """Each pair has its own, which members share."""
         self.in_rows = not full and narrow
         """All keys of a query have the same."""
@@ -205,39 +219,43 @@ class BiasPlace:
         """All queries that see a key have the same."""
 
 
-def panel_of(x: Tensor) -> Panel:
+def panel_of(x: Tensor) -> MemberPanel:
     """A tensor `(outer, inner, node, feature)` as kernels take it; an axis that is shared has stride 0."""
     outer, inner, row = (0 if size == 1 else step for size, step in zip(x.shape[:3], x.stride()[:3]))
-    return Panel(x, outer, inner, row, x.stride(3))
+    return MemberPanel(x, outer, inner, row, x.stride(3))
 
 
-def panel_or_none(x: Tensor | None) -> Panel | None:
+def panel_or_none(x: Tensor | None) -> MemberPanel | None:
     """The same, where there is one."""
     return None if x is None else panel_of(x)
 
 
-def runs_of(starts: Tensor, stops: Tensor) -> Runs:
+def runs_of(starts: Tensor, stops: Tensor) -> KeyRuns:
     """Runs `(outer or 1, inner or 1, …)` as kernels take them."""
-    return Runs(starts, stops, *(0 if size == 1 else step for size, step in zip(starts.shape[:2], starts.stride()[:2])))
+    return KeyRuns(
+        starts, stops, *(0 if size == 1 else step for size, step in zip(starts.shape[:2], starts.stride()[:2]))
+    )
 
 
-def copies_of(x: Tensor, max_abs: Tensor | None, form: Tiling, is_backward: bool) -> tuple[Panel, Panel | None]:
+def copies_of(
+    x: Tensor, max_abs: Tensor | None, form: Tiling, is_backward: bool
+) -> tuple[MemberPanel, MemberPanel | None]:
     """Copies of queries or keys, of members that share them once: nodes side by side; and features, for `backward`."""
-    own = x[: 1 if x.stride(0) == 0 else None, : 1 if x.stride(1) == 0 else None]
-    outers, inners, count, _ = own.shape
+    members = x[: 1 if x.stride(0) == 0 else None, : 1 if x.stride(1) == 0 else None]
+    outers, inners, count, _ = members.shape
     nodes = ceiling(count, NODES.value) * NODES.value
     across = x.new_empty(outers, inners, nodes, form.steps, dtype=torch.float32)
     along = x.new_empty(outers, inners, nodes, form.key_width, dtype=torch.float32) if is_backward else None
     panels = panel_of(across), panel_or_none(along)
     launch_tiles(
-        copy_nodes, outers * inners * (nodes // NODES_A_PROGRAM), form, panel_of(own), max_abs,
-        Extent(count, count, inners, outers * inners), count, *panels, BLOCK=NODES_A_PROGRAM,
+        copy_nodes, outers * inners * (nodes // NODES_A_PROGRAM), form, panel_of(members), max_abs,
+        Counts(count, count, inners, outers * inners), count, *panels, BLOCK=NODES_A_PROGRAM,
     )  # fmt: skip
     return panels
 
 
-def seen_from(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> Runs:
-    """For each block of keys, blocks of queries first … last − 1 outside which nobody sees one of them."""
+def seen_from(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> KeyRuns:
+    """For each block of keys, blocks of queries first … last − 1 outside which no query sees one of them."""
     kept = None if is_captured(starts.device) else KEPT.get(starts)
     if kept is None:
         return _seen_from(starts, stops, form, num_keys)
@@ -247,7 +265,7 @@ def seen_from(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> Run
     return kept[size]
 
 
-def _seen_from(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> Runs:
+def _seen_from(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> KeyRuns:
     blocks = ceiling(num_keys, form.keys)
     sees, missing = stops > starts, (0, -starts.shape[-1] % form.queries)
     low = torch.nn.functional.pad(torch.where(sees, starts // form.keys, blocks), missing, value=blocks)

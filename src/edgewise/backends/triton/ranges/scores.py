@@ -75,9 +75,9 @@ def raw_scores(operands, rows, k_tile, at, extent, F: tl.constexpr):
 
 
 @triton.jit
-def two_of(place, d):
+def two_of(address, d):
     """Two features of some nodes, which lie next to each other."""
-    return tl.split(tl.load(tl.expand_dims(place, 4) + (d * NODES + tl.arange(0, 2))))
+    return tl.split(tl.load(tl.expand_dims(address, 4) + (d * NODES + tl.arange(0, 2))))
 
 
 @triton.jit
@@ -101,31 +101,32 @@ def added_features(q_tile, k_tile, vector, factored, operands, sums, F: tl.const
             sums = added_reciprocals(q_tile, k_tile, vector, operands, sums, F)
         else:
             for d in range(0, features_of(F), 2):
-                own, own_two = two_of(q_tile, d)
-                other, other_two = two_of(k_tile, d)
-                sums = tl.fma(tl.load(vector + d), activated(own + other, F), sums)
-                sums = tl.fma(tl.load(vector + d + 1), activated(own_two + other_two, F), sums)
+                query, query_two = two_of(q_tile, d)
+                key, key_two = two_of(k_tile, d)
+                sums = tl.fma(tl.load(vector + d), activated(query + key, F), sums)
+                sums = tl.fma(tl.load(vector + d + 1), activated(query_two + key_two, F), sums)
         return sums
     elif F.kind == "GATv2":
         # LeakyReLU(z) = slope · z + (1 − slope) · max(z, 0), of which the first part is a sum of two numbers.
         of_queries, of_keys = tl.full(q_tile.shape, 0.0, tl.float32), tl.full(k_tile.shape, 0.0, tl.float32)
         for d in range(0, features_of(F), 4):
             for u in tl.static_range(0, 4, 2):
-                own, own_two = two_of(q_tile, d + u)
-                other, other_two = two_of(k_tile, d + u)
+                query, query_two = two_of(q_tile, d + u)
+                key, key_two = two_of(k_tile, d + u)
                 weight, weight_two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
-                of_queries = tl.fma(weight_two, own_two, tl.fma(weight, own, of_queries))
-                of_keys = tl.fma(weight_two, other_two, tl.fma(weight, other, of_keys))
-                sums = tl.fma(weight, tl.maximum(own + other, 0.0, propagate_nan=tl.PropagateNan.ALL), sums)
-                above = tl.maximum(own_two + other_two, 0.0, propagate_nan=tl.PropagateNan.ALL)
+                of_queries = tl.fma(weight_two, query_two, tl.fma(weight, query, of_queries))
+                of_keys = tl.fma(weight_two, key_two, tl.fma(weight, key, of_keys))
+                sums = tl.fma(weight, tl.maximum(query + key, 0.0, propagate_nan=tl.PropagateNan.ALL), sums)
+                above = tl.maximum(query_two + key_two, 0.0, propagate_nan=tl.PropagateNan.ALL)
                 sums = tl.fma(weight_two, above, sums)
+
         return operands.number * (of_queries + of_keys) + (1.0 - operands.number) * sums
     else:
         for d in range(0, features_of(F), 4):
             for u in tl.static_range(0, 4, 2):
-                own, own_two = two_of(q_tile, d + u)
-                other, other_two = two_of(k_tile, d + u)
-                gap, gap_two = own - other, own_two - other_two
+                query, query_two = two_of(q_tile, d + u)
+                key, key_two = two_of(k_tile, d + u)
+                gap, gap_two = query - key, query_two - key_two
                 sums = tl.fma(gap_two, gap_two, tl.fma(gap, gap, sums))
         return -tl.sqrt(sums) if F.root else -sums
 
@@ -136,9 +137,9 @@ def added_reciprocals(q_tile, k_tile, vector, operands, sums, F: tl.constexpr):
     total = 0.0
     for d in range(0, features_of(F), 4):
         for u in tl.static_range(0, 4, 2):
-            own, own_two = two_of(q_tile, d + u)
-            other, other_two = two_of(k_tile, d + u)
-            first, second = tl.fma(own, other, 1.0), tl.fma(own_two, other_two, 1.0)
+            query, query_two = two_of(q_tile, d + u)
+            key, key_two = two_of(k_tile, d + u)
+            first, second = tl.fma(query, key, 1.0), tl.fma(query_two, key_two, 1.0)
             one, two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
             total += one + two
             sums = tl.fma(tl.fma(one, second, two * first), inverse(first * second, F), sums)
@@ -152,10 +153,10 @@ def scores_of(operands, rows, k_tile, at, there, extent, WHOLE: tl.constexpr, F:
     score = raw
     if operands.bias is not None:
         query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
-        place = operands.bias.data + start_of(operands.bias, rows.member)
-        place = place + (tl.full((), 0, tl.int64) + rows.first) * operands.bias.row
-        place = place + (tl.full((), 0, tl.int64) + at) * operands.bias.column
-        place = place + (query[:, None] * operands.bias.row + key[None, :] * operands.bias.column)
+        address = operands.bias.data + start_of(operands.bias, rows.member)
+        address = address + (tl.full((), 0, tl.int64) + rows.first) * operands.bias.row
+        address = address + (tl.full((), 0, tl.int64) + at) * operands.bias.column
+        address = address + (query[:, None] * operands.bias.row + key[None, :] * operands.bias.column)
         inside = (rows.first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
-        score += tl.load(place, mask=inside, other=0.0).to(tl.float32)
+        score += tl.load(address, mask=inside, other=0.0).to(tl.float32)
     return raw, (score if WHOLE else tl.where(there, score, float("-inf")))

@@ -15,7 +15,7 @@ NODES = tl.constexpr(128)
 """Nodes that lie next to each other in copies of queries and keys, two features of each; a multiple of every block."""
 
 
-class Panel(NamedTuple):
+class MemberPanel(NamedTuple):
     """Nodes of every member: what member (outer, inner) has at (node, feature), or a number a pair."""
 
     data: Any
@@ -27,7 +27,7 @@ class Panel(NamedTuple):
     column: Any
 
 
-class Runs(NamedTuple):
+class KeyRuns(NamedTuple):
     """Query i of a member sees keys `starts[i]:stops[i]`."""
 
     starts: Any
@@ -36,7 +36,7 @@ class Runs(NamedTuple):
     inner: Any
 
 
-class Extent(NamedTuple):
+class Counts(NamedTuple):
     """How many of everything there are."""
 
     queries: Any
@@ -114,7 +114,7 @@ class RowGradients(NamedTuple):
 
 
 class Along(NamedTuple):
-    """What pairs are added up from where the score is no product."""
+    """What pairs are added up from where the score is not a product."""
 
     query: Any
     """Copies of the queries, features next to each other."""
@@ -132,7 +132,7 @@ class Spans(NamedTuple):
     end: Any
 
 
-class Operands(NamedTuple):
+class PanelOperands(NamedTuple):
     """What scores and values are made of.
 
     Kernels build tuples of tuples again: in loops, triton 3.6 loses the constants of those that come as arguments.
@@ -145,7 +145,7 @@ class Operands(NamedTuple):
     bias: Any
     """A number a pair, or absent."""
     vector: Any
-    """Of the score, `(member, steps)`, or absent."""
+    """The vector of the score, `(member, steps)`, or absent."""
     max_abs: Any
     """The largest |q| and the largest |k|."""
     number: Any
@@ -200,8 +200,8 @@ def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr
     inside = (first + node < count)[:, None]
     if DIM % WIDTH != 0:
         inside = inside & (feature < DIM)[None, :]
-    found = tl.load(at, mask=inside, other=0.0)
-    return found if F.compiled or found.dtype != tl.bfloat16 else found.to(tl.float32)
+    nodes = tl.load(at, mask=inside, other=0.0)
+    return nodes if F.compiled or nodes.dtype != tl.bfloat16 else nodes.to(tl.float32)
 
 
 @triton.jit
@@ -242,9 +242,9 @@ def product_of_nodes(one, other, left, right, member, first, at, extent, DIM: tl
     if F.features_at_once < WIDTH:
         sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
         for begin in range(0, WIDTH, F.features_at_once):
-            some = nodes_of(left, member, first, extent.queries, F.queries, DIM, F.features_at_once, F, begin)
+            features = nodes_of(left, member, first, extent.queries, F.queries, DIM, F.features_at_once, F, begin)
             others = nodes_of(right, member, at, extent.keys, F.keys, DIM, F.features_at_once, F, begin)
-            sums = tl.dot(some, tl.trans(others), sums, input_precision="tf32x3")
+            sums = tl.dot(features, tl.trans(others), sums, input_precision="tf32x3")
         return sums
     else:
         return product(one, tl.trans(other))
@@ -267,22 +267,23 @@ def mixed(weights, there, rows, WHOLE: tl.constexpr):
         return product(weights, rows)
     else:
         sound = tl.abs(rows.to(tl.float32)) < float("inf")
-        found = product(weights, tl.where(sound, rows, 0.0).to(rows.dtype))
+        sums = product(weights, tl.where(sound, rows, 0.0).to(rows.dtype))
         broken = tl.dot(there.to(tl.float16), tl.where(sound, 0.0, 1.0).to(tl.float16))
-        return tl.where(broken > 0.0, float("nan"), found)
+        return tl.where(broken > 0.0, float("nan"), sums)
 
 
 @triton.jit
 def run_of(runs, member, first, extent, F: tl.constexpr):
     """Starts and stops of a block of queries, and the blocks of keys that they see."""
-    place = first + tl.arange(0, F.queries)
-    here = place < extent.queries
-    at = member.outer * runs.outer + member.inner * runs.inner + place
+    query = first + tl.arange(0, F.queries)
+    here = query < extent.queries
+    at = member.outer * runs.outer + member.inner * runs.inner + query
     start = tl.load(runs.starts + at, mask=here, other=0)
     stop = tl.load(runs.stops + at, mask=here, other=0)
     sees = stop > start
     low = tl.min(tl.where(sees, start, extent.keys), 0)
     high = tl.max(tl.where(sees, stop, 0), 0)
+
     # What lies beyond the last query is not written anywhere and may see all.
     late = tl.max(tl.where(here, tl.where(sees, start, extent.keys), 0), 0)
     early = tl.min(tl.where(here, tl.where(sees, stop, 0), extent.keys), 0)
@@ -290,6 +291,7 @@ def run_of(runs, member, first, extent, F: tl.constexpr):
     end = tl.maximum(tl.cdiv(high, F.keys), begin)
     whole_begin = tl.minimum(tl.maximum(tl.cdiv(late, F.keys), begin), end)
     whole_end = tl.minimum(tl.maximum(early // F.keys, whole_begin), end)
+
     return start, stop, Spans(begin, whole_begin, whole_end, end)
 
 
@@ -316,8 +318,8 @@ def with_queries(operands, rows, extent, F: tl.constexpr):
 @triton.jit
 def blocks_of(spans, WHOLE: tl.constexpr):
     """How many blocks of keys are seen as a whole, or how many only in part."""
-    whole = spans.whole_end - spans.whole_begin
-    return whole if WHOLE else spans.end - spans.begin - whole
+    num_whole = spans.whole_end - spans.whole_begin
+    return num_whole if WHOLE else spans.end - spans.begin - num_whole
 
 
 @triton.jit
@@ -333,8 +335,8 @@ def block_at(spans, step, WHOLE: tl.constexpr):
 @triton.jit
 def visible(start, stop, at, F: tl.constexpr):
     """Which pairs of a block are there."""
-    place = at + tl.arange(0, F.keys)[None, :]
-    return (place >= start[:, None]) & (place < stop[:, None])
+    key = at + tl.arange(0, F.keys)[None, :]
+    return (key >= start[:, None]) & (key < stop[:, None])
 
 
 @triton.jit

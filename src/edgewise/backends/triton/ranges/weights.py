@@ -18,10 +18,10 @@ from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.formulas import finite
 from edgewise.backends.triton.ranges.forward import numbers_before, softened
 from edgewise.backends.triton.ranges.layout import MIN_SIDE, inputs_of, launch_tiles, tilings_of
-from edgewise.backends.triton.ranges.operators import Job
+from edgewise.backends.triton.ranges.operators import RangeKernelArguments
 from edgewise.backends.triton.ranges.scores import is_factored, scores_of
 from edgewise.backends.triton.ranges.tiles import (
-    Operands,
+    PanelOperands,
     block_at,
     blocks_of,
     member_of,
@@ -62,13 +62,15 @@ def range_weights(*arguments: Any) -> tuple[Tensor, Tensor]:
     weights, keys = range_weights_shapes(*arguments)
     if weights.numel() == 0 or inputs.key.shape[-2] == 0:
         return weights.fill_(-torch.inf), keys
+
     form, _, _ = tilings_of(inputs._replace(bias=None))
     num_top = power_of_two(top)
     num_queries = max(MIN_SIDE, min(form.queries, MAX_SCORES // num_top))
     form = form._replace(queries=num_queries, lanes=min(form.lanes, num_queries))
-    job = Job(inputs, form)
+    job = RangeKernelArguments(inputs, form)
     programs, rows = job.blocks_of_queries(form), (job.runs, job.extent)
     launch_tiles(strongest, programs, form, job.operands, *rows, weights, keys, top, NUM_TOP=num_top)
+
     return weights, keys
 
 
@@ -128,7 +130,7 @@ def strongest_of_keys(operands, rows, extent, row_max, row_sum, best, WHOLE: tl.
 @triton.jit
 def strongest(operands, runs, extent, weights, keys, top, NUM_TOP: tl.constexpr, F: tl.constexpr):
     """The `top` strongest weights of each of a block of queries, and their keys."""
-    operands = Operands(*operands)
+    operands = PanelOperands(*operands)
     blocks = tl.cdiv(extent.queries, F.queries)
     member, first = member_of(tl.program_id(0) // blocks, extent), (blocks - 1 - tl.program_id(0) % blocks) * F.queries
     rows = query_block(operands, runs, member, first, is_factored(operands.max_abs, F), extent, F)
@@ -138,13 +140,13 @@ def strongest(operands, runs, extent, weights, keys, top, NUM_TOP: tl.constexpr,
     row_max, row_sum, best = strongest_of_keys(operands, rows, extent, row_max, row_sum, best, False, F)
     if F.normalizer == "Softmax":
         row_max, row_sum = finite(row_max), tl.log(tl.where(row_sum == 0.0, 1.0, row_sum))
-    score, found, there = unpacked(best)
+    score, key, there = unpacked(best)
     weight = tl.where(there, weights_of(score, row_max, row_sum, there, True, F), float("-inf"))
-    place, slot = first + tl.arange(0, F.queries), tl.arange(0, NUM_TOP)
-    at = (member.number * extent.queries + place)[:, None] * top + slot[None, :]
-    inside = (place < extent.queries)[:, None] & (slot < top)[None, :]
+    query, slot = first + tl.arange(0, F.queries), tl.arange(0, NUM_TOP)
+    at = (member.number * extent.queries + query)[:, None] * top + slot[None, :]
+    inside = (query < extent.queries)[:, None] & (slot < top)[None, :]
     tl.store(weights + at, weight, mask=inside)
-    tl.store(keys + at, found, mask=inside)
+    tl.store(keys + at, key, mask=inside)
 
 
 SCHEMA = RangeInputs.__annotations__ | {"top": int}
