@@ -119,7 +119,7 @@ def test_words_of_nodes_and_edges_are_features_and_layers_without_edge_features_
     assert (trained.categories, trained.edge_categories) == ({"kind": ["bank", "shop"]}, {"way": ["card", "cash"]})
     code, _, err = edgewise("predict", tmp_path / "run", new, "--nodes", nodes, "-o", tmp_path / "found.csv")
     assert (code, "119 of 120 rows predicted" in err) == (0, True), err
-    assert "'barter' is none of the 2 words that are known" in read_csv(tmp_path / "found.csv")[3]["status"]
+    assert "'barter' is not one of the 2 known words" in read_csv(tmp_path / "found.csv")[3]["status"]
     code, _, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "more.csv")
     assert (code, "--nodes nodes.csv" in err) == (2, True)
 

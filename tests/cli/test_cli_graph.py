@@ -124,7 +124,7 @@ def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
     found = tmp_path / "found.csv"
     code, _, err = edgewise("predict", tmp_path / "run", other, "--edges", edges, "-o", found)
     assert code == 0 and "59 of 60 rows predicted" in err
-    assert "'pink' is none of the 2 words that are known" in read_csv(found)[5]["status"]
+    assert "'pink' is not one of the 2 known words" in read_csv(found)[5]["status"]
     code, out, _ = learn("--category-columns", "color", "--edge-type-column", "trust", nodes=worded, folder="kinds")
     assert code == 0 and "4 features of a node" in out, "beside types of edges, too"
 

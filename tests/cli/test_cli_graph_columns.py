@@ -85,7 +85,7 @@ def test_words_are_numbers_one_column_a_word(task, tables, edgewise, tmp_path):
     code, _, err = edgewise("predict", tmp_path / "words", *words, "-o", tmp_path / "new_found.csv")
     assert code == 0, err
     if task in ("edges", "links"):
-        assert ("149 of 150" in err) or ("'triple' is none of the 2 words that are known" in err)
+        assert ("149 of 150" in err) or ("'triple' is not one of the 2 known words" in err)
     predicted = [list(row.values()) for row in read_csv(tmp_path / "new_found.csv")]
     assert predicted != [list(row.values()) for row in read_csv(tmp_path / "words.csv")], "an edge has no messages"
 

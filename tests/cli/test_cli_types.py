@@ -171,5 +171,5 @@ def test_words_of_one_type_of_nodes_become_its_features(edgewise, tables, files,
     new = write_csv(tmp_path / "new.csv", nodes)
     assert edgewise("predict", run, new, "--edges", edges, "-o", found, "--overwrite")[0] == 0
     status = [row["status"] for row in read_csv(found)]
-    assert "'Bern' is none of the 2 words that are known" in status[author]
+    assert "'Bern' is not one of the 2 known words" in status[author]
     assert "no node of this type had a word here in training" in status[paper]

@@ -119,7 +119,7 @@ def test_words_of_nodes(read):
         nodes, "mol,s,r\ng,0,1\n", category_columns=("element",), categories=known, need_targets=False
     )  # fmt: skip
     assert predicted.features[:3].tolist() == [[1, 0], [0, 1], [0, 0]]
-    assert predicted.status[1] == "element: the node '0' in line 4: 'H' is none of the 2 words that are known"
+    assert predicted.status[1] == "element: the node '0' in line 4: 'H' is not one of the 2 known words"
 
 
 def test_a_table_of_graphs(read, tmp_path):
