@@ -1,12 +1,18 @@
 """Writes the lists of tasks that stand in files: the README's table, the guides, the estimators for type checkers."""
 
 import re
+import sys
 from pathlib import Path
 
-from edgewise.learn.estimators import OTHERS
+sys.path.insert(0, str(Path(__file__).parent))
+
+from estimator_classes import CLASSES
+
 from edgewise.learn.tasks.registry import own_names, settings_of
 
 ROOT = Path(__file__).parent.parent
+OTHERS = {"GraphEdges": "graph_input", "GraphNodes": "graph_input", "NodeKFold": "selection"}
+"""Classes of `edgewise.learn.estimators` that belong to no task, and their files."""
 
 
 def table() -> str:
@@ -19,11 +25,13 @@ def table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def imports() -> str:
-    """Every estimator by its file."""
-    found = OTHERS | {each: name for name in own_names() for each in settings_of(name).ESTIMATORS}
-    named = sorted(found.items(), key=lambda each: (each[1], each[0]))
-    return "".join(f"    from edgewise.learn.estimators.{file} import {each} as {each}\n" for each, file in named)
+def exports() -> str:
+    """Every estimator by its file, for type checkers, and the names alone."""
+    files = OTHERS | {kind.name: "classes" for kind in CLASSES}
+    named = sorted(files.items(), key=lambda named: (named[1], named[0]))
+    lines = [f"    from edgewise.learn.estimators.{file} import {name} as {name}" for name, file in named]
+    names = [f'    "{name}",' for name in sorted(files)]
+    return "\n".join(["if TYPE_CHECKING:  # written by docs/tasks.py", *lines, "", "NAMES = (", *names, ")\n"])
 
 
 def guides() -> str:
@@ -37,10 +45,7 @@ def guides() -> str:
 LISTS = {
     "docs/index.md": (r"Guides: .*\n", guides),
     "README.md": (r"\| task \| command .*\n(\|.*\n)+", table),
-    "src/edgewise/learn/estimators/__init__.py": (
-        r"(    from edgewise\.learn\.estimators\.\w+ import \w+ as \w+\n)+",
-        imports,
-    ),
+    "src/edgewise/learn/estimators/__init__.py": (r"(?s)if TYPE_CHECKING:.*\n\)\n", exports),
 }
 """By file, what is replaced, and by what."""
 

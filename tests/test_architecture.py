@@ -180,7 +180,7 @@ def test_names_of_files_say_what_is_in_them():
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_rooms_are_small_and_say_what_they_are(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 450
+    assert len(text.splitlines()) <= 450 or ": written by docs/" in text.splitlines()[0]
     tree = ast.parse(text)
     assert text == "" or ast.get_docstring(tree)
     assert "from __future__" not in text

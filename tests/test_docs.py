@@ -138,6 +138,11 @@ def test_the_lists_of_tasks_are_those_of_the_program():
         assert (ROOT / file).read_text() == lists["written"](file), f"python docs/tasks.py writes the list of {file}"
 
 
+def test_the_estimators_are_as_they_would_be_written_now():
+    script = runpy.run_path(str(ROOT / "docs/estimators.py"))
+    assert script["FILE"].read_text() == script["source"](), "python docs/estimators.py writes the estimators"
+
+
 def test_the_first_screen_says_how_to_install_try_and_test():
     screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -218,7 +218,7 @@ from edgewise import *
 import edgewise
 assert callable(attend) and "MoleculeRegressor" not in edgewise.__all__ and "MoleculeRegressor" in dir(edgewise)
 try:
-    edgewise.MoleculeRegressor
+    edgewise.MoleculeRegressor().fit(["C"], [1.0])
 except MissingExtraError as error:
     print(error)
 """

@@ -288,7 +288,7 @@ def saved_molecules() -> None:
     table = pd.read_csv("data.csv")
     sizes = {"model": "attention", "num_layers": 1, "num_heads": 2, "model_dim": 8, "epochs": 2, "random_state": 3}
     more = {"head_dim": 8, "num_variants": 2, "threads": 1}
-    regressor = MoleculeRegressor(**sizes, temperature=float("inf"), validation_size=0.3, more=more)
+    regressor = MoleculeRegressor(**sizes, temperature=float("inf"), validation_size=0.3, **more)
     regressor.fit(table["smiles"].tolist(), table[["y", "share"]].to_numpy()).save("run")
 
 

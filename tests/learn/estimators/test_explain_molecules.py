@@ -11,7 +11,9 @@ import torch
 
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.rank import spearman
-from edgewise.learn.estimators.molecules import MoleculeClassifier, MoleculeRegressor
+from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
+from edgewise.learn.estimators.molecules import MOLECULES
+from edgewise.learn.estimators.row_methods import predictions
 from edgewise.learn.readers.molecules.molecule import read_molecule
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.explained import Explained
@@ -63,7 +65,7 @@ def test_the_explanation_shows_the_prediction(ensemble):
     low, high = ensemble.predict_interval([ONE])
     assert (predicted.name, predicted.value) == ("target", pytest.approx(ensemble.predict([ONE])[0], rel=1e-6))
     assert (predicted.low, predicted.high) == pytest.approx((low[0], high[0]), rel=1e-6)
-    assert predicted.std == pytest.approx(ensemble.predictions([ONE], None)[0].std[0], rel=1e-4)
+    assert predicted.std == pytest.approx(predictions(ensemble, MOLECULES, [ONE], {})[0].std[0], rel=1e-4)
     assert (found.kind, found.title, found.sources) == ("molecule", ONE, {"smiles": ONE})
     assert found.explained == "target"
     json.dumps(found.to_json(), allow_nan=False)
@@ -151,7 +153,7 @@ def test_the_writing_changes_nothing_but_the_order(ensemble):
 
 
 def test_two_molecules_and_conditions(pairs):
-    found = pairs.explain([("CCCCO", "[Cl-]")], [310.0, 50.0, 5.0], target="target_2")
+    found = pairs.explain([("CCCCO", "[Cl-]")], conditions=[310.0, 50.0, 5.0], target="target_2")
     value = pairs.predict([("CCCCO", "[Cl-]")], [[310.0, 50.0, 5.0]])[0]
     assert [predicted.value for predicted in found.predictions] == pytest.approx(value.tolist(), rel=1e-5)
     assert (found.explained, found.title) == ("target_2", "CCCCO.[Cl-]")
@@ -171,13 +173,13 @@ def test_two_molecules_and_conditions(pairs):
 
 
 def test_two_molecules_that_are_the_same_are_two(pairs):
-    found = pairs.explain([("CCO", "OCC")], [310.0, 50.0, 5.0])
+    found = pairs.explain([("CCO", "OCC")], conditions=[310.0, 50.0, 5.0])
     assert [unit.name for unit in found.units] == ["C", "C", "O", "O", "C", "C"]
     assert found.predictions[0].value == pytest.approx(pairs.predict([("CCO", "OCC")], [[310, 50, 5]])[0, 0], rel=1e-5)
 
 
 def test_conditions_beyond_the_training_are_said(pairs):
-    found = pairs.explain([("CCO", "[Cl-]")], [400.0, 50.0, 5.0])
+    found = pairs.explain([("CCO", "[Cl-]")], conditions=[400.0, 50.0, 5.0])
     assert found.curves[0].at[-1] == 400
     assert "condition_1 is 400, beyond what training rows have: 300 to 339." in found.notes
 
@@ -290,7 +292,7 @@ def test_one_row_and_finite_conditions(ensemble, pairs):
     with pytest.raises(DataError, match="explain: X has 2 rows; an explanation is of one"):
         ensemble.explain(["CCO", "C"])
     with pytest.raises(DataError, match="explain: condition_1 is inf, expected a finite number"):
-        pairs.explain([("CCO", "C")], [math.inf, 1.0, 1.0])
+        pairs.explain([("CCO", "C")], conditions=[math.inf, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("together", [1, 5])

@@ -280,21 +280,22 @@ def test_from_python():
     predictor.trained_ = trained = made()
     pair, graph = ends_of(trained), trained.graph
     names = [graph.names[node] for node in pair]
-    assert predictor.explain(*names).to_json() == explain_link(trained, *pair).to_json()
+    assert predictor.explain(names).to_json() == explain_link(trained, *pair).to_json()
     index = np.stack([graph.edges.senders, graph.edges.receivers])
-    again = predictor.explain(*pair, graph.features.to_dense(), index, hops=1)
+    again = predictor.explain(pair, graph=graph.features.to_dense(), edges=index, hops=1)
     assert again.title == f"{pair[0]} – {pair[1]}"
-    assert again.predictions[0].value == pytest.approx(predictor.explain(*names).predictions[0].value, abs=1e-6)
-    for words, error, message in (
-        (("n0", "n30"), DataError, "no node is called 'n30'; the nodes of this graph are called n0, n1, n2"),
-        ((0, "n3"), DataError, "no node is called 0"),
-        ((30, 0, np.zeros((30, 5)), index), DataError, "node 30 does not exist; they are 0 to 29"),
-        (("n3", "n3"), DataError, "the node 'n3' is named twice"),
-        (("n0", "n3", np.zeros((30, 5))), DataError, "explain: there are nodes or features of edges, but no edges"),
+    assert again.predictions[0].value == pytest.approx(predictor.explain(names).predictions[0].value, abs=1e-6)
+    nodes = {"graph": np.zeros((30, 5))}
+    for words, other, error, message in (
+        (("n0", "n30"), {}, DataError, "no node is called 'n30'; the nodes of this graph are called n0, n1, n2"),
+        ((0, "n3"), {}, DataError, "no node is called 0"),
+        ((30, 0), {**nodes, "edges": index}, DataError, "node 30 does not exist; they are 0 to 29"),
+        (("n3", "n3"), {}, DataError, "the node 'n3' is named twice"),
+        (("n0", "n3"), nodes, DataError, "explain: there are nodes or features of edges, but no edges"),
     ):
         with pytest.raises(error, match=message):
-            predictor.explain(*words)
+            predictor.explain(words, **other)
     with pytest.raises(SettingError, match="hops is 0; expected at least 1"):
-        predictor.explain(*names, hops=0)
+        predictor.explain(names, hops=0)
     with pytest.raises(SettingError, match="is not fitted yet"):
-        LinkPredictor().explain(0, 1)
+        LinkPredictor().explain((0, 1))

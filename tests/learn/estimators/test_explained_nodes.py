@@ -296,7 +296,7 @@ def test_nodes_and_edges_keep_their_kinds(model):
     classifier = NodeClassifier(model=model, model_dim=8, epochs=2, validation_size=0, dropout=0.0, **small)
     classifier.fit(features, labels, index, **kinds)
     node = 25
-    found = classifier.explain(features, index, node, **kinds)
+    found = classifier.explain(features, edges=index, node=node, **kinds)
     chosen = int(found.predictions[0].value)
 
     def asked(kept):

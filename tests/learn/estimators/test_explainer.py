@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, RunFolderError, SettingError, UnsupportedError
-from edgewise.learn.estimators.molecules import MoleculeRegressor
+from edgewise.learn.estimators import MoleculeRegressor
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.config import job_to_config
 from edgewise.learn.tasks.explainer import Explainer

@@ -16,7 +16,10 @@ from edgewise.learn.estimators import (
     NodeRegressor,
     TextClassifier,
     TextRegressor,
+    molecules,
+    texts,
 )
+from edgewise.learn.estimators.row_methods import predictions
 
 SMALL = {"epochs": 1, "model_dim": 8, "num_layers": 1}
 WORDS = ["good", "fine", "bad", "poor"] * 6
@@ -40,17 +43,19 @@ def regressor():
     return MoleculeRegressor(molecule_descriptors=False, random_state=0, **SMALL).fit(MOLECULES, MOLECULES["kelvin"])
 
 
-@pytest.mark.parametrize(("fit", "data"), [(classifier, TEXTS), (regressor, MOLECULES)])
-def test_columns_are_taken_by_name(fit, data, tmp_path):
+@pytest.mark.parametrize(
+    ("fit", "rows", "data"), [(classifier, texts.TEXTS, TEXTS), (regressor, molecules.MOLECULES, MOLECULES)]
+)
+def test_columns_are_taken_by_name(fit, rows, data, tmp_path):
     fitted = fit()
     assert fitted.feature_names_in_.tolist() == list(data.columns)
-    expected = fitted.predictions(data)[0]
+    expected = predictions(fitted, rows, data, {})[0]
     fitted.save(tmp_path / "model")
     loaded = type(fitted).load(tmp_path / "model")
     assert loaded.feature_names_in_.tolist() == list(data.columns)
     turned = data[data.columns[::-1]].assign(more="not read")
     for model in (fitted, loaded):
-        predicted = model.predictions(turned)[0]
+        predicted = predictions(model, rows, turned, {})[0]
         for name in ("value", "probabilities"):
             if getattr(expected, name) is not None:
                 np.testing.assert_allclose(getattr(predicted, name), getattr(expected, name), atol=1e-6)

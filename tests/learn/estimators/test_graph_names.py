@@ -74,10 +74,10 @@ def test_pairs_are_named(links, named, numbered, tmp_path):
             model.predict_proba([[100, 101, 102]])
 
 
-@pytest.mark.parametrize("given", [(100,), ([100],), ([100, 101, 102],), ()])
-def test_a_pair_has_two_nodes(links, given):
-    with pytest.raises(SettingError, match=r"explain: .*sender, receiver"):
-        links.explain(*given)
+@pytest.mark.parametrize("item", [100, [100], [100, 101, 102], "100", None])
+def test_a_pair_has_two_nodes(links, item):
+    with pytest.raises(SettingError, match=r"explain: item is .*; expected a pair of nodes, \(sender, receiver\)"):
+        links.explain(item)
 
 
 def test_names_that_are_written_alike_are_refused(numbered):

@@ -10,6 +10,9 @@ from safetensors.torch import load_file, save_file
 from edgewise.cli.main import main
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
+from edgewise.learn.estimators.molecules import MOLECULES
+from edgewise.learn.estimators.rows import TrainingColumns
+from edgewise.learn.estimators.state import settings_of
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks import table_task
 from edgewise.learn.tasks.explainer import Explainer
@@ -197,8 +200,9 @@ def test_scores_of_training_rows_need_no_similarities(monkeypatch):
     model = MoleculeRegressor(**SMALL, validation_size=0.5)
     model.fit(smiles, np.arange(120.0))
     assert len(model.trained_.difficulty[0].slopes) == 2
-    job = model.settings(task_type="regression")
-    table = model.table_of(smiles, job, targets=np.arange(120.0))
+    job = settings_of(model, MOLECULES, task_type="regression")
+    columns = TrainingColumns("regression", np.arange(120.0), None, None)
+    table = MOLECULES.training_table(job, MOLECULES.inputs(model, smiles, {}), columns)
     splits = Splits(np.arange(100), np.arange(100, 110), np.arange(110, 120))
     prepared = model.task.prepared(job, table, splits)
     prepared.fitted.members, prepared.fitted.difficulty = model.trained_.members, model.trained_.difficulty

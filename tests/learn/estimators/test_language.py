@@ -84,8 +84,6 @@ def test_the_schedule(settings, expected):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"contxt": 3}, "did you mean 'context'"),
-        ({"smiles_columns": ["a"]}, "unknown setting 'smiles-columns'"),
         ({"model": "gat"}, "expected one of gpt2"),
         ({"tokens": "syllables"}, "tokens is 'syllables'"),
         ({"split_sizes": (0.5, 0.2, 0.3)}, "two fractions"),

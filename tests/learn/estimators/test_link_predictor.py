@@ -58,7 +58,7 @@ def test_a_predictor(graph, tmp_path):
 def test_nodes_of_which_nothing_is_known(graph):
     _, _, index = graph
     for edges in (index, Edges(*torch.tensor(index), 60, 60)):
-        assert graph_of(None, edges, None, is_directed=True).features.shape == (60, 0)
+        assert graph_of(None, {"edges": edges}, is_directed=True).features.shape == (60, 0)
     predictor = LinkPredictor(**SMALL).fit(None, index)
     assert predictor.predict_proba([[0, 4]]).shape == (1, 2)
     with pytest.raises(DataError, match="the node '60' was not in the training"):
@@ -100,8 +100,6 @@ def test_graphs_and_settings_that_are_refused(graph, shapes_unchecked):
     features, _, index = graph
     with pytest.raises(DataError, match="edge 0 joins 0 and 70"):
         LinkPredictor(**SMALL).fit(features, np.array([[0], [70]]))
-    with pytest.raises(SettingError, match="LinkPredictor has the unknown setting 'layers'"):
-        LinkPredictor(layers=2).fit(features, index)
     with pytest.raises(SettingError, match="decoder is 'cosine'; expected one of dot, hadamard_mlp, bilinear"):
         LinkPredictor(decoder="cosine").fit(features, index)
     with pytest.raises(SettingError, match="decoder is 'cosine'"):

@@ -9,8 +9,11 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from edgewise import MoleculeClassifier, MoleculeRegressor
 from edgewise.errors import DataError, RunFolderError, SettingError
-from edgewise.learn.estimators.molecules import MoleculeClassifier, MoleculeRegressor
+from edgewise.learn.estimators.molecules import MOLECULES
+from edgewise.learn.estimators.row_methods import predictions, table_of
+from edgewise.learn.estimators.state import settings_of
 from edgewise.learn.training.settings import TrainSettings
 
 SMALL = {
@@ -130,7 +133,6 @@ def test_what_does_not_fit_together_is_said(words, error, message):
         ({"validation_size": 1.0}, "validation_size is 1.0; expected at least 0 and below 1"),
         ({"ensemble_size": 0}, "ensemble_size is 0; expected at least 1"),
         ({"coverage": 0}, "coverage is 0.0; expected above 0 and below 1"),
-        ({"head_dims": 3}, "MoleculeRegressor has the unknown setting 'head-dims'; did you mean 'head-dim'"),
         ({"num_heads": 3}, "must be a multiple of num_heads"),
     ],
 )
@@ -159,12 +161,11 @@ def test_parameters_are_scikit_learns(regressor):
 
 
 def test_parameters_reach_the_settings():
-    job = MoleculeRegressor(attention_score="cosine", batch_size=np.int64(7), random_state=3, patience=4).settings()
+    regressor = MoleculeRegressor(attention_score="cosine", batch_size=np.int64(7), random_state=3, patience=4)
+    job = settings_of(regressor, MOLECULES)
     train = job.train
     assert (job.model.score, train.batch_size, train.seed, train.patience) == ("cosine", 7, 3, 4)
-    assert MoleculeRegressor(num_layers=None).settings().train == TrainSettings(), "None is the default"
-    with pytest.warns(DeprecationWarning, match="more is now the names of its content"):
-        assert MoleculeRegressor(more={"head_dim": 4, "seed": 2}).given() == {"head_dim": 4, "random_state": 2}
+    assert settings_of(MoleculeRegressor(num_layers=None), MOLECULES).train == TrainSettings(), "None is the default"
 
 
 def test_cross_validation_and_grid_search():
@@ -262,9 +263,9 @@ def test_an_infinite_temperature_survives_saving(tmp_path):
 def test_ensembles_average_their_members():
     both = MoleculeRegressor(**SMALL, ensemble_size=2).fit(SMILES, LENGTHS)
     first = MoleculeRegressor(**SMALL).fit(SMILES, LENGTHS)
-    members = both.trained_.outputs(both.table_of(SMILES), np.arange(40))[:, :, 0]
+    members = both.trained_.outputs(table_of(both, MOLECULES, SMILES, {}), np.arange(40))[:, :, 0]
     assert members.shape == (2, 40)
     assert members[0] == pytest.approx(first.predict(SMILES), rel=1e-6)
     assert both.predict(SMILES) == pytest.approx(members.mean(axis=0))
-    spread = both.predictions(SMILES)[0].ensemble_std
+    spread = predictions(both, MOLECULES, SMILES, {})[0].ensemble_std
     assert spread == pytest.approx(np.abs(members[0] - members[1]) / np.sqrt(2))

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from edgewise.errors import RunFolderError
-from edgewise.learn.estimators.molecules import MoleculeClassifier, MoleculeRegressor
+from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
 from edgewise.learn.networks.forest import numbers_of
 from edgewise.learn.readers.molecules.table import table_from_arrays
 from edgewise.learn.tasks.molecules.settings import SETTINGS

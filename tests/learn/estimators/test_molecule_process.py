@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from edgewise.errors import RunFolderError, SettingError
-from edgewise.learn.estimators.molecules import MoleculeRegressor
+from edgewise.learn.estimators import MoleculeRegressor
 from edgewise.learn.networks.gaussian_process import GaussianProcess
 from edgewise.learn.networks.substructures import with_substructures
 from edgewise.learn.readers.graphs.union import copies

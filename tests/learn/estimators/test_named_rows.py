@@ -6,7 +6,7 @@ import pytest
 
 from edgewise import DataError, SettingError
 from edgewise.learn.estimators import MoleculeRegressor, NodeRegressor, Tagger, TextClassifier, TextRegressor
-from edgewise.learn.estimators.params import without_flags
+from edgewise.learn.estimators.parameters import parameters_of, without_flags
 
 TEXTS = ["good", "fine", "bad", "poor"] * 4
 SMILES = ["C" * size for size in range(1, 17)]
@@ -75,6 +75,6 @@ def test_errors_name_parameters(fit, message):
 
 
 def test_flags_become_parameters_and_nothing_else_does():
-    known = TextClassifier.parameters
+    known = parameters_of(TextClassifier)
     assert without_flags("take --no-baselines or --seed 3", known) == "take baselines=False or random_state 3"
     assert without_flags("'--unheard-of' is no number; a--b, --x", known) == "'--unheard-of' is no number; a--b, --x"

@@ -123,7 +123,5 @@ def test_settings_that_are_refused(graph):
     features, team, index = graph
     with pytest.raises(SettingError, match="validation_size is 1"):
         NodeClassifier(validation_size=1).fit(features, team, index)
-    with pytest.raises(SettingError, match="NodeClassifier has the unknown setting 'layers'"):
-        NodeClassifier(layers=3).fit(features, team, index)
     with pytest.raises(DataError, match="y holds 1 class"):
         NodeClassifier(**SMALL).fit(features, np.zeros(60, int), index)

@@ -9,6 +9,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from cli_tables import write_csv
 from edgewise import NodeRegressor, TextClassifier, TextRegressor
 from edgewise.cli.main import main
+from edgewise.learn.estimators.row_methods import predictions, table_of
+from edgewise.learn.estimators.texts import TEXTS as ROWS
 from edgewise.learn.tasks.explained import target_predictions
 from edgewise.learn.tasks.prediction_columns import prediction_columns
 from edgewise.learn.training.conformal import empty_intervals, interval_radius, rows_for
@@ -29,7 +31,7 @@ def models():
 @pytest.mark.parametrize("place", [0, 1], ids=["one model", "three models"])
 def test_a_standard_deviation_is_that_of_the_errors(models, place):
     model = models[place]
-    (found,) = model.predictions(TEXTS)
+    (found,) = predictions(model, ROWS, TEXTS, {})
     standardized = (found.value - VALUES)[VALIDATION] / found.std[VALIDATION]
     if model.trained_.sigma is None:  # else validation rows were given the size of their errors without their group
         assert (standardized**2).mean() == pytest.approx(1)
@@ -39,9 +41,9 @@ def test_a_standard_deviation_is_that_of_the_errors(models, place):
 
 
 def test_the_spread_of_an_ensemble_has_its_own_name(models):
-    one, three = (model.predictions(TEXTS) for model in models)
+    one, three = (predictions(model, ROWS, TEXTS, {}) for model in models)
     assert one[0].ensemble_std is None
-    members = models[1].trained_.outputs(models[1].table_of(TEXTS), np.arange(60))[..., 0]
+    members = models[1].trained_.outputs(table_of(models[1], ROWS, TEXTS, {}), np.arange(60))[..., 0]
     np.testing.assert_allclose(three[0].ensemble_std, members.std(axis=0, ddof=1))
     assert (three[0].ensemble_std < three[0].std).all()
     names = [[*prediction_columns(model.trained_, found)] for model, found in zip(models, (one, three), strict=True)]
@@ -54,7 +56,7 @@ def test_predict_returns_it_as_scikit_learn_does(models):
     theirs = GaussianProcessRegressor().fit(VALUES[:, None], VALUES).predict(VALUES[:5, None], return_std=True)
     assert [values.shape, std.shape] == [each.shape for each in theirs]
     np.testing.assert_array_equal(values, models[1].predict(TEXTS[:5]))
-    np.testing.assert_array_equal(std, models[1].predictions(TEXTS[:5])[0].std)
+    np.testing.assert_array_equal(std, predictions(models[1], ROWS, TEXTS[:5], {})[0].std)
     edges = np.stack([np.arange(60), np.roll(np.arange(60), 1)])
     two = NodeRegressor(model="gcn", epochs=1, model_dim=4, validation_size=0.4)
     two.fit(VALUES[:, None], np.stack([VALUES, -VALUES], 1), edges=edges)
@@ -66,10 +68,10 @@ def test_predict_returns_it_as_scikit_learn_does(models):
 def test_classes_have_both():
     labels = np.where(VALUES > 3, "good", "bad")
     model = TextClassifier(**SMALL, ensemble_size=2).fit(TEXTS, labels, validation=VALIDATION)
-    (found,) = model.predictions(TEXTS)
+    (found,) = predictions(model, ROWS, TEXTS, {})
     largest = found.probabilities.max(axis=1)
     np.testing.assert_allclose(found.std, np.sqrt(largest * (1 - largest)))
-    members = model.trained_.outputs(model.table_of(TEXTS), np.arange(60))[..., 0]
+    members = model.trained_.outputs(table_of(model, ROWS, TEXTS, {}), np.arange(60))[..., 0]
     np.testing.assert_allclose(found.ensemble_std, members.std(axis=0, ddof=1), rtol=1e-5)
     (answer,) = target_predictions(model.trained_, [found], 3)
     assert (answer.std, answer.ensemble_std) == (found.std[3], found.ensemble_std[3])

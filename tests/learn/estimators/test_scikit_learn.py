@@ -19,31 +19,38 @@ ROUNDING = {
 }
 
 
-class WithoutEdges:
+def nodes(X):
     """What the checks give is features alone."""
-
-    def _graph(self, data):
-        return data if isinstance(data, GraphNodes) else GraphNodes(data, NO_EDGES)
-
-    def _fit(self, data, *cells, **options):
-        return super()._fit(self._graph(data), *cells, **options)
-
-    def predictions(self, data, coverage=None, **options):
-        return super().predictions(self._graph(data), coverage, **options)
-
-    def status_of(self, data, **options):
-        return super().status_of(self._graph(data), **options)
-
-    def score(self, data, y=None, **options):
-        return super().score(self._graph(data), y, **options)
+    return X if isinstance(X, GraphNodes) else GraphNodes(X, NO_EDGES)
 
 
-class Classifier(WithoutEdges, NodeClassifier):
-    """Classes of nodes."""
+class Classifier(NodeClassifier):
+    """Classes of nodes without any edge."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(nodes(X), y, sample_weight=sample_weight)
+
+    def predict(self, X):
+        return super().predict(nodes(X))
+
+    def predict_proba(self, X):
+        return super().predict_proba(nodes(X))
+
+    def score(self, X, y=None, sample_weight=None):
+        return super().score(nodes(X), y, sample_weight=sample_weight)
 
 
-class Regressor(WithoutEdges, NodeRegressor):
-    """Numbers of nodes."""
+class Regressor(NodeRegressor):
+    """Numbers of nodes without any edge."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(nodes(X), y, sample_weight=sample_weight)
+
+    def predict(self, X):
+        return super().predict(nodes(X))
+
+    def score(self, X, y=None, sample_weight=None):
+        return super().score(nodes(X), y, sample_weight=sample_weight)
 
 
 def cases():

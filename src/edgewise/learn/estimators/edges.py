@@ -1,4 +1,4 @@
-"""EdgeClassifier and EdgeRegressor: the edges of one graph."""
+"""How arrays become edges of one graph: what EdgeClassifier and EdgeRegressor are made of."""
 
 from typing import Any
 
@@ -6,78 +6,78 @@ import numpy as np
 
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.graph_input import GRAPH_OPTIONS, GraphEdges, missing_of, plain
-from edgewise.learn.estimators.one_graph import OneGraph, OneGraphClassifier, OneGraphRegressor
-from edgewise.learn.estimators.params import old_names
-from edgewise.learn.networks.graph_layers import layers_for
-from edgewise.learn.readers.graphs.edge_table import edges_from_arrays
+from edgewise.learn.estimators.graph_input import GraphEdges, missing_of, plain
+from edgewise.learn.estimators.graph_rows import (
+    graph_inputs,
+    names_of_graph,
+    names_of_run,
+    row_to_explain,
+    spread_columns,
+)
+from edgewise.learn.estimators.parameters import naming_parameters
+from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
+from edgewise.learn.estimators.state import Estimator
+from edgewise.learn.readers.graphs.edge_table import EdgeTable, edges_from_arrays
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.edges.explainable import explain_edge
 from edgewise.learn.tasks.edges.task import TASK, FittedEdges
 
 
-class EdgeEstimator(
-    OneGraph,
+def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> EdgeTable:
+    """All edges of the graph as the table of a training."""
+    missing = missing_of(job.feature_scale)
+    return edges_from_arrays(
+        *_features_and_edges(inputs, missing),
+        columns.targets,
+        columns.weights,
+        task_type=columns.task_type,
+        missing=missing,
+        names=inputs.X.names,
+    )
+
+
+def table(trained: FittedEdges, inputs: Inputs) -> EdgeTable:
+    """All edges of the graph as a table to predict."""
+    missing = trained.columns.missing
+    return edges_from_arrays(*_features_and_edges(inputs, missing), missing=missing, names=inputs.X.names)
+
+
+def _features_and_edges(inputs: Inputs, missing: str) -> tuple[NodeFeatures, Any]:
+    """The features of the nodes, of size 0 where nothing is known of them, and the edges."""
+    rows: GraphEdges = inputs.X
+    plain(inputs.owner, rows)
+    if rows.features is None:
+        return NodeFeatures.of(np.zeros((rows.graph.num_nodes, 0))), rows.edges
+    return rows.arrays(missing)["features"], rows.edges
+
+
+EDGES = RowAdapter(
     task=TASK,
     fitted_type=FittedEdges,
     required={"data": ("the edges",)},
-    keep=("directed",),
-    rows_type=GraphEdges,
-):
-    """An ensemble over the edges of one graph.
-
-    `data` is a graph: `Graph`, PyTorch Geometric's `Data`, a graph of networkx, `GraphEdges`; or the features of its
-    nodes, None where nothing is known of them, with `edges` and `edge_features` as in `GraphNodes`. All edges carry
-    messages, both ways unless `directed`. Targets stand in the order of the edges.
-    """
-
-    def table_of(self, data: Any, job: Any = None, **options: Any) -> Any:
-        """All edges of the graph as a table; see `TableEstimator.table_of`."""
-        rows = self.rows_of(data, {name: options.pop(name) for name in GRAPH_OPTIONS if name in options})
-        plain(type(self).__name__, rows)
-        missing = self.trained.columns.missing if job is None else missing_of(job.feature_scale)
-        task = {"missing": missing} | ({} if job is None else {"task_type": job.columns.task_type})
-        is_bare = rows.features is None
-        features = NodeFeatures.of(np.zeros((rows.graph.num_nodes, 0))) if is_bare else rows.arrays(missing)["features"]
-        return edges_from_arrays(features, rows.edges, **options, **task, names=rows.names)
-
-    @old_names
-    def explain(
-        self,
-        item: Any,
-        target: str | None = None,
-        label: Any = None,
-        *,
-        edge: int | None = None,
-        hops: int | None = None,
-        methods: Choice = None,
-        **options: Any,
-    ) -> Explanation:
-        """One edge, explained: what its two nodes attend to, and what changes its prediction.
-
-        Args:
-            item: One row of `GraphEdges`; or a graph, with `edge`.
-            target: The target that is explained; the first by default.
-            label: The class whose probability is explained; the predicted one by default.
-            edge: The number of the edge.
-            hops: How far away nodes are shown; by default as far as the model looks.
-            methods: Names of methods; see `edgewise.explain.methods`.
-            options: The parts of a graph, as in `predict`.
-        """
-        rows, edge = self.row_of(item, edge, "edge", self._named("predict", (), options))
-        return explain_edge(
-            self.trained, self.table_of(rows), edge, hops=hops, target=target, label=label, methods=methods
-        )
+    names_of_run=names_of_run,
+    training_table=training_table,
+    table=table,
+    inputs=graph_inputs(GraphEdges),
+    names_of_rows=names_of_graph,
+    spread=spread_columns,
+)
+"""How estimators over edges use their task."""
 
 
-class EdgeClassifier(OneGraphClassifier, EdgeEstimator, models=layers_for("links"), own={"validation_size": 0.1}):
-    """Predicts classes of the edges of one graph, two or more, and their probabilities.
-
-        EdgeClassifier(model="gin").fit(graph, y).predict(graph)
-
-    y is (edge): None, NaN or an empty text is no label, −1 as in `NodeClassifier`; such edges only carry messages.
-    """
-
-
-class EdgeRegressor(OneGraphRegressor, EdgeEstimator, models=layers_for("links"), own={"validation_size": 0.1}):
-    """Predicts numbers of the edges of one graph, and intervals around them; y is NaN where there is no target."""
+@naming_parameters
+def explain(
+    estimator: Estimator,
+    item: Any,
+    beside: Beside,
+    *,
+    edge: int | None,
+    target: str | None,
+    label: Any,
+    hops: int | None,
+    methods: Choice,
+) -> Explanation:
+    """One edge, explained: what its two nodes attend to, and what changes its prediction."""
+    trained = estimator.trained
+    inputs, number = row_to_explain(estimator, EDGES, item, edge, "edge", beside)
+    return explain_edge(trained, table(trained, inputs), number, hops=hops, target=target, label=label, methods=methods)

@@ -1,35 +1,33 @@
 """What estimators warn of in graphs that they do not read as a whole."""
 
-import warnings
 from typing import Any
 
 from edgewise.formatting import plural
 from edgewise.graph import Graph
+from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.networks.graph_settings import NodeSettings
 
 
 def warn_of_positions(graph: Graph) -> None:
     """Warn where nodes have positions, which no estimator reads."""
     if graph.positions is not None:
-        warnings.warn(
-            "positions of nodes are not read by estimators; where they are features, join them with node_features.",
-            stacklevel=6,
+        warn_caller(
+            "positions of nodes are not read by estimators; where they are features, join them with node_features."
         )
 
 
 def warn_of_graph_features(graph: Graph) -> None:
     """Warn where one graph has features as a whole, which tell its rows nothing."""
     if graph.graph_features is not None:
-        warnings.warn("graph_features are not read: they are the same for all rows of the graph.", stacklevel=4)
+        warn_caller("graph_features are not read: they are the same for all rows of the graph.")
 
 
 def warn_of_ignored_edges(settings: NodeSettings, num_features: int) -> None:
     """Warn where the layers ignore the edge features of the data."""
     if num_features and settings.spec.ignores_edges(num_features):
-        warnings.warn(
+        warn_caller(
             f"fit: edges have {plural(num_features, 'feature')}, which model={settings.model!r} ignores; take another "
-            "model, or leave them out.",
-            stacklevel=4,
+            "model, or leave them out."
         )
 
 
@@ -37,7 +35,4 @@ def warn_of_degrees(table: Any) -> None:
     """Warn where nothing is known of the nodes."""
     types = getattr(table, "types", None)
     if table.has_degrees or (types is not None and types.names.num_given == 0):
-        warnings.warn(
-            "fit: nodes have no features: how many edges come to each and how many go counts in their place.",
-            stacklevel=4,
-        )
+        warn_caller("fit: nodes have no features: how many edges come to each and how many go counts in their place.")

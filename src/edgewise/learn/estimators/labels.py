@@ -1,6 +1,5 @@
 """Targets in Python: class labels and their numbers, and the scores of predictions."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tables.labels import alike_note
 from edgewise.learn.tables.read import ARRAYS
@@ -33,7 +33,7 @@ def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
     if len(classes) < 2:
         raise DataError(f"fit: y holds {len(classes)} class; expected two or more.")
     if note := alike_note(map(str, classes.tolist())):
-        warnings.warn(f"fit: {note}.", stacklevel=3)
+        warn_caller(f"fit: {note}.")
     return classes, numbers
 
 
@@ -65,7 +65,7 @@ def labels_of(y: Any) -> np.ndarray:
         from sklearn.exceptions import DataConversionWarning
 
         message = "A column-vector y was passed when a 1d array was expected: y is read as y.ravel()."
-        warnings.warn(message, DataConversionWarning, stacklevel=5)
+        warn_caller(message, DataConversionWarning)
         array = array.ravel()
     if array.ndim != 1:
         raise DataError(f"fit: y has {plural(array.ndim, 'axis', 'axes')}; expected (row) class labels.")

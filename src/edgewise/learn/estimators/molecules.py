@@ -1,4 +1,4 @@
-"""MoleculeClassifier and MoleculeRegressor: rows of molecules."""
+"""How arrays become rows of molecules: what MoleculeClassifier and MoleculeRegressor are made of."""
 
 from typing import Any
 
@@ -9,119 +9,85 @@ from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.formatting import plural
 from edgewise.learn.estimators.names import one_row
-from edgewise.learn.estimators.params import old_names
-from edgewise.learn.estimators.table import TableClassifier, TableEstimator, TableRegressor
-from edgewise.learn.networks.graph_layers import layers_for
-from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.estimators.parameters import naming_parameters
+from edgewise.learn.estimators.row_methods import inputs_of_run
+from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
+from edgewise.learn.estimators.state import Estimator, names_of
+from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arrays
 from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.molecules.trained import FittedProperty
 
-MODELS = layers_for("molecules")
+
+def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
+    """The rows as the table of a training."""
+    smiles, conditions = columns_of(inputs.X, inputs.beside.get("conditions"))
+    if len(smiles) != len(columns.targets):
+        molecules = plural(len(smiles), "row")
+        raise DataError(f"fit: {molecules} of molecules, but {plural(len(columns.targets), 'target')}.")
+    return table_from_arrays(
+        smiles,
+        columns.targets,
+        conditions,
+        columns.weights,
+        columns.groups,
+        task_type=columns.task_type,
+        strict=True,
+        with_descriptors=job.molecule_descriptors,
+        limits=job.limits,
+    )
 
 
-class MoleculeEstimator(
-    TableEstimator,
+def table(trained: FittedProperty, inputs: Inputs) -> MoleculeTable:
+    """The rows as a table to predict; one that cannot be read keeps its place."""
+    smiles, conditions = columns_of(inputs.X, inputs.beside.get("conditions"))
+    read = table_from_arrays(
+        smiles,
+        None,
+        conditions,
+        with_descriptors=trained.descriptors,
+        limits=trained.limits,
+        missing=trained.columns.missing,
+    )
+    for what, count, expected in (
+        ("SMILES", read.graph_of_row.shape[1], len(trained.columns.smiles_columns)),
+        ("conditions", read.conditions.shape[1], len(trained.columns.descriptors_columns)),
+    ):
+        if count != expected:
+            raise DataError(f"predict: {plural(count, 'column')} of {what}, but the model was trained on {expected}.")
+    return read
+
+
+MOLECULES = RowAdapter(
     task=TASK,
     fitted_type=FittedProperty,
     required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
-    options=("conditions",),
-    named=("conditions",),
-    positional={"predict": ("conditions",), "predict_interval": ("conditions",), "score": ("sample_weight",)},
-):
-    """An ensemble over molecules: SMILES (row) or (row, component); or a DataFrame.
-
-    The text columns of a DataFrame are SMILES, its numbers are conditions. `conditions` (row, condition) are numbers
-    such as temperature and pressure.
-    """
-
-    def table_of(self, data: Any, job: Any = None, **options: Any) -> Any:
-        """The rows as a table; one to predict that cannot be read keeps its place."""
-        smiles, conditions = columns_of(data, options.pop("conditions", None))
-        if job is not None:
-            targets = options.pop("targets")
-            if len(smiles) != len(targets):
-                raise DataError(
-                    f"fit: {plural(len(smiles), 'row')} of molecules, but {plural(len(targets), 'target')}."
-                )
-            return table_from_arrays(
-                smiles,
-                targets,
-                conditions,
-                **options,
-                task_type=job.columns.task_type,
-                strict=True,
-                with_descriptors=job.molecule_descriptors,
-                limits=job.limits,
-            )
-        trained = self.trained
-        table = table_from_arrays(
-            smiles,
-            None,
-            conditions,
-            with_descriptors=trained.descriptors,
-            limits=trained.limits,
-            missing=trained.columns.missing,
-        )
-        for what, found, known in (
-            ("SMILES", table.graph_of_row.shape[1], len(trained.columns.smiles_columns)),
-            ("conditions", table.conditions.shape[1], len(trained.columns.descriptors_columns)),
-        ):
-            if found != known:
-                many = plural(found, "column")
-                raise DataError(f"predict: {many} of {what}, but the model was trained on {known}.")
-        return table
-
-    @old_names
-    def explain(
-        self,
-        item: Any,
-        *old: Any,
-        target: str | None = None,
-        label: Any = None,
-        conditions: Any = None,
-        methods: Choice = None,
-    ) -> Explanation:
-        """One row, explained: which atoms the model attends to, and what changes its prediction.
-
-        Args:
-            item: One row as `predict` takes it, or one SMILES; a dict or a Series names the values of a row.
-            old: The target and the label.
-            target: The target that is explained; the first by default.
-            label: The class whose probability is explained; the predicted one by default.
-            conditions: The numbers of the row.
-            methods: Names of methods; see `edgewise.explain.methods`.
-        """
-        if old and (old[0] is None or isinstance(old[0], str)):
-            target, label, *_ = (*old, label)
-        elif old:
-            (conditions,) = old
-        trained = self.trained
-        item = one_row("item", item, self._known_names("X"), trained.columns.inputs)
-        conditions = one_row(
-            "conditions", conditions, self._known_names("conditions"), trained.columns.descriptors_columns
-        )
-        smiles, conditions = columns_of([item] if isinstance(item, str) else item, conditions)
-        if len(smiles) != 1:
-            raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
-        (row,) = smiles
-        numbers = () if conditions is None else np.asarray(conditions, dtype=np.float64).ravel().tolist()
-        label = None if label is None else str(label)
-        return explain_molecule(
-            trained, (row,) if isinstance(row, str) else row, numbers, target=target, label=label, methods=methods
-        )
+    names_of_run=inputs_of_run,
+    training_table=training_table,
+    table=table,
+)
+"""How estimators over molecules use their task."""
 
 
-class MoleculeClassifier(TableClassifier, MoleculeEstimator, models=MODELS, own={"validation_size": 0.1}):
-    """Predicts classes of molecules, two or more, and their probabilities."""
+@naming_parameters
+def explain(
+    estimator: Estimator, item: Any, beside: Beside, *, target: str | None, label: Any, methods: Choice
+) -> Explanation:
+    """One row, explained: which atoms the model attends to, and what changes its prediction."""
+    trained = estimator.trained
+    item = one_row("item", item, names_of(estimator, "X"), trained.columns.inputs)
+    known = names_of(estimator, "conditions")
+    conditions = one_row("conditions", beside["conditions"], known, trained.columns.descriptors_columns)
+    smiles, conditions = columns_of([item] if isinstance(item, str) else item, conditions)
+    if len(smiles) != 1:
+        raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
 
-
-class MoleculeRegressor(TableRegressor, MoleculeEstimator, models=MODELS, own={"validation_size": 0.1}):
-    """Predicts numbers of molecules, and intervals around them.
-
-    MoleculeRegressor(ensemble_size=5).fit(smiles, solubility).predict(["CCO", "c1ccccc1"])
-    """
+    (row,) = smiles
+    row = (row,) if isinstance(row, str) else row
+    numbers = () if conditions is None else np.asarray(conditions, dtype=np.float64).ravel().tolist()
+    label = None if label is None else str(label)
+    return explain_molecule(trained, row, numbers, target=target, label=label, methods=methods)
 
 
 def columns_of(held: Any, conditions: Any) -> tuple[Any, Any]:

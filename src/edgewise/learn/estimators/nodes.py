@@ -1,121 +1,102 @@
-"""NodeClassifier and NodeRegressor: the nodes of one graph."""
+"""How arrays become nodes of one graph: what NodeClassifier and NodeRegressor are made of."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.graph_input import GRAPH_OPTIONS, GraphNodes, missing_of
+from edgewise.learn.estimators.graph_input import GraphNodes, missing_of
+from edgewise.learn.estimators.graph_rows import (
+    graph_inputs,
+    names_of_graph,
+    names_of_run,
+    row_to_explain,
+    spread_columns,
+)
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees
-from edgewise.learn.estimators.one_graph import OneGraph, OneGraphClassifier, OneGraphRegressor
-from edgewise.learn.estimators.params import AUTO, old_names
-from edgewise.learn.networks.graph_layers import layers_for
-from edgewise.learn.readers.graphs.nodes import nodes_from_arrays
+from edgewise.learn.estimators.parameters import AUTO, naming_parameters
+from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
+from edgewise.learn.estimators.state import Estimator
+from edgewise.learn.readers.graphs.nodes import NodeTable, nodes_from_arrays
 from edgewise.learn.tasks.nodes.explainable import explain_node
 from edgewise.learn.tasks.nodes.settings import WITH_TYPES
 from edgewise.learn.tasks.nodes.task import TASK, FittedNodes
 
-OWN = {"model": AUTO, "validation_size": 0.1}
-"""Without a name the model is the default, or that for types where the graph has them."""
+
+def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> NodeTable:
+    """All nodes of the graph as the table of a training."""
+    missing = missing_of(job.feature_scale)
+    return nodes_from_arrays(
+        **inputs.X.arrays(missing),
+        targets=columns.targets,
+        weights=columns.weights,
+        task_type=columns.task_type,
+        missing=missing,
+    )
 
 
-class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"data": ("the nodes",)}):
-    """An ensemble over the nodes of one graph.
-
-    `data` is a graph: `Graph`, PyTorch Geometric's `Data` or `HeteroData`, a graph of networkx, `GraphNodes`; or the
-    features of its nodes, with `edges`, `edge_features`, `node_types` and `edge_types` as in `GraphNodes`.
-    """
-
-    def table_of(self, data: Any, job: Any = None, **options: Any) -> Any:
-        """All nodes of the graph as a table; see `TableEstimator.table_of`."""
-        graph = {name: options.pop(name) for name in GRAPH_OPTIONS if name in options}
-        options.pop("groups", None)
-        nodes = self.rows_of(data, graph)
-        if job is not None:
-            missing = missing_of(job.feature_scale)
-            return nodes_from_arrays(
-                **nodes.arrays(missing), **options, task_type=job.columns.task_type, missing=missing
-            )
-        known = self.trained.types
-        found, num_columns = nodes.arrays(self.trained.columns.missing), num_given(self.trained)
-        if (count := found["features"].shape[1]) != num_columns:
-            name = type(self).__name__
-            raise DataError(f"X has {count} features, but {name} is expecting {num_columns} features as input.")
-        if known is None and (found["types"] is not None or found["edges"].types is not None):
-            raise SettingError("the model does not use types; leave out node_types and edge_types.")
-        return nodes_from_arrays(**found, known=known, missing=self.trained.columns.missing)
-
-    def _fit(self, data: Any, cells: Any, task_type: str, **options: Any) -> Any:
-        super()._fit(data, cells, task_type, **options)
-        self.n_features_in_ = num_given(self.trained_)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        return tags
-
-    def _job(self, data: GraphNodes, task_type: str, options: Mapping[str, Any]) -> Any:
-        has_types = data.graph.node_types is not None or data.edges.types is not None
-        usual = {"model": WITH_TYPES} if has_types and self.model == AUTO else {}  # type: ignore[attr-defined]
-        return self.settings(task_type=task_type, **usual)
-
-    def _check_job(self, job: Any, table: Any) -> None:
-        warn_of_degrees(table)
-        if num_features := table.edges.features.shape[1]:
-            job.model.spec.check_edge_features("edge_features", num_features)
-
-    @old_names
-    def explain(
-        self,
-        item: Any,
-        *old: Any,
-        target: str | None = None,
-        label: Any = None,
-        node: Any = None,
-        hops: int | None = None,
-        methods: Choice = None,
-        **options: Any,
-    ) -> Explanation:
-        """One node, explained: what it attends to, and what changes its prediction.
-
-        Args:
-            item: One row of `GraphNodes`; or a graph, with `node`.
-            old: The target and the label.
-            target: The target that is explained; the first by default.
-            label: The class whose probability is explained; the predicted one by default.
-            node: The number of the node, or its name in a graph with names.
-            hops: How far away nodes are shown; by default as far as the model looks.
-            options: The parts of a graph, as in `predict`.
-            methods: Names of methods; see `edgewise.explain.methods`.
-        """
-        if old and (old[0] is None or isinstance(old[0], str)):
-            target, label, *_ = (*old, label)
-        elif old:  # edges and node
-            options["edges"], node, *_ = (*old, node)
-        nodes, node = self.row_of(item, node, "node", self._named("predict", (), options))
-        return explain_node(
-            self.trained, self.table_of(nodes), node, hops=hops, target=target, label=label, methods=methods
-        )
+def table(trained: FittedNodes, inputs: Inputs) -> NodeTable:
+    """All nodes of the graph as a table to predict."""
+    missing = trained.columns.missing
+    arrays, num_columns = inputs.X.arrays(missing), num_features(trained)
+    if (count := arrays["features"].shape[1]) != num_columns:
+        raise DataError(f"X has {count} features, but {inputs.owner} is expecting {num_columns} features as input.")
+    if trained.types is None and (arrays["types"] is not None or arrays["edges"].types is not None):
+        raise SettingError("the model does not use types; leave out node_types and edge_types.")
+    return nodes_from_arrays(**arrays, known=trained.types, missing=missing)
 
 
-class NodeClassifier(OneGraphClassifier, NodeEstimator, models=layers_for("nodes"), own=OWN):
-    """Predicts classes of the nodes of one graph, two or more, and their probabilities.
-
-        NodeClassifier(model="gat").fit(graph, y).predict(graph)
-
-    y is (node): None, NaN or an empty text is no label. −1 among whole numbers with two or more other values is none
-    either, with a warning; with fewer it is a class, as in −1 and 1. Nodes without a label are part of the graph.
-    """
-
-
-class NodeRegressor(OneGraphRegressor, NodeEstimator, models=layers_for("nodes"), own=OWN):
-    """Predicts numbers of the nodes of one graph, and intervals around them; y is NaN where there is no target."""
-
-
-def num_given(trained: FittedNodes) -> int:
-    """Features of a node as they are handed over: without the numbers of edges that stand for those of some types."""
+def num_features(trained: FittedNodes) -> int:
+    """Features of a node as X has them: without the numbers of edges that stand for those of some types."""
     if trained.has_degrees:
         return 0
     return trained.num_columns - (0 if trained.types is None else trained.types.num_added)
+
+
+def _model_for_types(estimator: Any, inputs: Inputs) -> dict[str, object]:
+    """Without a name the model is the default, or that for types where the graph has them."""
+    rows: GraphNodes = inputs.X
+    has_types = rows.graph.node_types is not None or rows.edges.types is not None
+    return {"model": WITH_TYPES} if has_types and estimator.model == AUTO else {}
+
+
+def _check(job: Any, table: NodeTable) -> None:
+    """Warn where nothing is known of the nodes; raise SettingError where the model cannot use features of edges."""
+    warn_of_degrees(table)
+    if count := table.edges.features.shape[1]:
+        job.model.spec.check_edge_features("edge_features", count)
+
+
+NODES = RowAdapter(
+    task=TASK,
+    fitted_type=FittedNodes,
+    required={"data": ("the nodes",)},
+    names_of_run=names_of_run,
+    training_table=training_table,
+    table=table,
+    inputs=graph_inputs(GraphNodes),
+    names_of_rows=names_of_graph,
+    fixed_settings=_model_for_types,
+    spread=spread_columns,
+    check=_check,
+    num_features=num_features,
+)
+"""How estimators over nodes use their task."""
+
+
+@naming_parameters
+def explain(
+    estimator: Estimator,
+    item: Any,
+    beside: Beside,
+    *,
+    node: Any,
+    target: str | None,
+    label: Any,
+    hops: int | None,
+    methods: Choice,
+) -> Explanation:
+    """One node, explained: what it attends to, and what changes its prediction."""
+    trained = estimator.trained
+    inputs, number = row_to_explain(estimator, NODES, item, node, "node", beside)
+    return explain_node(trained, table(trained, inputs), number, hops=hops, target=target, label=label, methods=methods)

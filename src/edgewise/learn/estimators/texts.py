@@ -1,49 +1,53 @@
-"""TextClassifier and TextRegressor: rows of texts."""
+"""How arrays become rows of texts: what TextClassifier and TextRegressor are made of."""
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
-from edgewise.learn.estimators.table import TableClassifier, TableEstimator, TableRegressor
-from edgewise.learn.networks.text_settings import CONFIGURATIONS, EncoderName
-from edgewise.learn.readers.texts.table import texts_from_arrays
+from edgewise.learn.estimators.row_methods import inputs_of_run
+from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
+from edgewise.learn.readers.texts.table import TextTable, texts_from_arrays
 from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.texts.task import TASK, FittedTexts
 
-ENCODERS = (*(name for name in get_args(EncoderName) if name != "transformer"), *CONFIGURATIONS)
-"""What `model` may name."""
+
+def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> TextTable:
+    """The texts as the table of a training."""
+    return texts_from_arrays(
+        texts_of(inputs.X),
+        columns.targets,
+        columns.weights,
+        columns.groups,
+        task_type=columns.task_type,
+        strict=True,
+    )
 
 
-class TextEstimator(
-    TableEstimator,
+def table(trained: FittedTexts, inputs: Inputs) -> TextTable:
+    """The texts as a table to predict; an empty one keeps its place."""
+    read, expected = texts_from_arrays(texts_of(inputs.X)), len(trained.columns.text_columns)
+    if (count := len(read.columns.text_columns)) != expected:
+        row = "one text" if expected == 1 else f"a list of {expected} texts"
+        raise DataError(
+            f"predict: {plural(count, 'column')} of texts, but the model was trained on {expected}: a row is {row}."
+        )
+    return read
+
+
+def texts_of(X: Any) -> Sequence[Any]:
+    """The rows of a list, an array or a DataFrame."""
+    refuse_single_text("X", X)
+    rows: Sequence[Any] = X.to_numpy(dtype=object) if hasattr(X, "to_numpy") else list(X)
+    return rows
+
+
+TEXTS = RowAdapter(
     task=TASK,
     fitted_type=FittedTexts,
     required={"data": ("the texts",), "text_columns": ("text",)},
-    positional={"fit": ("sample_weight",), "score": ("sample_weight",), "predict_interval": ("coverage",)},
-):
-    """An ensemble over texts: (row), or (row, column) where several belong together; a list, array or DataFrame."""
-
-    def table_of(self, data: Any, job: Any = None, **options: Any) -> Any:
-        """The texts as a table; an empty one to predict keeps its place."""
-        refuse_single_text("X", data)
-        rows = data.to_numpy(dtype=object) if hasattr(data, "to_numpy") else list(data)
-        if job is not None:
-            return texts_from_arrays(rows, **options, task_type=job.columns.task_type, strict=True)
-        table, known = texts_from_arrays(rows), self.trained.columns.text_columns
-        if len(table.columns.text_columns) != len(known):
-            raise DataError(
-                f"predict: {plural(len(table.columns.text_columns), 'column')} of texts, but the model was trained on "
-                f"{len(known)}: a row is {'one text' if len(known) == 1 else f'a list of {len(known)} texts'}."
-            )
-        return table
-
-
-class TextClassifier(TableClassifier, TextEstimator, models=ENCODERS, own={"model": None, "validation_size": 0.1}):
-    """Predicts classes of texts, two or more, and their probabilities.
-
-    TextClassifier(model="lstm").fit(reviews, labels).predict(["a film to remember"])
-    """
-
-
-class TextRegressor(TableRegressor, TextEstimator, models=ENCODERS, own={"model": None, "validation_size": 0.1}):
-    """Predicts numbers of texts, and intervals around them."""
+    names_of_run=inputs_of_run,
+    training_table=training_table,
+    table=table,
+)
+"""How estimators over texts use their task."""

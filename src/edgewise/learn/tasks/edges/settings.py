@@ -49,7 +49,8 @@ class EdgeRunSettings(GraphTableRunSettings):
     train: TrainSettings = RECIPE
     """The recipe; a step sees the whole graph."""
     feature_scale: str = setting("auto", choices=SCALES)
-    """As for nodes."""
+    """Features of nodes in units of their spread over all nodes (standard), as fractions of their sum over the node's
+    features (rows), or as they are (none); auto is rows for bags of words, else standard."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

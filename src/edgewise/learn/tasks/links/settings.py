@@ -81,7 +81,8 @@ class LinkRunSettings(RunSettings):
     negatives: int = setting(1, at_least=1)
     """Negative pairs for each link, in training, validation and test."""
     feature_scale: str = setting("auto", choices=SCALES)
-    """As for nodes."""
+    """Features of nodes in units of their spread over all nodes (standard), as fractions of their sum over the node's
+    features (rows), or as they are (none); auto is rows for bags of words, else standard."""
     baselines: bool = setting(True)
     """Whether scores that need no learning are computed on the same pairs."""
     strict: bool = setting(False)

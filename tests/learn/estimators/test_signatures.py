@@ -1,6 +1,8 @@
-"""Old calls of estimators give the same as new ones, with a note; scikit-learn's own checks pass where they apply."""
+"""Explicit signatures: scikit-learn's own checks of them, and graphs with types that come as a whole or in parts."""
 
 import inspect
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,34 +20,37 @@ INDEX = np.stack([np.arange(20), (np.arange(20) + 3) % 20])
 NAMES = sorted(set(estimators.__all__) - {"GraphEdges", "GraphNodes", "NodeKFold"})
 
 
-def test_types_by_their_old_names_and_in_a_graph():
+def test_types_beside_features_and_in_a_graph():
     nodes, edges = ["even", "odd"] * 10, ["next"] * 20
     settings = {"model": "rgcn", **FEW}
-    expected = NodeClassifier(**settings).fit(X, Y, INDEX, node_types=nodes, edge_types=edges)
-    found = expected.predict_proba(X, INDEX, node_types=nodes, edge_types=edges)
-    with pytest.warns(DeprecationWarning, match="NodeClassifier.fit: (node|edge)_kinds is now (node|edge)_types"):
-        old = NodeClassifier(**settings).fit(X=X, y=Y, edges=INDEX, node_kinds=nodes, edge_kinds=edges)
-    with pytest.warns(DeprecationWarning, match="predict_proba: (node|edge)_kinds is now (node|edge)_types"):
-        np.testing.assert_array_equal(old.predict_proba(X, INDEX, node_kinds=nodes, edge_kinds=edges), found)
+    by_parts = NodeClassifier(**settings).fit(X, Y, INDEX, node_types=nodes, edge_types=edges)
+    probabilities = by_parts.predict_proba(X, INDEX, node_types=nodes, edge_types=edges)
+
     ends = [(nodes[sender], "next", nodes[receiver]) for sender, receiver in INDEX.T]
     types = {"node_types": Types.of(nodes), "edge_types": Types.of(ends)}
     graph = Graph(torch.tensor(X), Edges.from_edge_index(torch.tensor(INDEX), 20), **types)
-    np.testing.assert_array_equal(NodeClassifier(**settings).fit(graph, Y).predict_proba(graph), found)
-    with pytest.raises(TypeError, match=r"NodeClassifier.fit\(\) got an unexpected keyword argument 'kinds'"):
+    np.testing.assert_array_equal(NodeClassifier(**settings).fit(graph, Y).predict_proba(graph), probabilities)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'kinds'"):
         NodeClassifier(**settings).fit(X, Y, INDEX, kinds=nodes)
 
 
-def test_splits_of_links_and_pairs_by_their_old_names():
+def test_edges_of_links_may_be_y():
     words = np.array(["train", "train", "train", "val", "test"] * 4)
     small = {"model": "gcn", "baselines": False, **FEW}
-    expected = LinkPredictor(**small).fit(X, INDEX, splits=words)
-    with pytest.warns(DeprecationWarning, match="LinkPredictor.fit: parts is now splits"):
-        old = LinkPredictor(**small).fit(X, INDEX, parts=words)
+    by_y, by_name = LinkPredictor(**small), LinkPredictor(**small)
+    by_y.fit(X, INDEX, splits=words)
+    by_name.fit(X, edges=INDEX, splits=words)
     pairs = [[0, 5], [2, 7]]
-    with pytest.warns(DeprecationWarning, match="pairs is now data"):
-        np.testing.assert_array_equal(old.predict_proba(pairs=pairs), expected.predict_proba(pairs))
-    assert expected.explain((0, 5)).title == expected.explain(0, 5).title
-    assert expected.fingerprint().shape == (20, 8)
+    np.testing.assert_array_equal(by_y.predict_proba(pairs), by_name.predict_proba(pairs))
+    assert by_y.fingerprint().shape == (20, 8)
+
+
+def test_warnings_point_to_the_line_that_called():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        NodeClassifier(**FEW).fit(None, np.arange(20) % 3 - 1, INDEX)
+    assert {Path(warning.filename).name for warning in caught} == {"test_signatures.py"}
+    assert len(caught) >= 2
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,6 +64,12 @@ def test_the_checks_of_scikit_learn_that_apply(name):
         if hasattr(estimator_checks, check):
             getattr(estimator_checks, check)(name, estimator)
     fit = list(inspect.signature(estimator.fit).parameters)
-    assert fit[:2] == ["data", "y"] and {"sample_weight", "validation"} <= set(fit)
+    assert fit[:2] == ["X", "y"] and {"sample_weight", "validation"} <= set(fit)
     explain = list(inspect.signature(estimator.explain).parameters)
     assert explain[0] == "item"
+    for method in ("fit", "predict", "score", "explain"):
+        listed = inspect.signature(getattr(estimator, method, estimator.fit)).parameters.values()
+        assert not {parameter.kind for parameter in listed} & {
+            inspect.Parameter.VAR_POSITIONAL,
+            inspect.Parameter.VAR_KEYWORD,
+        }

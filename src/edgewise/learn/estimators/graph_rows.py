@@ -1,0 +1,189 @@
+"""What estimators over the nodes or edges of one graph do: a row without a target is part of the graph."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.learn.estimators.graph_input import GraphNodes
+from edgewise.learn.estimators.graph_warnings import warn_of_graph_features
+from edgewise.learn.estimators.labels import all_right, has_label, is_known, label_columns, r2
+from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.parameters import naming_parameters
+from edgewise.learn.estimators.row_methods import (
+    classes_of,
+    numbered,
+    predict_numbers,
+    probabilities_of,
+    stacked,
+    status_of,
+    truth_of,
+    warn_of_unread,
+)
+from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, Supervision, Targets, is_here
+from edgewise.learn.estimators.state import Estimator, Names, warn_caller
+from edgewise.learn.tables.cell import refuse_single_text
+
+
+def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, Any, Beside], Inputs]:
+    """What reads the rows of one graph: `GraphNodes` or `GraphEdges`, out of a graph or its parts."""
+
+    def inputs(estimator: Estimator, X: Any, beside: Beside) -> Inputs:
+        names: Names = getattr(estimator, "column_names_", {})
+        return Inputs(type(estimator).__name__, rows_type(X, **beside).in_order(names), {}, names)
+
+    return inputs
+
+
+def spread_columns(inputs: Inputs, targets: Targets, supervision: Supervision) -> tuple[Targets, Supervision]:
+    """Targets, weights and validation of some rows for all nodes or edges of their graph."""
+    rows: GraphNodes = inputs.X
+    warn_of_graph_features(rows.graph)
+    missing = np.nan if targets.task_type == "regression" else ""
+    weights, validation = supervision.sample_weight, supervision.validation
+    return (
+        replace(targets, cells=rows.spread(targets.cells, missing)),
+        replace(
+            supervision,
+            sample_weight=None if weights is None else rows.spread(np.asarray(weights), 0.0),
+            validation=None if validation is None else rows.spread(np.asarray(validation), False),
+        ),
+    )
+
+
+def names_of_graph(X: Any) -> Names:
+    """The names of the features that the rows of a graph have."""
+    return dict(X.column_names) if isinstance(X, GraphNodes) else {}
+
+
+def names_of_run(trained: Any) -> Names:
+    """The names of the features of nodes that a run of the command line was trained on."""
+    names = trained.columns.descriptors_columns
+    return {"X": names} if len(names) == trained.num_columns else {}
+
+
+def row_to_explain(
+    estimator: Estimator, adapter: RowAdapter, item: Any, row: Any, name: str, beside: Beside
+) -> tuple[Inputs, int]:
+    """The graph of an item, and the number of the row that is explained.
+
+    Args:
+        estimator: The estimator.
+        adapter: How it uses its task.
+        item: One row; or a graph, with `row`.
+        row: Its number; a node of a graph with names by its name.
+        name: What the argument is called.
+        beside: The parts of a graph.
+
+    Raises:
+        SettingError: The row is not said.
+    """
+    inputs = adapter.inputs(estimator, item, is_here(beside))
+    rows: GraphNodes = inputs.X
+    if row is not None:
+        return inputs, rows.number_of(row) if rows.unit == "nodes" else row
+    if rows.rows is None or len(rows) != 1:
+        raise SettingError(f"explain: {name} is missing; say which row is explained: {name}=0.")
+    return inputs, int(rows.rows[0])
+
+
+def label_targets(unit: str) -> Callable[[Any], Targets]:
+    """What encodes labels of the nodes or edges of a graph, some of which have none; −1 may stand for none."""
+
+    def encode(y: Any) -> Targets:
+        columns = label_columns(y)
+        known = [is_known(labels) for labels in columns]
+        for labels, is_label in zip(columns, known):
+            if num_left_out := int((has_label(labels) & ~is_label).sum()):
+                warn_caller(
+                    f"fit: {plural(num_left_out, f'{unit[:-1]} has', f'{unit} have')} the label -1, read as no label; "
+                    "where -1 is a class, give the labels as text; where it is none, None or NaN says so without this "
+                    "warning."
+                )
+        return numbered(columns, known)
+
+    return encode
+
+
+def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray:
+    """(row), or (row, target): the most probable class; −1 or None, as in `fit`, where nothing is predicted."""
+    probabilities = probabilities_of(estimator, adapter, X, beside)
+    warn_of_unread(estimator, adapter, "predict", X, beside, np.isnan(probabilities[0]).any(axis=1))
+    targets = zip(probabilities, classes_of(estimator), strict=True)
+    return stacked([_most_probable(values, classes) for values, classes in targets])
+
+
+def _most_probable(probabilities: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    labels, has_none = classes[probabilities.argmax(axis=1)], np.isnan(probabilities).any(axis=1)
+    if not has_none.any():
+        return labels
+    if np.issubdtype(classes.dtype, np.integer) and -1 not in classes.tolist():
+        labels[has_none] = -1
+        return labels
+    labels = labels.astype(object)
+    labels[has_none] = None
+    return labels
+
+
+@naming_parameters
+def score_classes(
+    estimator: Estimator,
+    adapter: RowAdapter,
+    X: Any,
+    y: Any,
+    beside: Beside,
+    nodes: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> float:
+    """The share of the rows with a label whose class is predicted right; of several targets, all that are known.
+
+    Labels are missing as in `fit`; −1 is one where it is in `classes_`. Of `nodes` (row, bool), where that is given.
+    """
+    refuse_single_text("nodes", nodes)
+    columns, known = label_columns(truth_of(estimator, adapter, X, y)), []
+    for labels, classes in zip(columns, classes_of(estimator)):
+        known.append(has_label(labels))
+        if np.issubdtype(labels.dtype, np.integer) and -1 not in classes.tolist():
+            known[-1] &= labels != -1
+
+    judged = np.any(known, axis=0) & (True if nodes is None else np.asarray(nodes, dtype=bool))
+    if not judged.any():
+        raise DataError("score: no row has a label; expected labels to compare with.")
+    predicted = predict_classes(estimator, adapter, X, beside)
+    if len(columns) != len(classes_of(estimator)) or len(predicted) != len(columns[0]):
+        raise DataError(f"score: y is {np.shape(y)}, but predictions are {predicted.shape}.")
+    right = all_right(columns, known, predicted)[judged]
+    return float(np.average(right, weights=_weights(sample_weight, judged)))
+
+
+@naming_parameters
+def score_numbers(
+    estimator: Estimator,
+    adapter: RowAdapter,
+    X: Any,
+    y: Any,
+    beside: Beside,
+    nodes: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> float:
+    """R² over the rows with a target, of several targets the mean; of `nodes` (row, bool) where given."""
+    refuse_single_text("nodes", nodes)
+    rows: GraphNodes = adapter.inputs(estimator, X, is_here(beside)).X
+    targets = as_numbers("y", truth_of(estimator, adapter, X, y))
+    predicted = predict_numbers(estimator, adapter, rows, {})
+    if len(targets) != len(predicted):
+        count = plural(len(targets), "row")
+        raise DataError(f"score: y has {count}, but there are {len(predicted)} {rows.unit}.")
+
+    judged = np.ones(len(predicted), dtype=bool) if nodes is None else np.asarray(nodes, dtype=bool)
+    statuses = [status for status, is_judged in zip(status_of(estimator, adapter, rows, {}), judged) if is_judged]
+    return r2(targets[judged], predicted[judged], statuses, _weights(sample_weight, judged))
+
+
+def _weights(sample_weight: ArrayLike | None, rows: np.ndarray) -> np.ndarray | None:
+    """The weights of some rows."""
+    return None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[rows]

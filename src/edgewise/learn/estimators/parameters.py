@@ -1,0 +1,122 @@
+"""Parameters of constructors: those of an estimator, the settings that they stand for, and messages that name them."""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from types import NoneType
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
+
+import numpy as np
+
+from edgewise.errors import DataError, SettingError, UnsupportedError
+from edgewise.learn.readers.graphs.source import GraphColumns, GraphSource, GraphsSource
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.options import TableFormat
+
+Owner = TypeVar("Owner")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+FLAG = re.compile(r"(?<![\w-])--(no-)?([a-z][a-z0-9]*(?:-[a-z0-9]+)*)")
+AUTO = "auto"
+"""The default of a parameter whose value follows from the model, the data or the machine."""
+SETTING_OF = {"random_state": "seed", "attention_score": "score"}
+"""Parameters that are called otherwise than their setting: scikit-learn has its own word, or a method has that name."""
+PARAMETER_OF = {setting: name for name, setting in SETTING_OF.items()}
+"""The same the other way round."""
+OF_FILES = {
+    *("data", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
+    *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data", "nodes"),
+    *(field.name for kind in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat) for field in fields(kind)),
+}
+"""Settings of a run over files, which an estimator over arrays does not need."""
+
+
+def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
+    """The parameters of a class's constructor, by name."""
+    listed = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
+    return {name: parameter for name, parameter in listed.items() if name != "self"}
+
+
+def values_of(estimator: object) -> dict[str, Any]:
+    """The values of an estimator's parameters, by name."""
+    return {name: getattr(estimator, name) for name in parameters_of(type(estimator))}
+
+
+def changed_values(estimator: object) -> dict[str, Any]:
+    """The parameters of an estimator that differ from their default."""
+    listed = parameters_of(type(estimator))
+    return {name: value for name, value in values_of(estimator).items() if _differs(listed[name], value)}
+
+
+def _differs(parameter: inspect.Parameter, value: object) -> bool:
+    """Whether a value is another one than the default; None is the default where the parameter cannot be None."""
+    if value is None and NoneType not in get_args(parameter.annotation):
+        return False
+    return type(value) is not type(parameter.default) or bool(value != parameter.default)
+
+
+def changed_settings(estimator: object) -> dict[str, Any]:
+    """The settings that the changed parameters of an estimator stand for.
+
+    Raises:
+        SettingError: `validation_size` is not a fraction.
+    """
+    size = getattr(estimator, "validation_size", 0)
+    if size is None or not 0 <= size < 1:
+        raise SettingError(f"validation_size is {size}; expected at least 0 and below 1.")
+
+    changed = {name: plain(value) for name, value in changed_values(estimator).items() if name != "validation_size"}
+    return {SETTING_OF.get(name, name): value for name, value in changed.items()}
+
+
+def plain(value: Any) -> Any:
+    """Numbers of numpy as Python's, and nothing that is None."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items() if part is not None}
+    if isinstance(value, list | tuple):
+        return type(value)(plain(part) for part in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def parameters_from_config(config: Mapping[str, Any], parameters: Collection[str]) -> dict[str, Any]:
+    """The parameters that the settings of a run of the command line are; settings without one are left out."""
+    settings = {name.replace("-", "_"): value for name, value in config.items()}
+    named = {PARAMETER_OF.get(name, name): value for name, value in settings.items()}
+    return {name: value for name, value in named.items() if name in parameters}
+
+
+def without_flags(message: str, parameters: Collection[str]) -> str:
+    """A message with the parameters of an estimator in place of the flags of the command line.
+
+    Args:
+        message: Any; `--no-baselines` becomes `baselines=False`, `--context 2` becomes `context 2`.
+        parameters: The names of those of the constructor.
+    """
+
+    def parameter(flag: "re.Match[str]") -> str:
+        setting = flag[2].replace("-", "_")
+        name = PARAMETER_OF.get(setting, setting)
+        if name not in parameters and setting not in OF_FILES:
+            return flag[0]
+        return (name if name in parameters else setting) + ("=False" if flag[1] else "")
+
+    return FLAG.sub(parameter, message)
+
+
+def naming_parameters(
+    function: Callable[Concatenate[Owner, Arguments], Result],
+) -> Callable[Concatenate[Owner, Arguments], Result]:
+    """A function of an estimator whose errors name parameters in place of flags."""
+
+    @functools.wraps(function)
+    def naming(estimator: Owner, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return function(estimator, *args, **kwargs)
+        except (DataError, SettingError, UnsupportedError) as error:
+            error.args = (without_flags(str(error), parameters_of(type(estimator))), *error.args[1:])
+            raise
+
+    return naming

@@ -1,0 +1,300 @@
+"""What classifiers and regressors of rows do: fit, predict, score, and open a run folder."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from edgewise.errors import DataError, RunFolderError
+from edgewise.formatting import plural
+from edgewise.graph.records import Prediction
+from edgewise.learn.estimators.labels import accuracy, class_numbers, has_label, label_columns, r2
+from edgewise.learn.estimators.names import row_name
+from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.parameters import naming_parameters
+from edgewise.learn.estimators.rows import (
+    Beside,
+    Inputs,
+    RowAdapter,
+    Supervision,
+    Targets,
+    fit_rows,
+    is_here,
+    targets_in_order,
+)
+from edgewise.learn.estimators.state import Estimator, Names, device_of, load, warn
+from edgewise.learn.readers.graphs.types import UNLEARNED
+from edgewise.learn.tables.cell import OK
+from edgewise.learn.tables.read import ARRAYS
+from edgewise.learn.tables.rows import Table
+
+NUMBERS, CLASSES = ("regression",), ("classification", "multiclass")
+"""The task types of a regressor, and those of a classifier."""
+
+
+@naming_parameters
+def predictions(
+    estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, coverage: float | None = None
+) -> list[Prediction]:
+    """The prediction of each target for some rows."""
+    trained = estimator.trained
+    inputs = adapter.inputs(estimator, X, is_here(beside))
+    table = adapter.table(trained, inputs)
+    _warn_of_doubts(estimator, adapter, "predict", X, inputs, table)
+    computed: list[Prediction] = trained.predict(table, coverage=coverage, device=device_of(estimator))
+    return [Prediction(**{name: inputs.taken(values) for name, values in vars(target).items()}) for target in computed]
+
+
+@naming_parameters
+def status_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> list[str]:
+    """Of each row, `ok`, what to know of its prediction, or why it has none."""
+    inputs = adapter.inputs(estimator, X, is_here(beside))
+    return _statuses(estimator, inputs, adapter.table(estimator.trained, inputs))
+
+
+@naming_parameters
+def fingerprint(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray:
+    """(row, dim): the learned vector of each row; NaN where it cannot be read."""
+    trained = estimator.trained
+    inputs = adapter.inputs(estimator, X, is_here(beside))
+    table = adapter.table(trained, inputs)
+    _warn_of_doubts(estimator, adapter, "fingerprint", X, inputs, table)
+    vectors: np.ndarray = trained.fingerprint(table, device_of(estimator))
+    warn_of_unread(estimator, adapter, "fingerprint", X, beside, np.isnan(vectors).all(axis=1))
+    return vectors
+
+
+def table_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> Table:
+    """Rows to predict as the table of the task."""
+    return adapter.table(estimator.trained, adapter.inputs(estimator, X, is_here(beside)))
+
+
+def _statuses(estimator: Estimator, inputs: Inputs, table: Table) -> list[str]:
+    """The status of each row of a call, out of those of its table."""
+    return list(inputs.taken(np.asarray(estimator.trained.statuses(table), dtype=object)))
+
+
+def _warn_of_doubts(
+    estimator: Estimator, adapter: RowAdapter, method: str, X: Any, inputs: Inputs, table: Table
+) -> None:
+    """Warn of what speaks against predictions: texts that are cut, unknown words, numbers that are filled."""
+    trained, tally = estimator.trained, getattr(adapter.task, "tally", None)
+    notes = [] if tally is None else tally(trained, table).notes(trained.max_tokens)
+
+    statuses = _statuses(estimator, inputs, table)
+    doubtful = [row for row, status in enumerate(statuses) if status != OK and status.startswith(OK)]
+    if doubtful and not notes:
+        first = statuses[doubtful[0]].removeprefix(OK).lstrip(",; ").removeprefix("but ")
+        notes.append(
+            f"{plural(len(doubtful), 'row lacks', 'rows lack')} something, the first of them "
+            f"{row_name(X, doubtful[0])}: {first}; status_of says it of each"
+        )
+    warn(estimator, method, notes)
+
+
+def warn_of_unread(
+    estimator: Estimator, adapter: RowAdapter, method: str, X: Any, beside: Beside, is_unread: np.ndarray
+) -> None:
+    """Warn of rows that cannot be read, in whose place NaN, or no label, stands."""
+    if not is_unread.any():
+        return
+    statuses = status_of(estimator, adapter, X, beside)
+    # Types of nodes that the model does not predict stand among the others in every graph.
+    is_unread = is_unread & np.array([not status.endswith(UNLEARNED) for status in statuses])
+    if is_unread.any():
+        row = int(is_unread.argmax())
+        reason = f"{row_name(X, row)}: {statuses[row]}; status_of says why of each"
+        count = f"{int(is_unread.sum()):,} of {plural(len(is_unread), 'row')} cannot be read"
+        warn(estimator, method, [f"{count} and nothing is predicted there, the first of them {reason}"])
+
+
+def truth_of(estimator: Estimator, adapter: RowAdapter, X: Any, y: Any) -> Any:
+    """The targets that predictions are compared with, columns taken by their names."""
+    return adapter.targets(X, targets_in_order(estimator, "y", y))
+
+
+def class_targets(y: Any) -> Targets:
+    """Class labels as the targets of a table.
+
+    Raises:
+        DataError: A row has no label at all.
+    """
+    columns = label_columns(y)
+    known = [has_label(labels) for labels in columns]
+    for row in np.flatnonzero(~np.any(known, axis=0))[:1]:
+        raise DataError(f"fit: {ARRAYS[0]}, row {row} of y has no label; leave the row out.")
+    return numbered(columns, known)
+
+
+def numbered(columns: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> Targets:
+    """Labels as the numbers of their classes.
+
+    Args:
+        columns: The labels of each target.
+        known: Where they are known.
+    """
+    cells, all_classes = np.full((len(columns[0]), len(columns)), "", dtype=object), []
+    for target, (labels, is_known) in enumerate(zip(columns, known)):
+        classes, numbers = class_numbers(labels[is_known])
+        cells[is_known, target] = [str(number) for number in numbers.tolist()]
+        all_classes.append(classes)
+
+    task_type = CLASSES[max(map(len, all_classes)) > 2]
+    return Targets(cells if len(columns) > 1 else cells[:, 0], task_type, tuple(all_classes))
+
+
+def fit_classes(
+    estimator: Estimator,
+    adapter: RowAdapter,
+    X: Any,
+    y: Any,
+    beside: Beside,
+    supervision: Supervision,
+    encode: Callable[[Any], Targets] = class_targets,
+) -> None:
+    """Train a classifier; see `fit_rows`. Sets `classes_`, and gives the model their names."""
+    targets = fit_rows(estimator, adapter, X, y, beside, supervision, encode)
+    names = estimator.trained_.columns.target_columns
+    classes = [tuple(listed.tolist()) for listed in targets.classes]
+    estimator.trained_.classes = dict(zip(names, classes, strict=True))
+    _set_classes(estimator, list(targets.classes))
+
+
+def _set_classes(estimator: Any, classes: list[np.ndarray]) -> None:
+    """Set `classes_`: of one target an array, of several a list of them."""
+    estimator.classes_ = classes if len(classes) > 1 else classes[0]
+
+
+def classes_of(estimator: Any) -> list[np.ndarray]:
+    """The classes of each target."""
+    return estimator.classes_ if isinstance(estimator.classes_, list) else [estimator.classes_]
+
+
+def predict_proba(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray | list[np.ndarray]:
+    """(row, class): probabilities; of several targets a list of those of each; NaN for a row that cannot be read."""
+    probabilities = probabilities_of(estimator, adapter, X, beside)
+    warn_of_unread(estimator, adapter, "predict_proba", X, beside, np.isnan(probabilities[0]).any(axis=1))
+    return probabilities if len(probabilities) > 1 else probabilities[0]
+
+
+def probabilities_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> list[np.ndarray]:
+    """(row, class) probabilities of each target."""
+    return [np.asarray(target.probabilities) for target in predictions(estimator, adapter, X, beside)]
+
+
+def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray:
+    """(row), or (row, target) where y has that shape: the most probable class.
+
+    Raises:
+        DataError: A row cannot be read: no class could say so.
+    """
+    probabilities = probabilities_of(estimator, adapter, X, beside)
+    for row in np.flatnonzero(np.isnan(probabilities[0]).any(axis=1))[:1]:
+        status = status_of(estimator, adapter, X, beside)[row]
+        raise DataError(f"predict: {row_name(X, row)} cannot be read: {status}")
+    return stacked(
+        [classes[values.argmax(axis=1)] for values, classes in zip(probabilities, classes_of(estimator), strict=True)]
+    )
+
+
+def stacked(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """The labels of one target as they are, those of several as (row, target)."""
+    if len(columns) == 1:
+        return columns[0]
+    is_one_kind = len({column.dtype.kind for column in columns}) == 1
+    return np.stack(columns if is_one_kind else [column.astype(object) for column in columns], axis=1)
+
+
+@naming_parameters
+def score_classes(
+    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, beside: Beside, sample_weight: ArrayLike | None
+) -> float:
+    """The share of the rows whose class is predicted right; of several targets, all that are known."""
+    truth = truth_of(estimator, adapter, X, y)
+    return accuracy(truth, predict_classes(estimator, adapter, X, beside), sample_weight)
+
+
+def number_targets(y: Any) -> Targets:
+    """Numbers as the targets of a table."""
+    return Targets(as_numbers("y", y, in_fit=True), "regression")
+
+
+def fit_numbers(
+    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, beside: Beside, supervision: Supervision
+) -> None:
+    """Train a regressor; see `fit_rows`. Sets `one_target_`."""
+    targets = fit_rows(estimator, adapter, X, y, beside, supervision, number_targets)
+    _set_one_target(estimator, targets.cells.ndim == 1)
+
+
+def _set_one_target(estimator: Any, is_one: bool) -> None:
+    """Set `one_target_`: whether y has the shape (row), and predictions have it, too."""
+    estimator.one_target_ = is_one
+
+
+def _shaped(estimator: Any, columns: Sequence[np.ndarray]) -> np.ndarray:
+    """The values of all targets in the shape of y."""
+    return columns[0] if estimator.one_target_ else np.stack(columns, axis=1)
+
+
+def predict_numbers(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, return_std: bool = False) -> Any:
+    """(row), or (row, target) where y has that shape: the predicted numbers, and their standard deviations on request;
+    NaN for a row that cannot be read."""
+    targets = predictions(estimator, adapter, X, beside)
+    warn_of_unread(estimator, adapter, "predict", X, beside, np.isnan(targets[0].value))
+    values = _shaped(estimator, [target.value for target in targets])
+    return (values, _shaped(estimator, [target.std for target in targets])) if return_std else values
+
+
+def predict_interval(
+    estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, coverage: float | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The lower and upper ends of the intervals, each as predictions; NaN with too few validation rows."""
+    targets = predictions(estimator, adapter, X, beside, coverage)
+    warn_of_unread(estimator, adapter, "predict_interval", X, beside, np.isnan(targets[0].value))
+    if note := estimator.trained.interval_note(coverage):
+        warn(estimator, "predict_interval", [note])
+    lower, upper = ([getattr(target, end) for target in targets] for end in ("low", "high"))
+    return _shaped(estimator, lower), _shaped(estimator, upper)
+
+
+@naming_parameters
+def score_numbers(
+    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, beside: Beside, sample_weight: ArrayLike | None
+) -> float:
+    """R² over the targets that are known, of several the mean."""
+    truth = truth_of(estimator, adapter, X, y)
+    predicted = predict_numbers(estimator, adapter, X, beside)
+    return r2(truth, predicted, status_of(estimator, adapter, X, beside), sample_weight)
+
+
+Fitted = TypeVar("Fitted", bound=Estimator)
+
+
+def load_classifier(kind: type[Fitted], adapter: RowAdapter, folder: str | os.PathLike[str]) -> Fitted:
+    """The classifier of a run folder; see `load`."""
+    estimator = load(kind, adapter, folder, lambda trained: _check_task(trained, CLASSES, folder))
+    trained = estimator.trained_
+    _set_classes(estimator, [np.array(trained.classes[name]) for name in trained.columns.target_columns])
+    return estimator
+
+
+def load_regressor(kind: type[Fitted], adapter: RowAdapter, folder: str | os.PathLike[str]) -> Fitted:
+    """The regressor of a run folder; see `load`."""
+    estimator = load(kind, adapter, folder, lambda trained: _check_task(trained, NUMBERS, folder))
+    _set_one_target(estimator, len(estimator.trained_.columns.target_columns) == 1)
+    return estimator
+
+
+def _check_task(trained: Any, task_types: Sequence[str], folder: str | os.PathLike[str]) -> None:
+    """Raise RunFolderError where a model predicts numbers and not classes, or the other way round."""
+    if trained.task_type not in task_types:
+        raise RunFolderError(f"{folder} holds a model for {trained.task_type}; expected {' or '.join(task_types)}.")
+
+
+def inputs_of_run(trained: Any) -> Names:
+    """The names of the columns of X that a run of the command line was trained on."""
+    names = trained.columns.inputs
+    return {"X": names} if names else {}

@@ -1,0 +1,278 @@
+"""Training on rows: molecules, texts and graphs are rows, and so are the nodes or edges of one graph."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.estimators.graph_input import GraphNodes
+from edgewise.learn.estimators.labels import plain_array
+from edgewise.learn.estimators.names import as_rows, below, in_order, naming_rows
+from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.parameters import naming_parameters
+from edgewise.learn.estimators.state import (
+    Adapter,
+    Estimator,
+    Names,
+    learn_names,
+    names_of,
+    settings_of,
+    warn,
+)
+from edgewise.learn.tables.cell import refuse_single_text
+from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.split import Splits, calibration_of, split_rows
+from edgewise.learn.tasks.run import fit
+from edgewise.learn.tasks.table_task import TableTask
+
+Beside = Mapping[str, Any]
+"""The arguments beside X, by name, such as the edges of a graph or the conditions of a measurement."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The rows of a call, the columns of DataFrames in the order of the training."""
+
+    owner: str
+    """The class that is called, for messages."""
+    X: Any
+    """The rows."""
+    beside: Beside
+    """What stands beside them; nothing that is None."""
+    names: Names
+    """The names of the columns of the training, by argument."""
+
+    def taken(self, values: Any) -> Any:
+        """The values of the rows, out of those of a table: a graph is read whole, whichever of its nodes are rows."""
+        return self.X.taken(values) if isinstance(self.X, GraphNodes) else values
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of a training as its table has them."""
+
+    cells: Any
+    """(row) or (row, target): numbers, or the number of a class as text, empty where there is none."""
+    task_type: str
+    """regression, classification or multiclass."""
+    classes: tuple[np.ndarray, ...] = ()
+    """Of each target, its classes in order; none where numbers are learned."""
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """What `fit` is told of its rows beside their targets."""
+
+    sample_weight: Any = None
+    """(row): how much each counts."""
+    groups: Any = None
+    """(row): rows of one group are all training or all validation rows."""
+    validation: Any = None
+    """(row) True for the validation rows; or (X, y), further rows."""
+
+
+@dataclass(frozen=True)
+class TrainingColumns:
+    """The columns of a training's table that no input holds."""
+
+    task_type: str
+    targets: Any
+    weights: Any
+    groups: Any
+
+
+def table_inputs(estimator: Estimator, X: Any, beside: Beside) -> Inputs:
+    """The rows of a call as a list, an array or a DataFrame holds them."""
+    X = in_order("X", as_rows("X", X), names_of(estimator, "X"))
+    ordered = {name: in_order(name, values, names_of(estimator, name)) for name, values in beside.items()}
+    return Inputs(type(estimator).__name__, X, ordered, getattr(estimator, "column_names_", {}))
+
+
+def listed_rows(X: Any) -> list[Any]:
+    """The rows of a list, an array or a DataFrame, one by one."""
+    refuse_single_text("X", X)
+    return X.to_numpy(dtype=object).tolist() if hasattr(X, "to_numpy") else list(X)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowAdapter(Adapter):
+    """How estimators over rows use a task: what differs between molecules, texts, graphs, nodes and edges."""
+
+    task: TableTask
+    training_table: Callable[[Any, Inputs, TrainingColumns], Any]
+    """From the job of a training, its rows and their targets to the table."""
+    table: Callable[[Any, Inputs], Any]
+    """From a trained model and rows to predict to the table; a row that cannot be read keeps its place."""
+    inputs: Callable[[Estimator, Any, Beside], Inputs] = table_inputs
+    """From X and what stands beside it to the rows of a call."""
+    targets: Callable[[Any, Any], Any] = lambda X, y: y
+    """From X and y to the targets, where X may hold them."""
+    rows: Callable[[Any], list[Any]] = listed_rows
+    """The rows of X, one by one."""
+    names_of_rows: Callable[[Any], Names] = lambda X: {}
+    """The names of columns that X has without being a DataFrame."""
+    fixed_settings: Callable[[Estimator, Inputs], dict[str, object]] = lambda estimator, inputs: {}
+    """Settings that follow from the rows of a training."""
+    spread: Callable[[Inputs, Targets, Supervision], tuple[Targets, Supervision]] = lambda inputs, *columns: columns
+    """The columns of a training for all rows of its table, where the rows of the call are some of them."""
+    num_features: Callable[[Any], int] | None = None
+    """The features that X needs, out of a trained model; None where X is not an array of numbers."""
+    check: Callable[[Any, Any], None] = lambda job, table: None
+    """Raises SettingError, or warns, where a table holds what the model of a job cannot use."""
+
+
+def is_here(beside: Beside) -> dict[str, Any]:
+    """The arguments beside X that are not None, checked to be columns."""
+    for name, values in beside.items():
+        if isinstance(values, str | bytes):
+            refuse_single_text(name, values)
+    return {name: values for name, values in beside.items() if values is not None}
+
+
+@naming_parameters
+def fit_rows(
+    estimator: Estimator,
+    adapter: RowAdapter,
+    X: Any,
+    y: Any,
+    beside: Beside,
+    supervision: Supervision,
+    encode: Callable[[Any], Targets],
+) -> Targets:
+    """Train the model of an estimator.
+
+    Args:
+        estimator: The estimator, which has the trained model afterwards.
+        adapter: How it uses its task.
+        X: The rows.
+        y: Their targets.
+        beside: The arguments beside X.
+        supervision: Weights, groups and validation of the rows.
+        encode: From y to the targets of a table.
+
+    Returns:
+        The targets, whose classes the estimator remembers.
+
+    Raises:
+        DataError: A row cannot be used; the message says which and why.
+        SettingError: A parameter has a value that it cannot have.
+    """
+    X, beside = as_rows("X", X), is_here(beside)
+    is_here(vars(supervision))
+    learn_names(estimator, {"X": X, "y": y, **beside}, adapter.names_of_rows(X))
+
+    with naming_rows(X, y, supervision.validation):
+        if isinstance(supervision.validation, tuple):
+            X, y, supervision = _with_validation(estimator, adapter, X, y, beside, supervision)
+        y = adapter.targets(X, y)
+        if y is None:
+            raise DataError(f"{type(estimator).__name__}.fit requires y to be passed, but the target y is None.")
+        targets = encode(y)
+        if supervision.sample_weight is not None:
+            _check_weights(as_numbers("sample_weight", supervision.sample_weight), len(targets.cells))
+
+        inputs = adapter.inputs(estimator, X, beside)
+        targets, supervision = adapter.spread(inputs, targets, supervision)
+        _train(estimator, adapter, inputs, targets, supervision)
+    return targets
+
+
+def _train(
+    estimator: Estimator, adapter: RowAdapter, inputs: Inputs, targets: Targets, supervision: Supervision
+) -> None:
+    """Split the rows, train on them, and score the model on those of validation."""
+    job = settings_of(estimator, adapter, task_type=targets.task_type, **adapter.fixed_settings(estimator, inputs))
+    cells = _named_targets(targets.cells, names_of(estimator, "y"))
+    columns = TrainingColumns(targets.task_type, cells, supervision.sample_weight, supervision.groups)
+    table = adapter.training_table(job, inputs, columns)
+    if table.num_rows < 2:
+        raise DataError("fit: n_samples = 1; expected two rows or more, to train on and to validate.")
+
+    if supervision.validation is None:
+        size: float = estimator.validation_size  # type: ignore[attr-defined]
+        kind = "random" if supervision.groups is None else "group"
+        sizes = (1 - size, size, 0)
+        splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
+    else:
+        splits = _masked(table, supervision.validation)
+        calibration = job.calibration or calibration_of(table, splits.train, splits.test)
+        splits = replace(splits, calibration=calibration)
+
+    adapter.check(job, table)
+    prepared = adapter.task.prepared(job, table, splits)
+    warn(estimator, "fit", adapter.task.warnings(prepared))
+    fit(adapter.task, prepared)
+    estimator.trained_, estimator.metrics_ = prepared.fitted, adapter.task.validation_metrics(prepared)
+    if adapter.num_features is not None:
+        estimator.n_features_in_ = adapter.num_features(estimator.trained_)
+
+
+def _named_targets(cells: Any, names: Sequence[str]) -> Any:
+    """The cells of the targets with the names that y has."""
+    import pandas
+
+    return pandas.DataFrame(np.reshape(cells, (len(cells), -1)), columns=list(names)) if names else cells
+
+
+def _with_validation(
+    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, beside: Beside, supervision: Supervision
+) -> tuple[Any, Any, Supervision]:
+    """Rows and targets with those of the validation behind them, whose columns are taken by their names."""
+    if more := sorted(beside.keys() | ({"groups"} if supervision.groups is not None else set())):
+        raise DataError(f"fit: validation is (X, y), which has no {more[0]}; give a mask (row) instead.")
+    if len(supervision.validation) != 2:
+        parts = plural(len(supervision.validation), "part")
+        raise DataError(f"fit: validation holds {parts}; expected (X, y), or a mask (row).")
+
+    added_X, added_y = supervision.validation
+    added_X = in_order("validation", as_rows("validation", added_X), names_of(estimator, "X"))
+    added_y = targets_in_order(estimator, "y of validation", added_y)
+    y = np.concatenate([plain_array(y), plain_array(added_y)])
+    size, num_added = len(adapter.rows(X)), len(adapter.rows(added_X))
+    if len(y) != size + num_added:
+        raise DataError(f"fit: {plural(size + num_added, 'row')} with validation, but y has {len(y)}.")
+
+    weights = supervision.sample_weight
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+        mean = weights.mean() if len(weights) else 1.0  # a model may learn from them, too, when they have judged
+        weights = np.concatenate([weights, np.full(num_added, mean)])
+
+    joined = Supervision(weights, None, np.arange(len(y)) >= size)
+    if hasattr(X, "columns"):
+        return below("validation", X, added_X), y, joined
+    return [*adapter.rows(X), *adapter.rows(added_X)], y, joined
+
+
+def targets_in_order(estimator: Estimator, argument: str, y: Any) -> Any:
+    """Several targets of a DataFrame in the order of the training; one needs no name."""
+    names = names_of(estimator, "y")
+    return in_order(argument, y, names) if len(names) > 1 else y
+
+
+def _check_weights(weights: np.ndarray, num_rows: int) -> None:
+    """Raise DataError unless there is a weight for each row, and one that is not zero."""
+    if weights.shape != (num_rows,):
+        raise DataError(f"fit: sample_weight is {weights.shape}; expected a weight for each row, ({num_rows},).")
+    if not weights.any():
+        raise DataError("fit: every weight in sample_weight is zero; there is nothing to learn from.")
+
+
+def _masked(table: Table, validation: Any) -> Splits:
+    """Training and validation rows by a mask.
+
+    Raises:
+        DataError: It has another length, or leaves no row for training or none for validation.
+    """
+    mask = np.asarray(validation, dtype=bool)
+    if mask.shape != (table.num_rows,):
+        raise DataError(f"fit: validation is {mask.shape}; expected a mask ({table.num_rows},).")
+    train, val = np.flatnonzero(table.trainable & ~mask), np.flatnonzero(table.trainable & mask)
+    if not len(train) or not len(val):
+        raise DataError(
+            f"fit: validation leaves {len(train)} rows with a target to train on and {len(val)} to validate."
+        )
+    return Splits(train, val, np.zeros(0, dtype=np.int64))

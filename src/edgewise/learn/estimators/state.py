@@ -1,0 +1,268 @@
+"""What every estimator holds: its trained model, its scores, the names of its columns; and how a folder holds it."""
+
+import os
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import numpy as np
+import tomli_w
+
+from edgewise.errors import SettingError, UnsupportedError
+from edgewise.explain.explanation import Explanation
+from edgewise.explain.methods import Choice
+from edgewise.learn.estimators.names import column_names, one_row, series_name
+from edgewise.learn.estimators.parameters import (
+    changed_settings,
+    changed_values,
+    naming_parameters,
+    parameters_from_config,
+    parameters_of,
+    plain,
+    without_flags,
+)
+from edgewise.learn.estimators.scikit_learn import BaseEstimator
+from edgewise.learn.estimators.scikit_learn import NotFittedError as _NotFittedError
+from edgewise.learn.tasks.registry import explainable_of
+from edgewise.learn.tasks.run import fit
+from edgewise.learn.tasks.task import Prepared, Task
+from edgewise.learn.training.device import pick_device
+from edgewise.learn.training.document import read_part
+from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
+
+PARAMETERS = "estimator"
+"""Where model.json holds the parameters of an estimator, as TOML, which has infinity."""
+COLUMN_NAMES = "column_names"
+"""Where it holds the names of the columns that an estimator was trained on, by the argument that has them."""
+PACKAGE = str(Path(__file__).parents[2]) + os.sep
+"""The files of Edgewise, which no warning points to."""
+
+Names = dict[str, tuple[str, ...]]
+"""The names of the columns of DataFrames, by the argument that has them."""
+
+
+class NotFittedError(_NotFittedError, SettingError):
+    """An estimator is used before `fit` or `load`; scikit-learn's own error, and one of Edgewise."""
+
+
+class Estimator(BaseEstimator):
+    """A model that scikit-learn can clone, search and put into a pipeline; the constructor stores its parameters."""
+
+    trained_: Any
+    """What has been trained; there after `fit` or `load`, as all that ends in an underscore."""
+    metrics_: dict[str, Any]
+    """Its scores on the validation rows, and where the model was trained on files on all splits; empty where a folder
+    has none."""
+    column_names_: Names
+    """The names of the columns that `fit` was given, by argument: `X`, `y` and those beside them."""
+    feature_names_in_: np.ndarray
+    """(column): the names of the columns of X, where `fit` got a DataFrame whose columns have names."""
+    n_features_in_: int
+    """The features of X, where it is an array of numbers."""
+
+    @property
+    def trained(self) -> Any:
+        """What has been trained; raises NotFittedError before."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(…) or load(folder) first.")
+        return self.trained_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "trained_")
+
+
+Fitted = TypeVar("Fitted", bound=Estimator)
+
+
+def no_names(trained: Any) -> Names:
+    """The names of columns of a run whose files have none that an argument has."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapter:
+    """How estimators use a task."""
+
+    task: Task
+    """The task."""
+    fitted_type: type[Any]
+    """What the task trains."""
+    required: Mapping[str, object] = field(default_factory=lambda: {"data": ("the data",)})
+    """Settings that a job needs and arrays do not have: names of files and columns."""
+    names_of_run: Callable[[Any], Names] = no_names
+    """The names of the columns that a run of the command line was trained on, by the argument that has them here."""
+
+
+def settings_of(estimator: Estimator, adapter: Adapter, **fixed: object) -> Any:
+    """The settings of the job that the parameters of an estimator describe.
+
+    Args:
+        estimator: The estimator.
+        adapter: How it uses its task.
+        fixed: Settings that follow from the data.
+
+    Raises:
+        SettingError: A parameter has a value that it cannot have.
+    """
+    values = {**adapter.required, **changed_settings(estimator), **fixed}
+    return adapter.task.settings_type.of(values, type(estimator).__name__)
+
+
+def train(estimator: Estimator, adapter: Adapter, prepared: Prepared) -> None:
+    """Train a model, and score it on all splits."""
+    warn(estimator, "fit", adapter.task.warnings(prepared))
+    estimator.metrics_ = adapter.task.evaluate(prepared, fit(adapter.task, prepared))
+    estimator.trained_ = prepared.fitted
+
+
+@naming_parameters
+def explain_item(
+    estimator: Estimator,
+    adapter: Adapter,
+    item: object,
+    *,
+    target: object = None,
+    label: object = None,
+    top: int | None = None,
+    methods: Choice = None,
+) -> Explanation:
+    """One item, explained by what opens run folders of the task for explanations.
+
+    Raises:
+        SettingError: There is no such target, label or method.
+        UnsupportedError: There is no explanation for models of this kind.
+    """
+    explainable = explainable_of(adapter.task)
+    if explainable is None:
+        raise UnsupportedError(f"{type(estimator).__name__} has no explanations.")
+
+    columns = getattr(getattr(estimator.trained, "columns", None), "inputs", ())
+    row: Any = one_row("item", item, names_of(estimator, "X"), columns)
+    row = row.to_numpy(dtype=object)[0].tolist() if hasattr(row, "columns") else row
+    options: dict[str, Any] = {"target": target, "label": label, "top": top, "methods": methods}
+    return explainable(estimator.trained).explain(explainable.row(row), **options)
+
+
+def save(estimator: Estimator, folder: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Write a trained model to a folder that `load` and `edgewise predict` read.
+
+    Raises:
+        NotFittedError: There is none yet.
+        RunFolderError: The folder holds a run, and `overwrite` is False; or a run cannot be written there.
+    """
+    trained, parameters = estimator.trained, tomli_w.dumps(plain(changed_values(estimator)))
+    with RunFolder(Path(folder)).claimed(overwrite=overwrite) as claimed:
+        claimed.begin()
+        trained.save(claimed)
+
+        names = getattr(estimator, "column_names_", {})
+        added = {PARAMETERS: parameters, **({COLUMN_NAMES: names} if names else {})}
+        claimed.write_model({**claimed.read_json("model.json"), **added})
+
+
+def load(
+    kind: type[Fitted],
+    adapter: Adapter,
+    folder: str | os.PathLike[str],
+    check: Callable[[Any], None] = lambda trained: None,
+) -> Fitted:
+    """The estimator of a run folder, which `save` or `edgewise train` wrote, with the parameters of its training.
+
+    Args:
+        kind: The class of the estimator.
+        adapter: How it uses its task.
+        folder: The folder.
+        check: Raises RunFolderError where a trained model does not belong to the class.
+
+    Raises:
+        RunFolderError: It is damaged, or holds a model for another task.
+    """
+    run = RunFolder.finished(folder)
+    trained = adapter.fitted_type.load(run)
+    check(trained)
+    with corrupt_as_run_error(run.path):
+        estimator = kind(**_read_parameters(kind, run))
+    estimator.trained_ = trained
+    estimator.metrics_ = run.read_json("metrics.json") if run.is_finished else {}
+
+    content = run.read_json("model.json")
+    names = read_part(dict[str, list[str]], content.get(COLUMN_NAMES, {}), COLUMN_NAMES, run.path / "model.json")
+    is_of_python = PARAMETERS in content
+    columns = {argument: tuple(listed) for argument, listed in names.items()}
+    set_names(estimator, columns if is_of_python else adapter.names_of_run(trained))
+    return estimator
+
+
+def _read_parameters(kind: type[Estimator], run: RunFolder) -> dict[str, Any]:
+    """The parameters of the estimator in a folder, or those that the settings of its command are."""
+    text = run.read_json("model.json").get(PARAMETERS)
+    if isinstance(text, str):
+        return tomllib.loads(text)
+    return parameters_from_config(run.read_config(), parameters_of(kind)) if run.is_started else {}
+
+
+def learn_names(estimator: Estimator, arguments: Mapping[str, object], names_of_rows: Mapping[str, Any]) -> None:
+    """Remember what a training calls its columns; those of a training before are forgotten.
+
+    Args:
+        estimator: The estimator.
+        arguments: X, y and what stands beside them, by name.
+        names_of_rows: Names that X has without being a DataFrame.
+    """
+    names = {argument: column_names(argument, values) for argument, values in arguments.items()}
+    names |= {argument: listed for argument, listed in names_of_rows.items() if listed}
+    if not names.get("y"):
+        names["y"] = series_name(arguments.get("y"))
+    set_names(estimator, {argument: listed for argument, listed in names.items() if listed})
+
+
+def set_names(estimator: Estimator, names: Names) -> None:
+    """Set the names of the columns of a training, by argument."""
+    estimator.column_names_ = names
+    estimator.__dict__.pop("feature_names_in_", None)
+    if "X" in names:
+        estimator.feature_names_in_ = np.array(names["X"], dtype=object)
+
+
+def names_of(estimator: Estimator, argument: str) -> tuple[str, ...]:
+    """The names of the columns of an argument in the order of the training; none where they had no names."""
+    names: Names = getattr(estimator, "column_names_", {})
+    return names.get(argument, ())
+
+
+def refuse(estimator: Estimator, **refused: tuple[object, str]) -> None:
+    """Raise SettingError where `fit` is given an argument that an estimator cannot use; each comes with the reason."""
+    for name, (value, reason) in refused.items():
+        if value is not None:
+            raise SettingError(f"{type(estimator).__name__}.fit: {name} does nothing here: {reason}; leave it out.")
+
+
+def device_of(estimator: Estimator) -> str:
+    """The device that an estimator computes on."""
+    return pick_device(estimator.device)  # type: ignore[attr-defined]
+
+
+def warn(estimator: Estimator, method: str, notes: Iterable[str]) -> None:
+    """Warn of what the command line says in the same place, in the words of Python."""
+    for note in notes:
+        text = without_flags(note.removeprefix("warning: "), parameters_of(type(estimator)))
+        warn_caller(f"{method}: {text}.")
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and point to the line outside Edgewise that called it."""
+    warnings.warn(message, category, stacklevel=_levels_to_caller())
+
+
+def _levels_to_caller() -> int:
+    """How many frames above `warn_caller` the first one outside Edgewise is."""
+    frame: FrameType | None = sys._getframe(2)
+    level = 2
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level
