@@ -151,7 +151,7 @@ class PaperLayers(GraphLayers):
     def _along(self, layer: nn.Module, trace: Trace | None, nodes: Tensor | SparseFeatures, batch: NodeBatch) -> Tensor:
         options: dict[str, Trace | Tensor | None] = {"trace": trace} if self.attends else {}
         if self.reads_edges:
-            options["edge"] = batch.edge_features
+            options["edge_features"] = batch.edge_features
         if self.reads_weights:
             options["edge_weight"] = batch.edge_features[:, 0]
         if self.reads_degrees and batch.degrees is not None:
