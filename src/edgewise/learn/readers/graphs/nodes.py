@@ -291,7 +291,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
 
     edges = read_edges(
         no_edges(source) if reading.may_lack_edges and source.edges == NONE else source.edges,
-        NodeNames(names),
+        NodeNames(cells.frame[columns.node_column]),
         path,
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
