@@ -1,7 +1,10 @@
 """A default device of torch is for what a user makes: what the library makes lies where the tensors of the call lie."""
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 
 from edgewise import (
@@ -9,10 +12,19 @@ from edgewise import (
     Edges,
     Full,
     Graph,
+    GraphRegressor,
+    LanguageModel,
     Lengths,
+    LinkPredictor,
     Mask,
+    MoleculeRegressor,
+    NodeClassifier,
     Segments,
+    Tagger,
+    TextClassifier,
+    TextRegressor,
     Trace,
+    Translator,
     Window,
     aggregate,
     attend,
@@ -132,3 +144,62 @@ def test_a_trace_of_a_layer():
         layer = ready("MultiHeadAttention")
     layer(drawn(2, NODES, DIM), trace=trace)
     assert trace.weights[0].values.device.type == "cpu"
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_converters():
+    pairs = [("a", "b"), ("b", "c")]
+    named = nx.DiGraph(pairs)
+    nx.set_node_attributes(named, {"a": 1.0, "b": 2.0, "c": 3.0}, "size")
+    nx.set_edge_attributes(named, "is", "type")
+    frame = pd.DataFrame(pairs, columns=["sender", "receiver"])
+    graphs = [
+        Graph.of(named, node_attributes=["size"]),
+        Graph.of(nx.DiGraph(pairs)),
+        Graph.of(frame),
+        Graph.of(scipy.sparse.eye_array(3).tocsr()),
+        Graph.of(SOURCE),
+    ]
+    for graph in graphs:
+        assert graph.edges.senders.device.type == "cpu"
+        assert graph.node_features is None or graph.node_features.device.type == "cpu"
+        for converted in (graph.to_networkx(), graph.to_pandas(), graph.to_pyg()):
+            assert Graph.of(converted).num_nodes == graph.num_nodes
+
+
+ESTIMATORS = {
+    "words": (lambda: TextClassifier(epochs=1), ["good film", "bad film"] * 20, ["p", "n"] * 20),
+    "texts": (lambda: TextRegressor(model="transformer", epochs=1), ["good film", "bad film"] * 20, [1.0, 2.0] * 20),
+    "molecules": (lambda: MoleculeRegressor(epochs=1), ["CCO", "CCCN"] * 20, [1.0, 2.5] * 20),
+    "tags": (lambda: Tagger(epochs=1), [["a", "b"]] * 20, [["X", "Y"]] * 20),
+    "translation": (lambda: Translator(epochs=1), ["a b", "b c"] * 10, ["c d", "d e"] * 10),
+}
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators(name, tmp_path):
+    made, data, y = ESTIMATORS[name]
+    estimator = made().fit(data, y)
+    predicted = estimator.predict(data[:2])
+    estimator.save(tmp_path / "run")
+    again = type(estimator).load(tmp_path / "run")
+    with torch.device("cpu"):
+        assert list(again.predict(data[:2])) == list(predicted)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_estimators_of_graphs():
+    graph = Graph(drawn(NODES, 3).float(), EDGES)
+    assert len(NodeClassifier(epochs=1).fit(graph, ["a", "b", "a", "b", "a"]).predict(graph)) == NODES
+    assert len(LinkPredictor(epochs=1).fit(graph).predict([(0, 1), (1, 3)])) == 2
+    assert len(GraphRegressor(epochs=1).fit([graph] * 20, [1.0, 2.0] * 10).predict([graph])) == 1
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_language_model():
+    model = LanguageModel(steps=2, num_layers=1, num_heads=1, model_dim=8, context=8).fit("hello world " * 40)
+    assert model.generate("he", num_tokens=3).startswith("he")

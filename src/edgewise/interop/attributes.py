@@ -39,7 +39,7 @@ def names_of(types: Types | None) -> Sequence[Hashable]:
 def tables_of(prefix: str, features: Features | None, types: Types | None) -> list[tuple[str, Tensor | None, Tensor]]:
     """What the columns of each table of features are called, the rows that have it, None for all, and the table."""
     if isinstance(features, tuple) and types is not None:
-        parts = zip(names_of(types), types.split(torch.arange(len(types))), features)
+        parts = zip(names_of(types), types.split(torch.arange(len(types), device=types.of_row.device)), features)
         return [(f"{label(name)}.{prefix}", rows, part) for name, rows, part in parts if part is not None]
     return [(prefix, None, features)] if isinstance(features, Tensor) else []
 
@@ -58,7 +58,7 @@ def relations_of(
 def types_of(names: Sequence[Any], known: Sequence[Any] | None = None) -> Types:
     """Types by their names, those that are known first; whole numbers have no names."""
     if known is None and all(type(name) is int for name in names):
-        return Types(torch.tensor(names, dtype=torch.int64), 1 + max(names, default=-1))
+        return Types(torch.tensor(names, dtype=torch.int64, device="cpu"), 1 + max(names, default=-1))
     return Types.of(names, tuple(dict.fromkeys([*(known or ()), *names])))
 
 
@@ -126,7 +126,7 @@ def numbers_of(
     found = np.concatenate(columns, 1) if columns else np.zeros((len(rows), 0))
     found = found if found.dtype.kind in "biu" else found.astype(np.float64)  # whole numbers beyond int64 are objects
     default = None if found.dtype.kind in "biu" and len(rows) else torch.get_default_dtype()
-    return torch.as_tensor(found).to(default if dtype is None else dtype)
+    return torch.as_tensor(found, device="cpu").to(default if dtype is None else dtype)
 
 
 def _numbers(verb: str, row: str, name: str, attributes: Mapping[str, Any]) -> list[Real]:

@@ -123,8 +123,8 @@ def from_networkx(
     listed, form = _edges(graph), json.loads(graph.graph.get(FORM, "{}"))
     rows = [(f"the edge {sender!r} → {receiver!r}", attributes) for sender, receiver, attributes in listed]
     nodes = [(f"the node {name!r}", attributes) for name, attributes in graph.nodes(data=True)]
-    senders = torch.tensor([place[sender] for sender, _, _ in listed], dtype=torch.int64)
-    receivers = torch.tensor([place[receiver] for _, receiver, _ in listed], dtype=torch.int64)
+    senders = torch.tensor([place[sender] for sender, _, _ in listed], dtype=torch.int64, device="cpu")
+    receivers = torch.tensor([place[receiver] for _, receiver, _ in listed], dtype=torch.int64, device="cpu")
     edges = Edges(senders, receivers, len(place), len(place))
     node_types = _types(nodes, node_type, form.get("node_types"), types_of)
     edge_types = _types(rows, edge_type, form.get("edge_types"), partial(relations_of, node_types, edges))
@@ -135,7 +135,7 @@ def from_networkx(
         _read(nodes, NODE, node_attributes, node_types, form, dtype),
         edges,
         _read(rows, EDGE, edge_attributes, edge_types, form, dtype),
-        None if known is None else torch.tensor(known[1], dtype=_dtype(known[0])),
+        None if known is None else torch.tensor(known[1], dtype=_dtype(known[0]), device="cpu"),
         node_types,
         edge_types,
         _table(nodes, PLACE, form[PLACE], None) if PLACE in form else None,
@@ -181,7 +181,7 @@ def _read(
     """The features that attributes hold: those that are named, or those that the form notes, or the usual ones."""
     called = [f"{label(name)}.{prefix}" for name in names_of(types)]
     if attributes is None and types is not None and any(name in form for name in called):
-        parts = types.split(torch.arange(len(types)))
+        parts = types.split(torch.arange(len(types), device=types.of_row.device))
         return tuple(
             _table([rows[row] for row in own.tolist()], name, form[name], dtype) if name in form else None
             for name, own in zip(called, parts)
@@ -248,7 +248,7 @@ def _types(
             raise DataError(f"from_networkx: {row} has no {attribute!r}, its type; give it one.")
     held = [own[attribute] for _, own in rows]
     if isinstance(noted, int):
-        return Types(torch.tensor(held, dtype=torch.int64), noted)
+        return Types(torch.tensor(held, dtype=torch.int64, device="cpu"), noted)
     return make(held, None if noted is None else [tuple(name) if isinstance(name, list) else name for name in noted])
 
 

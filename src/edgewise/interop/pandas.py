@@ -116,7 +116,7 @@ def from_pandas(
     joined = Edges(ends[0], ends[1], len(nodes), len(nodes))
     offsets = None
     if is_batch:
-        numbers = torch.tensor(graph_of_node, dtype=torch.int64)
+        numbers = torch.tensor(graph_of_node, dtype=torch.int64, device="cpu")
         counts = torch.bincount(numbers, minlength=1 if graphs is None else len(graphs))
         offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         if bool((numbers.diff() < 0).any()):
@@ -176,7 +176,7 @@ def _ends(edges: "pandas.DataFrame", column: str, is_within: bool, row_of: dict[
     for row, key in enumerate(keys):
         if key not in row_of:
             raise DataError(f"from_pandas: {column!r} is {cells[row]!r} in row {row} of the edges, which is no node.")
-    return torch.tensor([row_of[key] for key in keys], dtype=torch.int64)
+    return torch.tensor([row_of[key] for key in keys], dtype=torch.int64, device="cpu")
 
 
 def _types(table: "pandas.DataFrame") -> Types | None:
@@ -187,7 +187,7 @@ def _types(table: "pandas.DataFrame") -> Types | None:
         raise DataError(f"from_pandas: column {TYPE!r} is empty in row {int(held.isna().to_numpy().argmax())}.")
     if isinstance(held.dtype, pandas.CategoricalDtype):
         names = tuple(held.cat.categories.tolist())
-        return Types(torch.tensor(held.cat.codes.to_numpy(dtype=np.int64)), len(names), names)
+        return Types(torch.tensor(held.cat.codes.to_numpy(dtype=np.int64), device="cpu"), len(names), names)
     return types_of(held.tolist())
 
 
@@ -198,7 +198,7 @@ def _features(table: "pandas.DataFrame", prefix: str, types: Types | None, other
     owned = [[c for c in columns if str(c) == name or str(c).startswith(f"{name}_")] for name in called]
     if types is None or not any(owned):
         return _numbers(table, columns)
-    rows = types.split(torch.arange(len(types)))
+    rows = types.split(torch.arange(len(types), device=types.of_row.device))
     shared = [column for column in columns if not any(column in own for own in owned)]
     return tuple(_numbers(table.iloc[own.numpy()], [*shared, *mine]) for own, mine in zip(rows, owned))
 
@@ -214,4 +214,4 @@ def _numbers(table: "pandas.DataFrame", columns: Sequence[Any]) -> Tensor | None
         if kind.kind != "f" and held.isna().any():
             raise DataError(f"from_pandas: column {column!r} has no number in row {held.index[held.isna()][0]}.")
         found.append(held.to_numpy(dtype=kind, **({"na_value": np.nan} if kind.kind == "f" else {})))
-    return torch.as_tensor(np.stack(found, 1)) if found else None
+    return torch.as_tensor(np.stack(found, 1), device="cpu") if found else None

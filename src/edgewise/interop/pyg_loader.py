@@ -195,11 +195,11 @@ def _batches(
     loader: "NeighborLoader | LinkNeighborLoader", sample: Callable[[Tensor, int, int], Any], num_threads: int
 ) -> Iterator[Any]:
     """The batches of a loader in order, sampled ahead by so many threads."""
-    seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator))
+    seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=loader.generator))
 
     def work(numbered: tuple[int, list[int]]) -> Any:
         number, rows = numbered
-        batch = loader.filter_fn(sample(torch.as_tensor(rows), seed, number))
+        batch = loader.filter_fn(sample(torch.as_tensor(rows, device="cpu"), seed, number))
         return batch.pin_memory() if loader.pin_memory and torch.cuda.is_available() else batch
 
     return ahead(work, enumerate(loader.batch_sampler), num_threads)

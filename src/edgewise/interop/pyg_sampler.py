@@ -56,7 +56,7 @@ class PygSampler(BaseSampler):
         self.has_hops = len(self.num_neighbors) > 0
         index_of_store = [self._edge_index(name, store) for name, store in zip(self.edge_names, stores)]
         self.sizes = [int(data[name].num_nodes) if is_hetero else int(data.num_nodes) for name in self.node_names]
-        self.starts = dict(zip(self.node_names, torch.tensor([0, *self.sizes]).cumsum(0).tolist()))
+        self.starts = dict(zip(self.node_names, torch.tensor([0, *self.sizes], device="cpu").cumsum(0).tolist()))
         self.num_edges = [index.shape[1] for index in index_of_store]
         ends = [(name[0], name[2]) if isinstance(name, tuple) else (None, None) for name in self.edge_names]
         senders, receivers = (
@@ -89,11 +89,13 @@ class PygSampler(BaseSampler):
 
     def sample_from_nodes(self, index: "NodeSamplerInput", **kwargs: Any) -> Any:
         """A sample around some nodes; which one, torch's generator says."""
-        return self.sample(index, int(torch.empty((), dtype=torch.int64).random_()), 0)
+        return self.sample(index, int(torch.empty((), dtype=torch.int64, device="cpu").random_()), 0)
 
     def sample_from_edges(self, index: Any, neg_sampling: Any = None) -> Any:
         """A sample around the ends of some links, and of pairs that are none; which ones, torch's generator says."""
-        return self.sample_links(index, neg_sampling, int(torch.empty((), dtype=torch.int64).random_()), 0)
+        return self.sample_links(
+            index, neg_sampling, int(torch.empty((), dtype=torch.int64, device="cpu").random_()), 0
+        )
 
     def sample(self, index: "NodeSamplerInput", seed: int, batch: int) -> Any:
         """Sample number `batch` of a seed, as PyTorch Geometric writes it."""
@@ -127,7 +129,7 @@ class PygSampler(BaseSampler):
             times = (
                 times + 1
                 if not times.is_floating_point()
-                else times.double().nextafter(torch.tensor(torch.inf).double())
+                else times.double().nextafter(torch.tensor(torch.inf, device="cpu").double())
             )
         sample = self.sampler.sample(seeds, times=times, epoch=seed, batch=batch)
         if not self.sampler.disjoint:
@@ -149,7 +151,9 @@ class PygSampler(BaseSampler):
         types, relations, edges = sample.graph.node_types, sample.graph.edge_types, sample.graph.edges
         assert types is not None and relations is not None
         ranks = types.ranks
-        node_starts, edge_starts = (torch.tensor([0, *sizes]).cumsum(0) for sizes in (self.sizes, self.num_edges))
+        node_starts, edge_starts = (
+            torch.tensor([0, *sizes], device="cpu").cumsum(0) for sizes in (self.sizes, self.num_edges)
+        )
         per_node, per_edge = (
             (sample.n_id - node_starts[types.of_row], sample.trees),
             (sample.e_id - edge_starts[relations.of_row], ranks[edges.senders], ranks[edges.receivers]),
@@ -186,7 +190,9 @@ class PygSampler(BaseSampler):
             return _per_edge(stores, name, self.num_edges, ALWAYS)
         self.node_time = of_nodes
         first = next(iter(of_nodes.values()))
-        never = torch.full((max(self.sizes),), -torch.inf if first.is_floating_point() else ALWAYS, dtype=first.dtype)
+        never = torch.full(
+            (max(self.sizes),), -torch.inf if first.is_floating_point() else ALWAYS, dtype=first.dtype, device="cpu"
+        )
         times = [of_nodes.get(each, never[:size]) for each, size in zip(self.node_names, self.sizes)]
         return torch.cat(times)[senders]
 
@@ -244,7 +250,11 @@ def _with_repeated_seeds(sample: Sample, graph: Graph) -> Sample:
 
 def _types(sizes: Sequence[int], names: Sequence[Hashable]) -> Types:
     """The type of each row, where the rows of a type stand together."""
-    return Types(torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), len(sizes), tuple(names))
+    return Types(
+        torch.arange(len(sizes), device="cpu").repeat_interleave(torch.tensor(sizes, device="cpu")),
+        len(sizes),
+        tuple(names),
+    )
 
 
 def _per_edge(stores: Sequence[Any], name: str, sizes: Sequence[int], missing: float) -> Tensor:
@@ -255,13 +265,14 @@ def _per_edge(stores: Sequence[Any], name: str, sizes: Sequence[int], missing: f
     least = -torch.inf if missing == ALWAYS and there.is_floating_point() else missing
     dtype = torch.float64 if there.is_floating_point() or isinstance(missing, float) else torch.int64
     parts = [
-        store[name].cpu().flatten() if name in store else torch.full((n,), least) for store, n in zip(stores, sizes)
+        store[name].cpu().flatten() if name in store else torch.full((n,), least, device="cpu")
+        for store, n in zip(stores, sizes)
     ]
     return torch.cat([part.to(dtype) for part in parts])
 
 
 def _per_hop(types: Types, names: Sequence[Hashable], per_hop: Sequence[int]) -> dict[Hashable, list[int]]:
     """How many rows of each type each hop added."""
-    hops = torch.arange(len(per_hop)).repeat_interleave(torch.tensor(per_hop))
+    hops = torch.arange(len(per_hop), device="cpu").repeat_interleave(torch.tensor(per_hop, device="cpu"))
     counts = torch.bincount(hops * len(names) + types.of_row, minlength=len(per_hop) * len(names))
     return dict(zip(names, counts.reshape(len(per_hop), len(names)).T.tolist()))

@@ -80,10 +80,10 @@ def from_scipy(matrix: Any) -> Graph:
         same = other.shape == first.shape and np.array_equal(other.row, first.row)
         if not same or not np.array_equal(other.col, first.col):
             raise DataError(f"from_scipy: matrix {place} has other entries than matrix 0, or in another order.")
-    receivers, senders = (torch.as_tensor(places.astype(np.int64)) for places in (first.row, first.col))
+    receivers, senders = (torch.as_tensor(places.astype(np.int64), device="cpu") for places in (first.row, first.col))
     values = np.stack([other.data for other in entries], 1)
     if np.iscomplexobj(values):
         raise DataError("from_scipy: the entries are complex numbers; a weight is a number.")
     num_receivers, num_senders = (int(size) for size in first.shape)
-    features = None if values.dtype == np.bool_ and len(entries) == 1 else torch.as_tensor(values)
+    features = None if values.dtype == np.bool_ and len(entries) == 1 else torch.as_tensor(values, device="cpu")
     return Graph(None, Edges(senders, receivers, num_senders, num_receivers), features)

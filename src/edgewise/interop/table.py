@@ -79,7 +79,9 @@ def from_table(
     if names is not None and num_nodes is not None:
         raise SettingError("from_table: names and num_nodes are both given; names give the number of nodes.")
     values = [_numbers(table, column) for column in feature_columns]
-    features = torch.as_tensor(np.stack(values, 1) if values else np.zeros((len(table), 0), dtype=np.float32))
+    features = torch.as_tensor(
+        np.stack(values, 1) if values else np.zeros((len(table), 0), dtype=np.float32), device="cpu"
+    )
     are_numbers = all(pandas.api.types.is_integer_dtype(table[column]) for column in columns)
     if names is None and (are_numbers or num_nodes is not None):
         return Graph(None, _numbered(table, columns, num_nodes), features)
@@ -95,7 +97,7 @@ def _numbered(table: "pandas.DataFrame", columns: tuple[str, str], num_nodes: in
                 f"from_table: num_nodes is for nodes that are whole numbers, but column {column!r} holds "
                 f"{table[column].dtype}; give names, those of nodes without edges too."
             )
-    senders, receivers = (torch.tensor(table[column].to_numpy(dtype=np.int64)) for column in columns)
+    senders, receivers = (torch.tensor(table[column].to_numpy(dtype=np.int64), device="cpu") for column in columns)
     if num_nodes is None:
         num_nodes = 1 + int(torch.cat([senders, receivers]).max()) if len(table) else 0
     num_senders, num_receivers = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
@@ -115,7 +117,9 @@ def _named(columns: tuple[str, str], sides: list[list[Hashable]], names: tuple[H
         for row, name in enumerate(side):
             if name not in place:
                 raise DataError(f"from_table: column {column!r} holds {name!r} in row {row}, which names do not.")
-    senders, receivers = (torch.tensor([place[name] for name in side], dtype=torch.int64) for side in sides)
+    senders, receivers = (
+        torch.tensor([place[name] for name in side], dtype=torch.int64, device="cpu") for side in sides
+    )
     return Edges(senders, receivers, len(names), len(names))
 
 

@@ -14,6 +14,7 @@ from edgewise.errors import DataError, SettingError, UnsupportedError
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphSource, GraphsSource
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.training.device import made_on_cpu
 
 Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
@@ -109,12 +110,16 @@ def without_flags(message: str, parameters: Collection[str]) -> str:
 def naming_parameters(
     function: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
-    """A function of an estimator whose errors name parameters in place of flags."""
+    """A function of an estimator whose errors name parameters in place of flags.
+
+    Its tensors lie on the CPU or on the estimator's `device`, wherever `torch.set_default_device` puts others.
+    """
 
     @functools.wraps(function)
     def naming(estimator: Owner, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            return function(estimator, *args, **kwargs)
+            with made_on_cpu():
+                return function(estimator, *args, **kwargs)
         except (DataError, SettingError, UnsupportedError) as error:
             error.args = (without_flags(str(error), parameters_of(type(estimator))), *error.args[1:])
             raise

@@ -31,7 +31,7 @@ from edgewise.learn.estimators.scikit_learn import NotFittedError as _NotFittedE
 from edgewise.learn.tasks.registry import explainable_of
 from edgewise.learn.tasks.run import fit
 from edgewise.learn.tasks.task import Prepared, Task
-from edgewise.learn.training.device import pick_device
+from edgewise.learn.training.device import made_on_cpu, pick_device
 from edgewise.learn.training.document import read_part
 from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
 
@@ -183,7 +183,8 @@ def load(
         RunFolderError: It is damaged, or holds a model for another task.
     """
     run = RunFolder.finished(folder)
-    trained = adapter.fitted_type.load(run)
+    with made_on_cpu():
+        trained = adapter.fitted_type.load(run)
     check(trained)
     with corrupt_as_run_error(run.path):
         estimator = kind(**_read_parameters(kind, run))

@@ -21,6 +21,15 @@ def pick_device(device: str) -> str:
     return device
 
 
+def made_on_cpu() -> contextlib.AbstractContextManager[Any]:
+    """In its block tensors without a device are made on the CPU, whatever `torch.set_default_device` says.
+
+    Data is read there; what is computed elsewhere is moved there by name.
+    """
+    # torch's own context costs a little at every operation.
+    return contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+
+
 @contextlib.contextmanager
 def cpu_threads(count: int) -> Iterator[None]:
     """Lets torch compute in `count` threads, and in as many as before afterwards."""
