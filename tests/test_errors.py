@@ -247,13 +247,13 @@ def test_the_verb_that_was_called_is_named():
 MISUSES = {
     "mask as neighborhood": (
         lambda: attend(**tensors(neighborhood=torch.ones(5, 6, dtype=torch.bool))),
-        "attend: neighborhood must be a Neighborhood or an edge_index, not a tensor (5, 6) of torch.bool; Mask(mask) "
-        "makes one, True = may attend.",
+        "attend: neighborhood must be a Neighborhood or an edge_index, not a tensor (5, 6) of torch.bool; use "
+        "Mask(mask), True = may attend.",
     ),
     "matrix as neighborhood": (
         lambda: attention_weights(torch.ones(5, 2), torch.ones(6, 2), torch.ones(5, 6)),
         "attention_weights: neighborhood must be a Neighborhood or an edge_index, not a tensor (5, 6) of "
-        "torch.float32; Edges.from_adjacency makes one of a matrix, and an additive mask goes to bias.",
+        "torch.float32; use Edges.from_adjacency for a matrix; an additive mask goes to bias.",
     ),
     "class as neighborhood": (
         lambda: attend(**tensors(neighborhood=Causal)),
@@ -261,7 +261,7 @@ MISUSES = {
     ),
     "no neighborhood": (
         lambda: aggregate(torch.ones(2, 2), None),
-        "aggregate: neighborhood must be a Neighborhood or an edge_index, not None; Full() lets all attend to all.",
+        "aggregate: neighborhood must be a Neighborhood or an edge_index, not None; use Full() to attend to all keys.",
     ),
     "array as neighborhood": (
         lambda: aggregate(torch.ones(2, 2), numpy.ones((2, 1), dtype=int)),
@@ -374,7 +374,7 @@ STRUCTURES = {
     "adjacency hybrid": (
         lambda: Edges.from_adjacency(torch.zeros(2, 3).to_sparse(1)),
         "from_adjacency: adjacency has the layout torch.sparse_coo with 1 dense axes; expected a dense matrix or "
-        "torch's COO, CSR or CSC without them: to_dense() makes one.",
+        "torch's COO, CSR or CSC without dense axes; use to_dense().",
     ),
     "adjacency ragged": (
         lambda: Edges.from_adjacency([[0], [1, 2]]),
@@ -387,12 +387,11 @@ STRUCTURES = {
     ),
     "loops of two kinds": (
         lambda: EDGES.with_self_loops(),
-        "with_self_loops: senders and receivers are different nodes here (6 and 5); it is defined for one set of "
-        "nodes.",
+        "with_self_loops: senders and receivers are different nodes (6 and 5); expected a single set of nodes.",
     ),
     "undirected of two kinds": (
         lambda: EDGES.undirected(),
-        "undirected: senders and receivers are different nodes here (6 and 5); it is defined for one set of nodes.",
+        "undirected: senders and receivers are different nodes (6 and 5); expected a single set of nodes.",
     ),
     "lengths fractions": (
         lambda: Lengths([1.5]),
@@ -449,12 +448,13 @@ STRUCTURES = {
     ),
     "to_mask size": (
         lambda: Full().to_mask(),
-        "to_mask: Full does not know how many queries there are; pass num_queries (and num_keys, where it differs).",
+        "to_mask: Full does not determine the number of queries; pass num_queries (and num_keys, if it differs).",
     ),
     "to_mask other size": (lambda: EDGES.to_mask(4), "to_mask: axis 'query' is 4 in the call but 5 in Edges."),
     "to_edges batch": (
         lambda: Lengths([1, 2]).to_edges(3),
-        "to_edges: the neighborhood varies over batch axes (2,), a list of edges cannot; use to_mask(), or Segments "
+        "to_edges: the neighborhood varies over batch axes (2,), which a list of edges cannot; use to_mask(), or "
+        "Segments "
         "for packed members.",
     ),
     "to_edges size": (lambda: EDGES.to_edges(5, 7), "to_edges: axis 'key' is 7 in the call but 6 in Edges."),

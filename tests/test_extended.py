@@ -113,7 +113,7 @@ def test_without_anything_a_graph_stays_as_it_is():
         (
             lambda: extend_edges(Edges(torch.tensor([0]), torch.tensor([0]), 2, 1), expander_degree=2),
             ShapeError,
-            r"different nodes here \(2 and 1",
+            r"different nodes \(2 and 1",
         ),
         *[
             (lambda bounds=bounds: virtual_edges(5, offsets=torch.tensor(bounds)), ShapeError, "end with 5, the number")

@@ -236,7 +236,7 @@ def test_pairs_and_indexes():
     assert Graph.of((x.numpy(), INDEX, torch.ones(5))).edge_features.shape == (5, 1)
     graph = Graph.of((x, INDEX))
     assert Graph.of(graph) is graph
-    with pytest.raises(SettingError, match="num_nodes means nothing for Edges; drop it"):
+    with pytest.raises(SettingError, match="num_nodes is not an option for Edges; drop it"):
         Graph.of(Edges(*INDEX, 4, 4), num_nodes=5)
     weights = attention_weights(x[None], x[None])
     assert torch.equal(weights.to_graph().to_weights().to_dense(), weights.to_dense())
@@ -276,7 +276,7 @@ def test_types_of_networkx():
 
 @pytest.mark.parametrize("held", [None, "graph", {"x": 1}, (1,), np.eye(3), torch.ones(2, 3)])
 def test_what_is_no_graph(held):
-    with pytest.raises(DataError, match=r"Graph\.of: .*(is no graph; expected|is no edge_index)"):
+    with pytest.raises(DataError, match=r"Graph\.of: .*(is not a graph; expected|is not an edge_index)"):
         Graph.of(held)
 
 
@@ -300,8 +300,8 @@ def test_a_graph_checks_what_it_is_given(shapes_unchecked):
         "positions has 2 rows, expected 3.": {"positions": zeros(2, 3)},
         "edge_types has 3 rows, expected 5.": {"edge_types": types},
         "names has 1 row, expected 3.": {"names": ("a",)},
-        "node 1 is called None; give it a name.": {"names": ("a", None, "b")},
-        "nodes 0 and 2 are both called 'the', names must differ; number them": {"names": ("the", "cat", "the")},
+        "node 1 is named None; give it a name.": {"names": ("a", None, "b")},
+        "nodes 0 and 2 are both named 'the', but names must be unique; number them": {"names": ("the", "cat", "the")},
         "offsets must rise from 0 to 3, the number of nodes, not [0, 4].": {"offsets": torch.tensor([0, 4])},
         "offsets must be int64 (graph + 1), not [0.0, 3.0].": {"offsets": torch.tensor([0.0, 3.0])},
         "edge 0 goes from graph 0 to graph 1.": {"offsets": torch.tensor([0, 1, 3])},
@@ -320,7 +320,7 @@ def test_a_graph_checks_what_it_is_given(shapes_unchecked):
         with pytest.raises(ShapeError, match=r"there are 3 senders and 2 receivers.*graph\.joined\(\) makes them one"):
             wrong()
     assert two.joined().num_nodes == 5
-    with pytest.raises(ShapeError, match="joined: senders and receivers are one set of nodes already, which has names"):
+    with pytest.raises(ShapeError, match="joined: senders and receivers are already one set of nodes, as it has names"):
         Graph(None, edges, names=("a", "b", "c")).joined()
 
 
@@ -330,24 +330,24 @@ def test_graphs_that_do_not_go_together():
 
     types = Types(torch.zeros(3, dtype=torch.int64), 1)
     cases = {
-        "graph 1 has no node_features, but graph 0 has": graph(node_features=None),
+        "graph 1 lacks node_features, which graph 0 has": graph(node_features=None),
         "node_features of graph 1 is (…, 3) of torch.float32, but of graph 0 (…, 2)": graph(
             node_features=torch.ones(3, 3)
         ),
         "of torch.int64, but of graph 0": graph(node_features=torch.ones(3, 2, dtype=torch.int64)),
         "some graphs have node_types": graph(node_types=types),
-        "graph 0 has no positions, but graph 1 has": graph(positions=torch.ones(3, 2)),
+        "graph 0 lacks positions, which graph 1 has": graph(positions=torch.ones(3, 2)),
     }
     for message, other in cases.items():
         with pytest.raises(ShapeError, match=re.escape(message)):
             Graph.batch([graph(), other])
-    with pytest.raises(ShapeError, match="there is no graph"):
+    with pytest.raises(ShapeError, match="graphs is empty"):
         Graph.of([])
     batch = Graph.batch([graph(names=("x", "y", "z")), graph()])
     assert batch.names == ("x", "y", "z", 0, 1, 2)
     with pytest.raises(ShapeError, match="it is a batch; write each graph"):
         batch.to_networkx()
-    for nodes, message in (([0, 0], "named twice"), ([9], "must lie in 0 … 5"), ([4, 0], "graph after graph")):
+    for nodes, message in (([0, 0], "repeated"), ([9], "must lie in 0 … 5"), ([4, 0], "grouped by graph")):
         with pytest.raises(ShapeError, match=message):
             batch.subgraph(nodes)
     assert batch.subgraph([2, 0]).names == ("z", "x")

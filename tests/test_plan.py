@@ -136,7 +136,7 @@ def test_one_size_that_int32_does_not_hold_makes_all_int64(monkeypatch, sizes):
     large = random_edges(*sizes).plan
     assert {x.dtype for x in tensors(large)} == {torch.int64}
     assert [x.tolist() for x in tensors(large)] == lists_of(small)
-    with pytest.raises(ShapeError, match="trace it for this number"):
+    with pytest.raises(ShapeError, match="trace it for these sizes"):
         module.group(small.senders, small.receivers, *sizes[:2], torch.int32)
 
 

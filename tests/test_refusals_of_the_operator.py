@@ -128,7 +128,7 @@ def test_only_neighborhoods_are_joined():
         *(lambda: 3 | Full(), lambda: 3 & Full(), lambda: torch.ones(2, 2) & Causal(), lambda: None | Causal()),
         *(lambda: np.ones((2, 2)) & Full(), lambda: True | NEIGHBORHOODS[2], lambda: {1} & (Full() | Causal())),
     ):
-        with pytest.raises(SettingError, match=r"& and \| join neighborhoods"):
+        with pytest.raises(SettingError, match=r"& and \| combine neighborhoods"):
             join()
 
 

@@ -69,16 +69,18 @@ def test_a_graph_checks_what_it_is_given():
         "edge_features has 2 rows, expected 1.": {"edge_features": torch.zeros(2, 1)},
         "node_features has 2 rows, expected 3.": {"node_features": torch.zeros(2, 1)},
         "names has 1 row, expected 3.": {"names": ("a",)},
-        "node 1 is called None; give it a name.": {"names": ("a", None, "b")},
-        "nodes 0 and 2 are both called 'the', names must differ; number them": {"names": ("the", "cat", "the")},
+        "node 1 is named None; give it a name.": {"names": ("a", None, "b")},
+        "nodes 0 and 2 are both named 'the', but names must be unique; number them": {"names": ("the", "cat", "the")},
     }
     for message, given_ in cases.items():
         with pytest.raises(ShapeError, match=re.escape(f"Graph: {message}")):
             WeightedGraph(**{"edges": edges, "edge_features": torch.zeros(1, 1), **given_})
     two = edges_of([(0, 1)], 3, 2)
-    with pytest.raises(ShapeError, match=r"names needs one set of nodes, there are 3 senders and 2 receivers; graph\."):
+    with pytest.raises(
+        ShapeError, match=r"names needs one set of nodes, but there are 3 senders and 2 receivers; graph\."
+    ):
         WeightedGraph.unweighted(two, names=["a", "b", "c"])
-    with pytest.raises(ShapeError, match="joined: senders and receivers are one set of nodes already"):
+    with pytest.raises(ShapeError, match="joined: senders and receivers are already one set of nodes"):
         WeightedGraph.unweighted(edges, names=["a", "b", "c"]).joined()
 
 

@@ -85,7 +85,7 @@ def test_other_axes_are_refused_with_both_shapes(name, batch):
             continue
         message = f"varies over axes {axes}, but the nodes have batch axes {batch}"
         if name in OVER_EDGES:
-            message = f"varies over batch axes {axes}, a list of edges cannot"
+            message = f"varies over batch axes {axes}, which a list of edges cannot"
         elif len(axes) < len(batch) and all(size in (1, own) for size, own in zip(axes[::-1], batch[::-1])):
             continue  # the first axes are served alike, as torch broadcasts
         with pytest.raises(ShapeError, match=re.escape(message)):

@@ -312,14 +312,14 @@ def test_extreme_weights_and_wide_sums():
 
 BAD_GRAPH = Graph(None, edges_of([0], [0], 2, 3))
 REFUSED = [
-    (lambda: NeighborSampler(GRAPH, []), SettingError, "fanouts are empty"),
+    (lambda: NeighborSampler(GRAPH, []), SettingError, "fanouts is empty"),
     (lambda: NeighborSampler(GRAPH, [3, -2]), SettingError, "a fanout is -2; expected"),
     (lambda: NeighborSampler(GRAPH, [2.5]), SettingError, "a fanout is 2.5; expected"),
     (lambda: NeighborSampler(GRAPH, {0: [1]}), SettingError, "edges have no types"),
     (lambda: NeighborSampler(GRAPH, [1], strategy="first"), SettingError, "strategy is 'first'; expected uniform or l"),
     (lambda: NeighborSampler(GRAPH, [1], strategy="last"), SettingError, "it needs edge_times"),
     (lambda: NeighborSampler(GRAPH, [1], form="tree"), SettingError, "form is 'tree'; expected directional or induced"),
-    (lambda: NeighborSampler(GRAPH, [1], form="induced", disjoint=True), SettingError, "leave disjoint out"),
+    (lambda: NeighborSampler(GRAPH, [1], form="induced", disjoint=True), SettingError, "drop disjoint"),
     (lambda: NeighborSampler(GRAPH, [1], seed=-1), SettingError, "seed is -1; expected 0 or more"),
     (lambda: NeighborSampler(GRAPH, [1], weights=[1.0]), ShapeError, r"weights is \(1,\) of torch.float32; expected"),
     (lambda: NeighborSampler(GRAPH, [1], weights=[1, 1, -1, 1, 1, 1, 1, 1]), DataError, "weight of edge 2 is -1"),
@@ -336,7 +336,7 @@ REFUSED = [
     (
         lambda: NeighborSampler(GRAPH, [1], edge_times=[1] * 8).sample([0], times=[1, 2]),
         ShapeError,
-        r"expected \(1,\), one a seed",
+        r"expected \(1,\), one per seed",
     ),
 ]
 
@@ -351,7 +351,7 @@ def test_a_type_that_no_edge_has_is_refused():
     graph = Graph(None, GRAPH.edges, edge_types=Types(torch.zeros(8, dtype=torch.int64), 1, ("road",)))
     with pytest.raises(SettingError, match="fanouts name the type 'rail', expected one of 'road'"):
         NeighborSampler(graph, {"rail": [1]})
-    with pytest.raises(SettingError, match="as many hops for each type"):
+    with pytest.raises(SettingError, match="the same number of hops for each type"):
         NeighborSampler(
             Graph(None, GRAPH.edges, edge_types=Types(torch.zeros(8, dtype=torch.int64), 2)), {0: [1], 1: [1, 2]}
         )

@@ -8,7 +8,7 @@ import torch
 
 from edgewise import Graph, SettingError, ShapeError
 from edgewise.sampling import NeighborLoader, NeighborSampler
-from edgewise.sampling.ahead import AHEAD, ahead
+from edgewise.sampling.ahead import PREFETCH, ahead
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_work_is_done_ahead_in_order_and_no_further():
     going.set()
     assert next(results) == 1
     results.close()
-    assert max(started) <= 2 * AHEAD + 2
+    assert max(started) <= 2 * PREFETCH + 2
     assert list(ahead(str, range(5), 3)) == ["0", "1", "2", "3", "4"]
 
 
@@ -93,5 +93,5 @@ def test_what_cannot_be_loaded_is_refused(sampler):
         NeighborLoader(sampler, num_workers=-1)
     with pytest.raises(ShapeError, match="seeds must lie in 0 … 299; found 300"):
         NeighborLoader(sampler, [300])
-    with pytest.raises(ShapeError, match=r"times is \(2,\), expected \(1,\), one a seed"):
+    with pytest.raises(ShapeError, match=r"times is \(2,\), expected \(1,\), one per seed"):
         NeighborLoader(sampler, [3], times=[1, 2])

@@ -136,10 +136,10 @@ def test_what_is_no_picture_says_how_long_it_is():
 
 
 def test_what_cannot_be_drawn():
-    with pytest.raises(ShapeError, match="num_units goes with layers; an explanation has its units"):
+    with pytest.raises(ShapeError, match="num_units is for layers; an explanation has its own units"):
         attention_grid(text_case(), 3)
     layer = Layer("layer 1", np.array([4]), np.array([0]), np.array([[1.0]]))
     with pytest.raises(ShapeError, match="unit 4 has a weight, but num_units is 3"):
         attention_grid([layer], 3)
-    with pytest.raises(ShapeError, match="there is no layer"):
+    with pytest.raises(ShapeError, match="there are no layers"):
         attention_grid([])

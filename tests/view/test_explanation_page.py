@@ -134,7 +134,7 @@ def test_a_molecule_with_other_atoms_is_refused():
         "molecule", "CO", {"smiles": "CO"}, (TargetPrediction("y", 1.0),), "y", (Unit("C", "smiles", 0, 1),)
     )
     with pytest.raises(
-        DataError, match=r"^smiles: 'CO' has 2 atoms, but the explanation speaks of 1: one unit an atom"
+        DataError, match=r"^smiles: 'CO' has 2 atoms, but the explanation has 1 units; expected one unit per atom"
     ):
         explanation_page([wrong])
     broken = Explanation(

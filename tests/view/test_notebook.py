@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.explain.explanation import Explanation, TargetPrediction, Unit
 from edgewise.view import notebook
-from edgewise.view.notebook import Frame, register, show
+from edgewise.view.notebook import PageFrame, register, show
 
 HOSTILE = '"></iframe><script>alert(1)</script>'
 
@@ -45,8 +45,8 @@ def test_a_frame_holds_the_page_and_nothing_gets_out(page):
     assert html.unescape(inside) == f"<p>{HOSTILE}&amp;b</p>"
     assert 'sandbox="allow-scripts allow-downloads"' in written
     assert "height: 99px" in written
-    assert Frame("x").height == notebook.HEIGHT
-    assert len(repr(Frame("x" * 1000))) < 100, "the page is not kept twice in a notebook's file"
+    assert PageFrame("x").height == notebook.HEIGHT
+    assert len(repr(PageFrame("x" * 1000))) < 100, "the page is not kept twice in a notebook's file"
 
 
 def without_frames(written):

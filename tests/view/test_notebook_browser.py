@@ -8,7 +8,7 @@ pytest.importorskip("matplotlib")
 from explanation_cases import text_case
 
 from browsing import chromium, needs_chromium
-from edgewise.view.notebook import STYLE, Frame, show
+from edgewise.view.notebook import STYLE, PageFrame, show
 
 pytestmark = needs_chromium
 NOTEBOOKS = {
@@ -149,6 +149,6 @@ def test_a_page_cannot_reach_the_notebook(notebook, kind):
         add_widgets(notebook, NOSY)
     else:
         notebook.evaluate(
-            "(written) => { document.querySelector('main').innerHTML = written; }", Frame(NOSY)._repr_html_()
+            "(written) => { document.querySelector('main').innerHTML = written; }", PageFrame(NOSY)._repr_html_()
         )
     notebook.frames[1].wait_for_function("document.body.textContent.trim() === 'SecurityError'")

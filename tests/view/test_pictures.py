@@ -12,8 +12,8 @@ pytest.importorskip("matplotlib")
 from edgewise.view.figure import COLORS, color_of, png, svg, with_unit
 from edgewise.view.force import draw_force
 from edgewise.view.orbits import MAX_PANELS, Orbits, draw_apart, draw_orbits, inner_reach, last_turn, smooth
-from edgewise.view.page import Picture, Table, page
-from edgewise.view.picture import LETTER_HEIGHT, LETTER_WIDTH, label_places
+from edgewise.view.page import PageTable, Picture, page
+from edgewise.view.picture import LETTER_HEIGHT, LETTER_WIDTH, label_positions
 
 TIMES = np.linspace(0, 2, 9)
 
@@ -209,7 +209,7 @@ class Reader(HTMLParser):
 
 def test_page_contents_are_escaped_and_picture_ids_are_unique():
     drawn = svg(draw_orbits(orbits_of()))
-    table = Table("scores", ["", "a < b"], [["<script>", "1 & 2"]])
+    table = PageTable("scores", ["", "a < b"], [["<script>", "1 & 2"]])
     written = page("R & D", [("One", ["x < y", Picture(drawn, "left")]), ("Two", [table, Picture(drawn, "right")])])
     reader = Reader()
     reader.feed(written)
@@ -225,7 +225,7 @@ def test_names_of_nodes_do_not_overlap():
     random = np.random.default_rng(0)
     places = random.uniform(-1, 1, (40, 2)) * 0.4
     names = {number: f"node {number} of many" for number in range(40)}
-    found = label_places(places, names, list(places))
+    found = label_positions(places, names, list(places))
     boxes = []
     for number, (x, y) in found.items():
         half = LETTER_WIDTH * len(names[number]) / 2
@@ -237,4 +237,4 @@ def test_names_of_nodes_do_not_overlap():
         for x, y in places:
             assert not (one[0] < x < one[2] and one[1] < y < one[3])
     assert 5 < len(found) < 40
-    assert label_places(np.array([[0.0, 0.0], [0.9, 0.9]]), {0: "a", 1: "b"}) == {0: (0.0, 0.075), 1: (0.9, 0.975)}
+    assert label_positions(np.array([[0.0, 0.0], [0.9, 0.9]]), {0: "a", 1: "b"}) == {0: (0.0, 0.075), 1: (0.9, 0.975)}

@@ -8,7 +8,7 @@ pytest.importorskip("matplotlib")
 
 from browsing import chromium, needs_chromium
 from edgewise.view.figure import svg
-from edgewise.view.page import Caution, Picture, Table, page
+from edgewise.view.page import Caution, PageTable, Picture, page
 from edgewise.view.training import draw_confusion, draw_coverage, draw_losses, draw_numbers
 
 pytestmark = needs_chromium
@@ -25,7 +25,7 @@ def written():
         draw_coverage(steps, steps, 50, 0.5),
         draw_confusion(["a", "b"], np.array([[3, 1], [2, 5]])),
     ]
-    parts = [*(Picture(svg(figure), "drawn") for figure in figures), Table("t", ["a", "b"], [["1", "2"]], (1,))]
+    parts = [*(Picture(svg(figure), "drawn") for figure in figures), PageTable("t", ["a", "b"], [["1", "2"]], (1,))]
     return page("A run", [("All", [Caution("look"), *parts])])
 
 

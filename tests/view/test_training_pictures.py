@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from edgewise.view.figure import svg
-from edgewise.view.page import Caution, Picture, Table, page
+from edgewise.view.page import Caution, PageTable, Picture, page
 from edgewise.view.training import (
     MAX_COUNTED,
     MAX_DOTS,
@@ -111,7 +111,7 @@ def test_signs_that_the_font_lacks_do_no_harm():
 
 def test_a_page_for_light_and_dark_with_cautions_and_words():
     drawn = svg(draw_losses({0: history([3, 2.0], [4, 2.0])}))
-    table = Table("t", ["row", "<i>", "n"], [["1", "<b>&", "2"]], (1,))
+    table = PageTable("t", ["row", "<i>", "n"], [["1", "<b>&", "2"]], (1,))
     written = page("R", [("One", [Caution("<look>"), Picture(drawn, "c"), table])])
     assert '<p class="caution">&lt;look&gt;</p>' in written
     assert '<td>1</td><td class="words">&lt;b&gt;&amp;</td><td>2</td>' in written

@@ -114,11 +114,11 @@ def report_page(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str
     from edgewise.learn.tasks.motion.task import TASK, lines_of_force, lines_of_rollout
     from edgewise.learn.tasks.report.sections import settings, training_sections
     from edgewise.learn.tasks.scores import ScoreTable
-    from edgewise.view.page import Part, Picture, Table, page
+    from edgewise.view.page import PageTable, Part, Picture, page
 
     table, *_, trained = TASK.scores(folder)
     assert isinstance(table, ScoreTable)
-    scores: list[Part] = [Table(table.title, table.header, table.rows)]
+    scores: list[Part] = [PageTable(table.title, table.header, table.rows)]
     scores.append(f"{trained}, on {', '.join(folder.read_config()['data'])}.")
 
     sections: list[tuple[str, list[Part]]] = [("Scores", scores), *training_sections(folder)]

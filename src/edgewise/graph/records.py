@@ -1,6 +1,6 @@
-"""The records that travel along the straight line: file → Example → Batch → model → Prediction → Explanation.
+"""The records of the line file → Example → Batch → model → Prediction → Explanation.
 
-Plain dataclasses without behavior beyond moving between devices; every field documents its shape and unit.
+Plain dataclasses that can move between devices; every field documents its shape and unit.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +18,10 @@ from edgewise.neighborhood.index import sent, unchecked
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Where one node came from: `source[start:stop]`, in the words of the file."""
+    """The origin of one node: the text `source[start:stop]`."""
 
     source: str
-    """The column or file that holds the text, such as `smiles`."""
+    """The column or file of the text, such as `smiles`."""
     start: int
     """First character."""
     stop: int
@@ -30,30 +30,30 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One graph, such as a molecule, and the place in the source that each of its nodes came from."""
+    """One graph, such as a molecule, and the span of text that each of its nodes came from."""
 
     name: str
-    """What the graph is called in its source: a SMILES string, a title."""
+    """The name of the graph in its source: a SMILES string, a title."""
     node_features: Float[Tensor, " node node_feature"]
-    """One row a node."""
+    """One row per node."""
     edges: Edges
-    """Who attends to whom; a chemical bond is two edges."""
+    """Sender → receiver; a chemical bond is two edges."""
     edge_features: Float[Tensor, " edge edge_feature"]
-    """One row an edge, in the order of `edges`."""
+    """One row per edge, in the order of `edges`."""
     global_features: Float[Tensor, " graph_feature"]
-    """What is known of the graph as a whole; of size 0 where nothing is."""
+    """Features of the whole graph; of size 0 without any."""
     spans: tuple[Span, ...]
-    """One span a node."""
+    """One span per node."""
 
 
-Own = TypeVar("Own", bound="Record")
+RecordType = TypeVar("RecordType", bound="Record")
 
 
 class Record:
     """A record that moves between devices."""
 
-    def to(self: Own, device: torch.device | str) -> Own:
-        """The same record with every tensor, edge list and graph in it on `device`, those too that it caches."""
+    def to(self: RecordType, device: torch.device | str) -> RecordType:
+        """The same record with every tensor, edge list and graph in it on `device`, including cached ones."""
         moved: dict[str, Any] = {}
         for name, value in vars(self).items():
             if isinstance(value, Tensor):
@@ -65,19 +65,19 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class EdgeTypes(Record):
-    """The few rows of features that edges have, and which of them each edge has."""
+    """The distinct rows of edge features, and the row of each edge."""
 
     features: Float[Tensor, " type edge_feature"]
-    """One row a type."""
+    """One row per type."""
     rows: EdgeRows
-    """The type of each edge; behind the edges a loop on every node, whose type comes after all others."""
+    """The type of each edge, followed by a loop on every node, whose type is the last one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch(Record):
-    """Rows of a table together: the disjoint union of their distinct graphs, and the numbers of each row.
+    """A batch of rows of a table: the disjoint union of their distinct graphs, and the numbers of each row.
 
-    A graph that several rows share stands here once; `graph_of_row` names those of each row.
+    A graph that several rows share is stored once; `graph_of_row` has the graphs of each row.
     """
 
     node_features: Float[Tensor, " node node_feature"]
@@ -85,62 +85,62 @@ class Batch(Record):
     edges: Edges
     """Edges of the disjoint union."""
     edge_features: Float[Tensor, " edge edge_feature"]
-    """One row an edge, in the order of `edges`."""
+    """One row per edge, in the order of `edges`."""
     global_features: Float[Tensor, " graph graph_feature"]
-    """What is known of each graph as a whole."""
+    """Features of each whole graph."""
     offsets: Int64[Tensor, " boundary"]
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     graph_of_row: Int64[Tensor, " row component"]
     """The graph in each component column (a cation, an anion) of each row."""
     conditions: Float[Tensor, " row condition"]
-    """Numbers that belong to the row and to no graph: temperature, pressure. Of size 0 where there are none."""
+    """Numbers of the row rather than a graph: temperature, pressure. Of size 0 without any."""
     targets: Float[Tensor, " row target"] | None = None
-    """What is to be predicted, in model units; NaN where the cell is empty."""
+    """Targets in model units; NaN for empty cells."""
     weights: Float[Tensor, " row"] | None = None
-    """How much each row counts in the loss; 1 where the table does not say."""
+    """The weight of each row in the loss; 1 by default."""
     coordinates: Float[Tensor, " node space"] | None = None
-    """Where each node is; None where the model does not look at it."""
+    """The position of each node; None if the model does not use it."""
     substructures: Float[Tensor, " graph substructure"] | None = None
-    """How often each kind of neighborhood occurs in a graph; None where the model does not look at them."""
+    """Counts of each substructure in a graph; None if the model does not use them."""
 
     @property
     def looped(self) -> Edges:
-        """The edges, and behind them a loop on every node; made at first use, then cached, and moved with the batch."""
+        """The edges, followed by a loop on every node; created at first use, cached, and moved with the batch."""
         return _cached(self, "_looped", lambda: looped(self.edges))
 
     @property
     def edge_types(self) -> EdgeTypes | None:
-        """The types of the edges of `looped`, where who made the batch knew them; a copy with other fields does not."""
+        """The types of the edges of `looped`, if they were set; a copy with other fields does not have them."""
         return getattr(self, "_edge_types", None)
 
     def with_edge_types(self, types: EdgeTypes) -> "Batch":
-        """The same batch, which knows the types of its edges."""
+        """The same batch with the types of its edges set."""
         return unchecked(self, _edge_types=types)
 
     @property
     def members(self) -> Edges:
-        """Every node as an edge from itself to its graph; cached as `looped` is."""
+        """Every node as an edge from itself to its graph; cached like `looped`."""
         return _cached(self, "_members", lambda: membership(self.offsets, self.node_features.shape[0]))
 
     @property
     def num_graphs(self) -> int:
-        """How many distinct graphs the batch holds."""
+        """The number of distinct graphs in the batch."""
         return self.offsets.shape[0] - 1
 
     @property
     def num_rows(self) -> int:
-        """How many rows of the table the batch holds."""
+        """The number of rows in the batch."""
         return self.graph_of_row.shape[0]
 
 
 @dataclass(frozen=True, eq=False)
 class SparseFeatures(Record):
-    """Features of nodes, nearly all of them zero: each node is connected with the few features it has."""
+    """Sparse features of nodes: each node is connected with its nonzero features."""
 
     edges: Edges
-    """From each feature to each node that has it."""
+    """Edges from each feature to each node that has it."""
     values: Float[Tensor, " entry"]
-    """How much of it the node has."""
+    """The value of the feature at the node."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -150,12 +150,12 @@ class SparseFeatures(Record):
 
 @dataclass(frozen=True, eq=False)
 class NodeBatch(Record):
-    """A whole graph, and the nodes to predict."""
+    """A graph, and the nodes to predict."""
 
     features: Float[Tensor, " node node_feature"] | SparseFeatures
     """The features of each node."""
     edges: Edges
-    """Who is connected with whom; virtual nodes, of which no features are known, stand behind the others."""
+    """Edges; virtual nodes, which have no features, come after the others."""
     edge_features: Float[Tensor, " edge edge_feature"]
     """The features of each edge, possibly of size 0."""
     rows: Int64[Tensor, " row"]
@@ -163,23 +163,23 @@ class NodeBatch(Record):
     targets: Float[Tensor, " row target"] | None = None
     """The targets, in model units; NaN where unknown."""
     weights: Float[Tensor, " row"] | None = None
-    """How much each row counts in the loss."""
+    """The weight of each row in the loss."""
     positions: Float[Tensor, " node position"] | None = None
-    """Where each node stands in the graph: Laplacian positions, then those of random walks."""
+    """Positional encodings of each node: Laplacian eigenvectors, then random walks."""
     types: Types | None = None
-    """The type of each node; None where all are of one."""
+    """The type of each node; None for a single type."""
     relations: Relations | None = None
-    """The edges by what they mean; None where all mean the same."""
+    """The edges by relation; None for a single relation."""
     degrees: Float[Tensor, " node"] | None = None
-    """Edges that each node receives, or the sum of their weights, where the edges are only some of the graph's."""
+    """The in-degree of each node, or the sum of edge weights, if the edges are a sample of the graph's."""
 
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch(Record):
-    """Graphs as one graph, their disjoint union, and the targets of each."""
+    """The disjoint union of graphs, and the targets of each."""
 
     features: Float[Tensor, " node node_feature"]
-    """What is known of each node, graph after graph."""
+    """Features of each node, graph after graph."""
     edges: Edges
     """Edges of the disjoint union."""
     edge_features: Float[Tensor, " edge edge_feature"]
@@ -187,17 +187,17 @@ class GraphBatch(Record):
     offsets: Int64[Tensor, " boundary"]
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     roots: Int64[Tensor, " root"]
-    """The node of each graph that all others lead to, counted in the union; none where they are not needed."""
+    """The root of each graph, to which all paths lead, as a node of the union; empty if not needed."""
     conditions: Float[Tensor, " graph condition"]
-    """Numbers that belong to a graph as a whole. Of size 0 where there are none."""
+    """Numbers of each whole graph. Of size 0 without any."""
     targets: Float[Tensor, " graph target"] | None = None
-    """The targets of each graph, in model units; NaN where they are unknown."""
+    """The targets of each graph, in model units; NaN if unknown."""
     weights: Float[Tensor, " graph"] | None = None
-    """How much each graph counts in the loss."""
+    """The weight of each graph in the loss."""
 
     @property
     def members(self) -> Edges:
-        """Every node as an edge from itself to its graph; made at first use, then cached, and moved with the batch."""
+        """Every node as an edge from itself to its graph; created at first use, cached, and moved with the batch."""
         return _cached(self, "_members", lambda: membership(self.offsets, self.features.shape[0]))
 
     @property
@@ -208,85 +208,85 @@ class GraphBatch(Record):
 
 @dataclass(frozen=True, eq=False)
 class LinkBatch(Record):
-    """A whole graph, and pairs of its nodes, which are linked or not."""
+    """A graph, and pairs of its nodes, which are linked or not."""
 
     graph: NodeBatch
     """The edges along which messages go, without rows."""
     senders: Int64[Tensor, " row"]
-    """The node at the beginning of each pair."""
+    """The first node of each pair."""
     receivers: Int64[Tensor, " row"]
     """The node at the end of each predicted edge."""
     targets: Float[Tensor, " row target"] | None = None
-    """1 for links, 0 for pairs that are none."""
+    """1 for links, 0 for negative pairs."""
     weights: None = None
-    """All pairs count the same."""
+    """All pairs have the same weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class BodyBatch(Record):
-    """Bodies at some moments, those of one moment behind those of another, and their targets."""
+    """Bodies at several times, time after time, and their targets."""
 
     positions: Float[Tensor, " row space"]
-    """Where each body is."""
+    """The position of each body."""
     velocities: Float[Tensor, " row space"]
-    """How it moves."""
+    """The velocity of each body."""
     charges: Float[Tensor, " row charge"]
-    """What is known of it: its mass, its charge."""
+    """Properties of each body: its mass, its charge."""
     edges: Edges
-    """From every body to every other of its moment."""
+    """Edges from every body to every other one at the same time."""
     couplings: Float[Tensor, " edge coupling"]
-    """What is known of each pair."""
+    """Properties of each pair."""
     targets: Float[Tensor, " row space"] | None = None
-    """Where it will be, or its acceleration."""
+    """Its future position, or its acceleration."""
     sizes: Float[Tensor, " row"] | None = None
-    """What its error is measured in; None where all are measured alike."""
+    """The scale of its error; None if all have the same scale."""
 
     @property
     def weights(self) -> Float[Tensor, " row"] | None:
-        """What an error is multiplied by."""
+        """The factor of each error."""
         return None if self.sizes is None else 1 / self.sizes
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesBatch(Record):
-    """Stretches of series on one graph: what its nodes were, and what they will be."""
+    """Windows of time series on one graph: past and future values of its nodes."""
 
     values: Float[Tensor, " row time node"]
-    """What is read, in model units."""
+    """Past values, in model units."""
     phases: Float[Tensor, " row step"]
-    """Where in its period each step lies, from 0 to 1, predicted steps included."""
+    """The phase of each step in its period, from 0 to 1, including predicted steps."""
     edges: Edges
-    """Who attends to whom."""
+    """Sender → receiver."""
     targets: Float[Tensor, " row target"] | None = None
-    """What is to be predicted, steps behind each other; NaN where it is unknown."""
+    """Targets, step after step; NaN if unknown."""
     weights: None = None
-    """All stretches count the same."""
+    """All windows have the same weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class TextBatch(Record):
-    """Tokens of several texts: side by side where they are equally long, else packed one behind the other."""
+    """Tokens of several texts: as rows if they have the same length, else packed one after the other."""
 
     tokens: Int64[Tensor, " *batch token"]
-    """Numbers in the vocabulary."""
+    """Token ids."""
     targets: Int64[Tensor, " *batch token"] | None = None
-    """The token to predict at each place; −1 where there is none."""
+    """The token to predict at each position; −1 for none."""
     offsets: Int64[Tensor, " boundary"] | None = None
-    """Packed texts: tokens of text g are `offsets[g]:offsets[g + 1]`; None where each row is one text."""
+    """Packed texts: tokens of text g are `offsets[g]:offsets[g + 1]`; None if each row is one text."""
     segments: Int64[Tensor, " *batch token"] | None = None
-    """Which of several texts in one input each token stands in; None where all stand in the first."""
+    """The index of the text in the input that each token belongs to; None for a single text."""
     weights: None = None
-    """All tokens count the same."""
+    """All tokens have the same weight."""
 
     @classmethod
     def packed(cls, texts: Sequence[np.ndarray]) -> "TextBatch":
-        """Texts one behind the other."""
+        """Packs texts one after the other."""
         offsets = torch.from_numpy(np.cumsum([0, *map(len, texts)]))
         return cls(torch.from_numpy(np.concatenate(texts)), offsets=offsets)
 
     @property
     def places(self) -> Int64[Tensor, " token"]:
-        """Where each token of packed texts stands in its own."""
+        """The position of each token of packed texts in its text."""
         assert self.offsets is not None
         begins = self.offsets[:-1].repeat_interleave(self.offsets.diff(), output_size=self.tokens.shape[-1])
         return torch.arange(self.tokens.shape[-1], device=begins.device) - begins
@@ -294,18 +294,18 @@ class TextBatch(Record):
 
 @dataclass(frozen=True, eq=False)
 class MaskedBatch(Record):
-    """Texts of which some tokens are hidden, and which tokens those are."""
+    """Texts with masked tokens, and the tokens to predict."""
 
     tokens: Int64[Tensor, " token"]
-    """Numbers in the vocabulary, packed one text behind the other; at hidden places mostly that of the mask."""
+    """Token ids, packed one text after the other; mostly the mask token at masked positions."""
     offsets: Int64[Tensor, " boundary"]
     """Tokens of text g are `offsets[g]:offsets[g + 1]`."""
     places: Int64[Tensor, " place"]
-    """Where a token is hidden, in increasing order."""
+    """The masked positions, in increasing order."""
     targets: Int64[Tensor, " place"]
-    """The token to predict at each of these places."""
+    """The token to predict at each of these positions."""
     weights: None = None
-    """All tokens count the same."""
+    """All tokens have the same weight."""
 
     @property
     def texts(self) -> TextBatch:
@@ -315,22 +315,22 @@ class MaskedBatch(Record):
 
 @dataclass(frozen=True, eq=False)
 class TextRows(Record):
-    """Rows of a table of texts: their tokens, packed one behind the other, and the targets of each row."""
+    """Rows of a table of texts: their tokens, packed one after the other, and the targets of each row."""
 
     tokens: Int64[Tensor, " token"]
-    """Numbers in the vocabulary."""
+    """Token ids."""
     offsets: Int64[Tensor, " boundary"]
     """Tokens of row r are `offsets[r]:offsets[r + 1]`."""
     segments: Int64[Tensor, " token"] | None = None
-    """Which text column each token stands in; None where there is one."""
+    """The text column of each token; None for a single column."""
     targets: Float[Tensor, " row target"] | None = None
-    """What is to be predicted, in model units; NaN where the cell is empty."""
+    """Targets in model units; NaN for empty cells."""
     weights: Float[Tensor, " row"] | None = None
-    """How much each row counts in the loss."""
+    """The weight of each row in the loss."""
 
     @classmethod
     def packed(cls, texts: Sequence[np.ndarray], segments: Sequence[np.ndarray]) -> "TextRows":
-        """Rows one behind the other."""
+        """Packs rows one after the other."""
         offsets = torch.from_numpy(np.cumsum([0, *map(len, texts)]))
         return cls(torch.from_numpy(np.concatenate(texts)), offsets, torch.from_numpy(np.concatenate(segments)))
 
@@ -345,45 +345,45 @@ class PairBatch(Record):
     """Texts and their translations, padded to the longest of the batch."""
 
     source: Int64[Tensor, " graph key"]
-    """Tokens of the texts that are read."""
+    """Tokens of the source texts."""
     source_lengths: Int64[Tensor, " graph"]
-    """How many of them are true."""
+    """The length of each source text without padding."""
     tokens: Int64[Tensor, " graph token"]
-    """Tokens of the texts that are written, each before the token to predict; the first is the beginning."""
+    """Tokens of the target texts, each before the token to predict; the first is the start token."""
     targets: Int64[Tensor, " graph token"] | None = None
-    """The token to predict at each place, the last the end; −1 in the padding."""
+    """The token to predict at each position, the last the end token; −1 in the padding."""
     weights: None = None
-    """All tokens count the same."""
+    """All tokens have the same weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What the model predicts of one target, for every row of a table; NaN where a row cannot be predicted."""
+    """The prediction of one target for every row of a table; NaN if a row cannot be predicted."""
 
     value: np.ndarray
-    """(row), in the unit of the target; for classes the number of the most probable one."""
+    """(row), in the unit of the target; for classes the index of the most probable one."""
     std: np.ndarray
     """(row): the standard deviation of the target around its prediction, for one model and an ensemble alike: by the
     errors on validation rows, which intervals are made of, NaN without such rows; for classes √(p(1 − p)), that of the
     outcome "it is this class"."""
     low: np.ndarray
-    """(row): lower end of the interval; NaN for classes, and where there were too few validation rows."""
+    """(row): lower end of the interval; NaN for classes, and with too few validation rows."""
     high: np.ndarray
     """(row): upper end of the interval."""
     probabilities: np.ndarray | None
     """(row, class); None for regression."""
     sigma: np.ndarray | None = None
-    """(row): the size of error to be expected, which the width of the interval is a multiple of; None for classes."""
+    """(row): the expected size of the error, of which the width of the interval is a multiple; None for classes."""
     ensemble_std: np.ndarray | None = None
     """(row): the standard deviation over the members of an ensemble, for classes of the probability of `value`; it is
-    mostly far smaller than `std`. None where there is one model."""
+    usually far smaller than `std`. None for a single model."""
 
 
 def _cached(record: Any, name: str, make: Callable[[], Edges]) -> Edges:
-    """What follows from a record, made once; a copy with other fields makes its own, and so does a traced program."""
-    found = getattr(record, name, None)
-    if found is None:
-        found = make()
+    """A derived value of a record, created once; a copy with other fields, or a traced program, creates its own."""
+    value = getattr(record, name, None)
+    if value is None:
+        value = make()
         if not torch.compiler.is_compiling():
-            object.__setattr__(record, name, found)
-    return found
+            object.__setattr__(record, name, value)
+    return value

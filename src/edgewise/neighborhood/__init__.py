@@ -4,12 +4,12 @@
     Mask                                        any set of pairs, as a table
     Edges                                       any set of pairs, as a list; the only one that keeps multi-edges
 
-`expander_edges`, `virtual_edges` and `extend_edges` add edges to a graph that bring far nodes near.
+`expander_edges`, `virtual_edges` and `extend_edges` add edges to a graph that shorten paths between distant nodes.
 
 Two forms are enough for the backends: ranges have `runs()`, edges are lists; everything has `block()`, a slice of
 the table.
 
-`Types` and `Relations` say which nodes and edges share a matrix, where a graph has several types of them.
+`Types` and `Relations` hold the types of nodes and edges of a heterogeneous graph.
 """
 
 from edgewise.neighborhood.extended import EDGE_TYPES, ExtendedEdges, expander_edges, extend_edges, virtual_edges

@@ -1,4 +1,4 @@
-"""What callers give, checked where it enters: numbers, sizes, batch axes; without waiting for a device."""
+"""Checks of arguments: numbers, sizes, batch axes; without synchronizing with a device."""
 
 import math
 import numbers
@@ -14,8 +14,8 @@ from edgewise.errors import SettingError, ShapeError
 
 
 def whole(owner: str, name: str, value: Any) -> int:
-    """`value` as a whole number; those of numpy and torch are welcome, fractions are not."""
-    if torch.compiler.is_compiling():  # a symbol is not to be bound
+    """`value` as an integer, which may be of numpy or torch; fractions raise."""
+    if torch.compiler.is_compiling():  # symbolic values must not be specialized
         return value
     try:
         return operator.index(value)
@@ -24,27 +24,27 @@ def whole(owner: str, name: str, value: Any) -> int:
 
 
 def count(owner: str, name: str, value: Any) -> int:
-    """`value` as a whole number of at least 1."""
+    """`value` as a positive integer."""
     if not isinstance(value, bool):
         with suppress(TypeError):
-            if (found := operator.index(value)) >= 1:
-                return found
+            if (integer := operator.index(value)) >= 1:
+                return integer
     raise SettingError(f"{owner}: {name} must be a whole number of at least 1, not {value!r}.")
 
 
 def can_be_read(x: Tensor) -> bool:
-    """Whether a look at the numbers of a tensor is free: on a CPU, where nothing is traced or transformed."""
+    """Whether the values of a tensor can be read at no cost: on a CPU, outside tracing and transforms."""
     return type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" and not is_traced()
 
 
 def is_traced() -> bool:
-    """Whether a compiler or a transform of torch.func is at work, for which no number of a tensor is known."""
+    """Whether torch.compile or a torch.func transform is active, under which tensors have no concrete values."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def number(owner: str, name: str, value: Any) -> float:
-    """`value` as a number, which may be infinite; a tensor of one number is none, its gradient would be lost."""
-    if torch.compiler.is_compiling():  # a symbol is not to be bound
+    """`value` as a number, possibly infinite; a tensor is refused, as its gradient would be lost."""
+    if torch.compiler.is_compiling():  # symbolic values must not be specialized
         return value
     if isinstance(value, numbers.Real) and not math.isnan(value):
         return value if isinstance(value, int) else float(value)
@@ -52,17 +52,17 @@ def number(owner: str, name: str, value: Any) -> float:
 
 
 def not_positive(value: float | Tensor) -> float | None:
-    """The number, or one of a tensor, that is not above 0; None where there is none, or nobody may look."""
+    """The number, or an entry of a tensor, that is not above 0; None if there is none, or if values cannot be read."""
     if not isinstance(value, Tensor):
         return None if torch.compiler.is_compiling() or value > 0 else value
     if not can_be_read(value) or value.numel() == 0:
         return None
-    least = float(value.detach().min())  # NaN where one is
-    return None if least > 0 else least
+    minimum = float(value.detach().min())  # NaN if any is NaN
+    return None if minimum > 0 else minimum
 
 
 def check_offsets(owner: str, offsets: Tensor, num_nodes: int) -> None:
-    """Raise unless offsets begin at 0, do not fall, and end at the number of nodes; on a device nobody looks."""
+    """Raise unless offsets start at 0, do not decrease, and end at the number of nodes; not checked on a device."""
     if offsets.dim() != 1 or offsets.numel() == 0 or offsets.is_floating_point():
         raise ShapeError(
             f"{owner}: offsets must be whole numbers (boundary), not {offsets.dtype} of shape {tuple(offsets.shape)}."
@@ -78,7 +78,7 @@ def check_offsets(owner: str, offsets: Tensor, num_nodes: int) -> None:
 
 
 def check_range(name: str, index: Tensor, size: int) -> None:
-    """Raise where a position of a node is negative or beyond the last."""
+    """Raise if a node index is negative or beyond the last node."""
     if index.numel() == 0:
         return
     low, high = map(int, index.aminmax())
@@ -87,7 +87,7 @@ def check_range(name: str, index: Tensor, size: int) -> None:
 
 
 def check_edges(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int) -> None:
-    """Raise where two lists are no edges between so many nodes."""
+    """Raise unless two lists are valid edges between nodes of these numbers."""
     for name, index in (("senders", senders), ("receivers", receivers)):
         if index.dim() != 1:
             raise ShapeError(f"Edges: {name} must have the one axis 'edge', not shape {tuple(index.shape)}.")
@@ -96,37 +96,39 @@ def check_edges(senders: Tensor, receivers: Tensor, num_senders: int, num_receiv
         raise ShapeError(f"Edges: axis 'edge' is {in_senders} in senders but {in_receivers} in receivers.")
     if torch.compiler.is_compiling():  # a check that reads values cannot be traced
         return
+
     if min(num_senders, num_receivers) < 0:
         raise ShapeError(
             f"Edges: num_senders and num_receivers must not be negative, not {num_senders} and {num_receivers}."
         )
+
     check_range("senders", senders, num_senders)
     check_range("receivers", receivers, num_receivers)
 
 
 Sizes = tuple[int | None, int | None]
-"""The number of queries and of keys, None where it is not known."""
+"""The number of queries and of keys; None if unknown."""
 
 
 def joint_sizes(owner: str, parts: Sequence[Sizes]) -> Sizes:
-    """The sizes of several parts together, which must agree where they are known."""
-    found: Sizes = (None, None)
+    """The common sizes of several parts, which must agree if they are known."""
+    joint: Sizes = (None, None)
     for sizes in parts:
-        for axis, one, other in zip(("query", "key"), found, sizes, strict=True):
-            if None not in (one, other) and one != other:
-                raise ShapeError(f"{owner}: axis '{axis}' is {one} in one part but {other} in another.")
-        found = known_sizes(found, sizes)
-    return found
+        for axis, size, other_size in zip(("query", "key"), joint, sizes, strict=True):
+            if None not in (size, other_size) and size != other_size:
+                raise ShapeError(f"{owner}: axis '{axis}' is {size} in one part but {other_size} in another.")
+        joint = known_sizes(joint, sizes)
+    return joint
 
 
 def known_sizes(*parts: Sizes) -> Sizes:
-    """The sizes of the first part that knows them."""
+    """The sizes of the first part in which they are known."""
     queries, keys = (next((size for size in sizes if size is not None), None) for sizes in zip(*parts, strict=True))
     return queries, keys
 
 
 def joint_batch(owner: str, shapes: Sequence[torch.Size]) -> torch.Size:
-    """The batch axes of several parts together."""
+    """The common batch axes of several parts."""
     joint: list[int] = []
     for shape in shapes:
         joint = [1] * (len(shape) - len(joint)) + joint
@@ -140,24 +142,28 @@ def joint_batch(owner: str, shapes: Sequence[torch.Size]) -> torch.Size:
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> torch.Size:
-    """The shape that all of these broadcast to, as `torch.broadcast_shapes` has it.
+    """The shape that all shapes broadcast to, like `torch.broadcast_shapes`.
 
-    That function imports the algebra of torch's compiler at its first call, for half a second and 60 MB, and takes as
-    long as the checks of a call together.
+    That function imports parts of torch's compiler at its first call, which takes half a second and 60 MB, and is as
+    slow as all checks of a call together.
     """
-    if torch.compiler.is_compiling():  # sizes may be symbols, which a comparison would bind
+    if torch.compiler.is_compiling():  # sizes may be symbolic, which a comparison would specialize
         return torch.broadcast_shapes(*shapes)
-    found: Sequence[int] = ()
+
+    result: Sequence[int] = ()
     for shape in shapes:
-        if shape == found or not shape:
+        if shape == result or not shape:
             continue
-        if len(shape) < len(found):
-            shape, found = found, shape
-        own, start = list(shape), len(shape) - len(found)
-        for place, size in enumerate(found, start):
-            if own[place] == 1:
-                own[place] = size
-            elif size not in (1, own[place]):
+
+        if len(shape) < len(result):
+            shape, result = result, shape
+        broadcast, start = list(shape), len(shape) - len(result)
+        for axis, size in enumerate(result, start):
+            if broadcast[axis] == 1:
+                broadcast[axis] = size
+            elif size not in (1, broadcast[axis]):
                 return torch.broadcast_shapes(*shapes)  # which raises
-        found = own
-    return torch.Size(found)
+
+        result = broadcast
+
+    return torch.Size(result)

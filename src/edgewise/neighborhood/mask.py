@@ -1,4 +1,4 @@
-"""Any set of pairs, as a table."""
+"""A neighborhood given as a boolean mask."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +16,7 @@ class Mask(Neighborhood):
     """Any set of pairs as a table. **True means "may attend"**.
 
     An axis of size 1 serves every query, or every key, as in torch: `Mask(is_true_token[:, None, None, :])` is padding,
-    `(member, 1, 1, key)`. It is not repeated in memory. Where nothing else gives their number, there is one.
+    `(member, 1, 1, key)`. It is not repeated in memory. If nothing else determines the number, it is 1.
     """
 
     mask: Bool[Tensor, " *batch #query #key"]
@@ -45,9 +45,9 @@ class Mask(Neighborhood):
         return None if num_queries == 1 else num_queries, None if num_keys == 1 else num_keys
 
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
-        cells, own = self.mask, zip(self.mask.shape[-2:], (query, key), strict=True)
+        cells, axes = self.mask, zip(self.mask.shape[-2:], (query, key), strict=True)
         if query.shape[0] != num_queries or key.shape[0] != num_keys:
-            row, column = (at.new_zeros(1) if size == 1 else at for size, at in own)
+            row, column = (index.new_zeros(1) if size == 1 else index for size, index in axes)
             cells = cells[..., row[:, None], column]
         return cells.expand(*self.batch_shape, query.shape[0], key.shape[0])
 

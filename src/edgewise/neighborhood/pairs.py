@@ -1,4 +1,4 @@
-"""What a neighborhood is: a set of (query, key) pairs; as a list, and their `&` and `|`."""
+"""Neighborhoods: sets of (query, key) pairs; as a list of edges, and their combinations by `&` and `|`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,17 +12,17 @@ from torch import Tensor
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood.checks import check_edges, joint_batch, joint_sizes, known_sizes, whole
 from edgewise.neighborhood.drawing import MAX_SIDE, Drawing
-from edgewise.neighborhood.index import copied, entries, integers, other_ways, pairs_among, sent, unchecked
+from edgewise.neighborhood.index import copied, entries, integers, pairs_among, reverse_edges, sent, unchecked
 from edgewise.neighborhood.plan import Plan
 
-Same = TypeVar("Same", bound="Neighborhood")
+NeighborhoodType = TypeVar("NeighborhoodType", bound="Neighborhood")
 
 
 class Neighborhood:
     """Which keys each query may attend to."""
 
     def __and__(self, other: "Neighborhood") -> "Neighborhood":
-        """The pairs in both; `Causal` and `Window` align within the `Lengths` or `Segments` they are joined with."""
+        """The pairs in both; `Causal` and `Window` align within the `Lengths` or `Segments` they are combined with."""
         parts = _parts(self, RangeIntersection, Intersection) + _parts(other, RangeIntersection, Intersection)
         ranges = tuple(part for part in parts if isinstance(part, Ranges))
         others = tuple(part for part in parts if not isinstance(part, Ranges))
@@ -34,28 +34,28 @@ class Neighborhood:
         return Union(_parts(self, Union) + _parts(other, Union))
 
     def __rand__(self, other: Any) -> "Neighborhood":
-        """What stands before `&` is no neighborhood, or it would have been asked."""
+        """Raises: the left operand of `&` is not a neighborhood."""
         _parts(other)
         return NotImplemented
 
     def __ror__(self, other: Any) -> "Neighborhood":
-        """The same for `|`."""
+        """Raises: the left operand of `|` is not a neighborhood."""
         _parts(other)
         return NotImplemented
 
     @property
     def batch_shape(self) -> torch.Size:
-        """The batch axes over which the neighborhood itself varies; empty where one serves all."""
+        """The batch axes over which the neighborhood varies; empty if it is the same for all members."""
         return torch.Size()
 
     @property
     def sizes(self) -> tuple[int | None, int | None]:
-        """The number of queries and keys, where the neighborhood knows them."""
+        """The number of queries and keys, if the neighborhood determines them."""
         return None, None
 
     @property
     def fixed_sizes(self) -> tuple[int | None, int | None]:
-        """The sizes that a call must have: those it knows, but for an axis of a `Mask` that serves any number."""
+        """The sizes that a call must have; those of a `Mask` without its axes of size 1, which broadcast."""
         return self.sizes
 
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
@@ -63,14 +63,14 @@ class Neighborhood:
         raise NotImplementedError(f"{type(self).__name__} has no block().")
 
     def key_span(self, query_start: int, query_stop: int, num_queries: int, num_keys: int) -> tuple[int, int]:
-        """A run of keys outside which queries `query_start:query_stop` have no neighbor."""
+        """A range of keys that contains all neighbors of queries `query_start:query_stop`."""
         return 0, num_keys
 
-    def with_head_axis(self: Same) -> Same:
+    def with_head_axis(self: NeighborhoodType) -> NeighborhoodType:
         """The same neighborhood for tensors with one more batch axis, heads, just before the nodes."""
         return self
 
-    def to(self: Same, device: torch.device | str) -> Same:
+    def to(self: NeighborhoodType, device: torch.device | str) -> NeighborhoodType:
         """The same neighborhood with its tensors on `device`."""
         return self
 
@@ -80,17 +80,17 @@ class Neighborhood:
         """The neighborhood as a table, True where the query may attend to the key.
 
         Args:
-            num_queries, num_keys: needed where the neighborhood does not know them; keys default to queries.
-            device: where to build it, for neighborhoods that hold no tensor.
+            num_queries, num_keys: required if the neighborhood does not determine them; keys default to queries.
+            device: where to build it, for neighborhoods without tensors.
 
         Raises:
-            ShapeError: a size is missing, or is not the one the neighborhood knows.
+            ShapeError: a size is missing, or differs from that of the neighborhood.
         """
         num_queries, num_keys = self._resolve("to_mask", num_queries, num_keys)
         return self.table(num_queries, num_keys, device).expand(*self.batch_shape, num_queries, num_keys)
 
     def table(self, num_queries: int, num_keys: int, device: Any = None) -> Tensor:
-        """`to_mask` as small as it is held: an axis of a `Mask` that serves all queries or keys stays of size 1."""
+        """Like `to_mask`, but axes of size 1 of a `Mask` are not expanded."""
         rows, columns = (torch.arange(size, device=self._device(device)) for size in (num_queries, num_keys))
         return self.block(rows, columns, num_queries, num_keys)
 
@@ -105,11 +105,11 @@ class Neighborhood:
         """
         if any(size != 1 for size in self.batch_shape):
             raise ShapeError(
-                f"to_edges: the neighborhood varies over batch axes {tuple(self.batch_shape)}, a list of edges "
-                "cannot; use to_mask(), or Segments for packed members."
+                f"to_edges: the neighborhood varies over batch axes {tuple(self.batch_shape)}, which a list of "
+                "edges cannot; use to_mask(), or Segments for packed members."
             )
         mask = self.to_mask(num_queries, num_keys, device)
-        mask = mask.reshape(mask.shape[-2:])  # batch axes of size 1 serve all
+        mask = mask.reshape(mask.shape[-2:])  # batch axes of size 1
         receivers, senders = mask.nonzero(as_tuple=True)
         return Edges(senders, receivers, mask.shape[1], mask.shape[0])
 
@@ -118,29 +118,33 @@ class Neighborhood:
         return Drawing.of(self.to_mask(num_queries, num_keys))
 
     def _repr_svg_(self) -> str | None:
-        """What notebooks show: the drawing, where the neighborhood knows its sizes and they are small."""
+        """The drawing for notebooks, if the sizes are determined and small."""
         return self.draw()._repr_svg_() if max(size or MAX_SIDE + 1 for size in self.sizes) <= MAX_SIDE else None
 
     def _device(self, device: Any) -> Any:
         return device
 
     def _resolve(self, verb: str, num_queries: int | None, num_keys: int | None) -> tuple[int, int]:
-        own_queries, own_keys = self.sizes
-        for axis, given, own in zip(("query", "key"), (num_queries, num_keys), self.fixed_sizes, strict=True):
-            if given is not None and own is not None and given != own:
-                raise ShapeError(f"{verb}: axis '{axis}' is {given} in the call but {own} in {type(self).__name__}.")
-        num_queries = num_queries if num_queries is not None else own_queries
-        num_keys = num_keys if num_keys is not None else own_keys
+        fixed_queries, fixed_keys = self.sizes
+        for axis, call_size, fixed_size in zip(
+            ("query", "key"), (num_queries, num_keys), self.fixed_sizes, strict=True
+        ):
+            if call_size is not None and fixed_size is not None and call_size != fixed_size:
+                raise ShapeError(
+                    f"{verb}: axis '{axis}' is {call_size} in the call but {fixed_size} in {type(self).__name__}."
+                )
+        num_queries = num_queries if num_queries is not None else fixed_queries
+        num_keys = num_keys if num_keys is not None else fixed_keys
         if num_queries is None:
             raise ShapeError(
-                f"{verb}: {type(self).__name__} does not know how many queries there are; pass num_queries "
-                "(and num_keys, where it differs)."
+                f"{verb}: {type(self).__name__} does not determine the number of queries; pass num_queries "
+                "(and num_keys, if it differs)."
             )
         return num_queries, num_queries if num_keys is None else num_keys
 
 
 class Frame(NamedTuple):
-    """The run of queries and of keys that belong together, for every query; each `(*batch, query)`."""
+    """The range of queries and of keys of the batch member of every query; each `(*batch, query)`."""
 
     query_start: Tensor
     query_stop: Tensor
@@ -148,7 +152,7 @@ class Frame(NamedTuple):
     key_stop: Tensor
 
     def intersect(self, other: "Frame") -> "Frame":
-        """The runs that lie in both."""
+        """The intersection of the ranges."""
         starts = (torch.maximum(self.query_start, other.query_start), torch.maximum(self.key_start, other.key_start))
         stops = torch.minimum(self.query_stop, other.query_stop), torch.minimum(self.key_stop, other.key_stop)
         return Frame(starts[0], stops[0], starts[1], stops[1])
@@ -158,18 +162,18 @@ class Ranges(Neighborhood):
     """A neighborhood in which the neighbors of each query are one contiguous run of keys."""
 
     def frame(self, query: Tensor, num_queries: int, num_keys: int) -> Frame:
-        """The member (sequence or segment) that each query belongs to; here, all of them to one."""
+        """The ranges of the member (sequence or segment) of each query; by default a single member."""
         zero = torch.zeros_like(query)
         return Frame(zero, zero + num_queries, zero, zero + num_keys)
 
     def run(self, query: Tensor, frame: Frame) -> tuple[Tensor, Tensor]:
-        """First and one past the last neighbor of each query, before it is cut to the frame."""
+        """First and one past the last neighbor of each query, before clipping to its member."""
         return frame.key_start, frame.key_stop
 
     def runs(self, query: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
         """First and one past the last neighbor of the queries at these positions, `(*batch, query)`.
 
-        An empty run has start == stop. No run leaves the keys that there are: kernels read what it names.
+        An empty run has start == stop. Runs are clipped to the existing keys, as kernels read all keys of a run.
         """
         frame = self.frame(query, num_queries, num_keys)
         start, stop = self.run(query, frame)
@@ -178,8 +182,7 @@ class Ranges(Neighborhood):
         return start, torch.maximum(start, stop)
 
     def kernel_runs(self, query: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
-        """`runs` as kernels read them, which look at no number: also those of a class of the caller's own name one run
-        for each query, and no key that is not there.
+        """`runs` for kernels, which do not check bounds: also runs of a user-defined class are validated and clipped.
 
         Raises:
             ShapeError: they are not one for each query.
@@ -192,7 +195,7 @@ class Ranges(Neighborhood):
                 f"{type(self).__name__}: runs must be whole numbers (*batch, {len(query)}), one for each query, not "
                 f"{tuple(start.shape)} and {tuple(stop.shape)} of {start.dtype}."
             )
-        if type(self).runs is Ranges.runs:  # which has cut them
+        if type(self).runs is Ranges.runs:  # which clips them
             return start, stop
         start = start.clamp(0, num_keys)
         return start, torch.maximum(start, stop.clamp(0, num_keys))
@@ -206,24 +209,23 @@ class Ranges(Neighborhood):
 class Edges(Neighborhood):
     """A list of edges, senders[e] → receivers[e]: the receiver is the query and attends to the sender, the key.
 
-    Keeps the caller's order and count: multi-edges stay, self loops are not added. Equality is by identity.
+    Order and multiplicity are kept: multi-edges stay, self-loops are not added. Equality is by identity.
 
-    Senders and receivers are copied: a tensor or array that is changed afterwards changes no edge, and no plan. The
-    copies must not be changed.
+    Senders and receivers are copied: later changes to the arguments have no effect. Do not change the copies.
     """
 
     senders: Int64[Tensor, " edge"]
-    """Where each edge comes from, the key's position."""
+    """The sender of each edge, the index of the key."""
     receivers: Int64[Tensor, " edge"]
-    """Where each edge goes to, the query's position."""
+    """The receiver of each edge, the index of the query."""
     num_senders: int
-    """How many keys there are."""
+    """The number of keys."""
     num_receivers: int
-    """How many queries there are."""
+    """The number of queries."""
     _plan: Plan | None = field(default=None, init=False, repr=False)
     _reverse: Tensor | None = field(default=None, init=False, repr=False)
 
-    if TYPE_CHECKING:  # what a field is made of may be a list; what it holds is a tensor
+    if TYPE_CHECKING:  # arguments may be lists; the fields are tensors
 
         def __init__(
             self,
@@ -258,8 +260,8 @@ class Edges(Neighborhood):
     def from_adjacency(cls, adjacency: Any) -> "Edges":
         """From a matrix: i attends to j where `adjacency[i, j]` is not zero, as in D⁻¹AH.
 
-        Edges follow row by row, then column by column, as `adjacency[adjacency != 0]` lists the values, which are
-        dropped, as are stored zeros. Entries at one place are added up first.
+        Edges are sorted by row, then column, in the order of `adjacency[adjacency != 0]`. Values and stored zeros are
+        dropped. Duplicate entries are summed first.
 
         Args:
             adjacency: dense, or sparse: torch's COO, CSR or CSC, or any format of SciPy.
@@ -269,7 +271,7 @@ class Edges(Neighborhood):
 
     @property
     def num_edges(self) -> int:
-        """How many edges there are, multi-edges counted."""
+        """The number of edges, including multi-edges."""
         return self.senders.shape[0]
 
     @property
@@ -278,41 +280,40 @@ class Edges(Neighborhood):
 
     @property
     def plan(self) -> Plan:
-        """The edges grouped by receiver and by sender, as kernels walk them; made at first use, then cached."""
+        """The edges grouped by receiver and by sender, as kernels read them; created at first use, then cached."""
         plan = self._plan or Plan.of(self.senders, self.receivers, self.num_senders, self.num_receivers)
-        if plan is not self._plan and type(plan.senders) is type(self.senders):  # a tracer's stand-in is not cached
+        if plan is not self._plan and type(plan.senders) is type(self.senders):  # not while tracing
             object.__setattr__(self, "_plan", plan)
         return plan
 
     @property
     def reverse(self) -> Int64[Tensor, " edge"]:
-        """The edge that leads back from the receiver of each edge, −1 where there is none; made at first use, then
-        cached. Multi-edges lead back one by one, as in `undirected`; a loop is its own reverse."""
-        if (found := self._reverse) is None:
+        """The reverse of each edge, −1 for none, paired as in `undirected`; created at first use, then cached."""
+        if (reverse := self._reverse) is None:
             self._require_square("reverse")
             with torch.inference_mode(False):
-                found = other_ways(self.senders, self.receivers, self.num_senders)
-            if type(found) is type(self.senders):  # as for the plan
-                object.__setattr__(self, "_reverse", found)
-        return found
+                reverse = reverse_edges(self.senders, self.receivers, self.num_senders)
+            if type(reverse) is type(self.senders):  # as for the plan
+                object.__setattr__(self, "_reverse", reverse)
+        return reverse
 
     def degrees(self) -> Int64[Tensor, " query"]:
-        """How many edges each receiver has."""
+        """The number of edges of each receiver."""
         return self.receivers.new_zeros(self.num_receivers).index_add(
             0, self.receivers, torch.ones_like(self.receivers)
         )
 
     def undirected(self) -> "Edges":
-        """Every edge in both directions: the edges as they are, then the other way of each that has none, in order.
+        """Every edge in both directions: the edges, then the missing reverse edges, in order.
 
-        Multi-edges are mirrored one by one: the first i → j is the other way of the first j → i, and so on."""
+        Multi-edges are paired one by one: the first i → j is the reverse of the first j → i, and so on."""
         self._require_square("undirected")
         added = self.reverse < 0
         senders = torch.cat([self.senders, self.receivers[added]])
         return Edges(senders, torch.cat([self.receivers, self.senders[added]]), self.num_senders, self.num_senders)
 
     def with_self_loops(self) -> "Edges":
-        """The edges as they are, then a loop for each node that had none."""
+        """The edges, then a loop for each node without one."""
         self._require_square("with_self_loops")
         nodes = torch.arange(self.num_senders, device=self.senders.device)
         added = nodes[~torch.isin(nodes, self.senders[self.senders == self.receivers])]
@@ -328,7 +329,7 @@ class Edges(Neighborhood):
 
     def to(self, device: torch.device | str) -> "Edges":
         if (senders := sent(self.senders, device)) is self.senders:
-            return self  # and so the plan stays, step after step
+            return self  # keeps the plan for all steps
         plan = self._plan and self._plan.to(device)
         reverse = None if self._reverse is None else sent(self._reverse, device)
         return unchecked(self, senders=senders, receivers=sent(self.receivers, device), _plan=plan, _reverse=reverse)
@@ -338,22 +339,22 @@ class Edges(Neighborhood):
 
     def _require_square(self, verb: str) -> None:
         if self.num_senders != self.num_receivers:
-            ends = f"({self.num_senders} and {self.num_receivers}); it is defined for one set of nodes."
-            raise ShapeError(f"{verb}: senders and receivers are different nodes here {ends}")
+            ends = f"({self.num_senders} and {self.num_receivers}); expected a single set of nodes."
+            raise ShapeError(f"{verb}: senders and receivers are different nodes {ends}")
 
 
 @dataclass(frozen=True, eq=False)
 class RangeIntersection(Ranges):
-    """The pairs in every one of several ranges, which is a range again; made by `&`."""
+    """The intersection of several ranges, which is a range again; created by `&`."""
 
     parts: tuple[Ranges, ...]
-    """What is joined."""
+    """The combined neighborhoods."""
 
     def frame(self, query: Tensor, num_queries: int, num_keys: int) -> Frame:
-        whole = self.parts[0].frame(query, num_queries, num_keys)
+        frame = self.parts[0].frame(query, num_queries, num_keys)
         for part in self.parts[1:]:
-            whole = whole.intersect(part.frame(query, num_queries, num_keys))
-        return whole
+            frame = frame.intersect(part.frame(query, num_queries, num_keys))
+        return frame
 
     def run(self, query: Tensor, frame: Frame) -> tuple[Tensor, Tensor]:
         start, stop = self.parts[0].run(query, frame)
@@ -378,10 +379,10 @@ class RangeIntersection(Ranges):
 
 @dataclass(frozen=True, eq=False)
 class Combination(Neighborhood):
-    """Several neighborhoods taken together as sets of pairs; multi-edges count once."""
+    """A combination of several neighborhoods as sets of pairs; multi-edges count once."""
 
     parts: tuple[Neighborhood, ...]
-    """What is joined."""
+    """The combined neighborhoods."""
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -397,7 +398,7 @@ class Combination(Neighborhood):
 
     @staticmethod
     def join(one: Tensor, other: Tensor) -> Tensor:
-        """Two tables as one."""
+        """Combines two tables."""
         raise NotImplementedError
 
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
@@ -419,7 +420,7 @@ class Combination(Neighborhood):
 
 @dataclass(frozen=True, eq=False)
 class Intersection(Combination):
-    """The pairs in every part; made by `&`, which puts ranges first."""
+    """The pairs in every part; created by `&`, which puts ranges first."""
 
     @staticmethod
     def join(one: Tensor, other: Tensor) -> Tensor:
@@ -428,19 +429,21 @@ class Intersection(Combination):
 
 @dataclass(frozen=True, eq=False)
 class Union(Combination):
-    """The pairs in any part, each once; made by `|`."""
+    """The pairs in any part, each once; created by `|`."""
 
     @staticmethod
     def join(one: Tensor, other: Tensor) -> Tensor:
         return one | other
 
 
-def _parts(neighborhood: Neighborhood, *kinds: "type[RangeIntersection | Combination]") -> tuple[Neighborhood, ...]:
+def _parts(
+    neighborhood: Neighborhood, *flattened_types: "type[RangeIntersection | Combination]"
+) -> tuple[Neighborhood, ...]:
     if not isinstance(neighborhood, Neighborhood):
-        raise SettingError(f"& and | join neighborhoods, not a neighborhood and {neighborhood!r}.")
-    if not isinstance(neighborhood, kinds):
+        raise SettingError(f"& and | combine neighborhoods, not a neighborhood and {neighborhood!r}.")
+    if not isinstance(neighborhood, flattened_types):
         return (neighborhood,)
-    return tuple(piece for part in neighborhood.parts for piece in _parts(part, *kinds))
+    return tuple(nested for part in neighborhood.parts for nested in _parts(part, *flattened_types))
 
 
 def _joint_device(parts: tuple[Neighborhood, ...], device: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Edges grouped by receiver and by sender, as the kernels walk them: made once for a list, not at every call."""
+"""Edges grouped by receiver and by sender, as kernels read them: created once per edge list, not at every call."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -17,14 +17,14 @@ from edgewise.neighborhood.checks import check_range
 from edgewise.neighborhood.index import sent
 
 INT32_LIMIT = 2**31
-"""A plan is held in int32 while the numbers of edges, senders and receivers are all below this."""
+"""A plan uses int32 if the numbers of edges, senders and receivers are all below this."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The edges grouped by receiver and by sender, as the kernels walk them.
+    """The edges grouped by receiver and by sender, as kernels read them.
 
-    All tensors are int32 where every size is below 2³¹, else int64. Within a group the edges keep the caller's order.
+    All tensors are int32 if every size is below 2³¹, else int64. Within a group the edges keep the caller's order.
 
     >>> from edgewise import Edges
     >>> plan = Edges([2, 0, 2], [1, 0, 0], 3, 2).plan
@@ -35,17 +35,17 @@ class Plan:
     """
 
     receiver_offsets: Int[Tensor, " receiver_boundary"]
-    """The edges of receiver i stand at places `receiver_offsets[i]:receiver_offsets[i + 1]`."""
+    """The edges of receiver i are at positions `receiver_offsets[i]:receiver_offsets[i + 1]`."""
     senders: Int[Tensor, " edge"]
-    """The sender at each of these places."""
+    """The sender at each of these positions."""
     receiver_edges: Int[Tensor, " edge"]
-    """The caller's number of the edge at each of these places, ascending within a receiver."""
+    """The original index of the edge at each of these positions, ascending within a receiver."""
     sender_offsets: Int[Tensor, " sender_boundary"]
-    """The edges of sender j stand at places `sender_offsets[j]:sender_offsets[j + 1]`."""
+    """The edges of sender j are at positions `sender_offsets[j]:sender_offsets[j + 1]`."""
     receivers: Int[Tensor, " edge"]
-    """The receiver at each of these places."""
+    """The receiver at each of these positions."""
     sender_edges: Int[Tensor, " edge"]
-    """The caller's number of the edge at each of these places, ascending within a sender."""
+    """The original index of the edge at each of these positions, ascending within a sender."""
 
     @property
     def lists(self) -> list[Tensor]:
@@ -60,7 +60,7 @@ class Plan:
         """The plan of the edges senders[e] → receivers[e].
 
         Raises:
-            ShapeError: a position is negative or beyond the last node (on a CPU; elsewhere nothing waits to look).
+            ShapeError: a position is negative or beyond the last node (checked on a CPU only).
 
         Cost: O(edge + node) on a CPU with numba, else two sorts.
         """
@@ -68,12 +68,12 @@ class Plan:
         return cls(*group_edges(senders, receivers, num_senders, num_receivers, dtype))
 
     def to(self, device: torch.device | str) -> "Plan":
-        """The same plan with its tensors on `device`; where they come from is remembered, see `at_home`."""
+        """The same plan with its tensors on `device`; the CPU tensors are remembered, see `at_home`."""
         return Plan(*(_sent_from_home(getattr(self, field.name), device) for field in fields(self)))
 
 
 def at_home(x: Tensor) -> Tensor:
-    """A tensor of a plan where its numbers can be read without waiting: on the CPU, if the plan came from there."""
+    """The CPU copy of a tensor of a plan, readable without synchronizing, if the plan was created on the CPU."""
     return _homes.get(x, x)
 
 
@@ -91,13 +91,13 @@ def group(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: i
     """The six tensors of a plan, in the order of its fields."""
     if dtype == torch.int32 and max(senders.shape[0], num_senders, num_receivers) >= INT32_LIMIT:
         raise ShapeError(
-            "Edges: a program that was traced for any number of nodes and edges counts them in int32, these are 2³¹ or "
-            "more; trace it for this number."
+            "Edges: a program traced with dynamic sizes uses int32 indices, but there are 2³¹ or more nodes or edges; "
+            "trace it for these sizes."
         )
-    counts = senders.device.type == "cpu" and counting_sort() is not None
-    with torch.inference_mode(False):  # a plan that was made while evaluating may serve training later
-        by = group_by_counting if counts else group_by_sorting
-        return by(senders, receivers, num_senders, num_receivers, dtype)
+    can_count = senders.device.type == "cpu" and counting_sort() is not None
+    with torch.inference_mode(False):  # a plan created during evaluation may be used in training
+        group_function = group_by_counting if can_count else group_by_sorting
+        return group_function(senders, receivers, num_senders, num_receivers, dtype)
 
 
 def group_by_counting(
@@ -106,16 +106,18 @@ def group_by_counting(
     """Both groups by a counting sort in numba, in O(edge + node)."""
     sort = counting_sort()
     assert sort is not None
+
     directions = ("receivers", receivers, senders, num_receivers), ("senders", senders, receivers, num_senders)
     grouped = []
     for name, keys, others, num_keys in directions:
         offsets = keys.new_zeros(num_keys + 1, dtype=dtype)
         placed, edges = (keys.new_empty(keys.shape, dtype=dtype) for _ in range(2))
-        # As an unsigned number a negative one lies beyond every node.
+        # As unsigned integers, negative ones are beyond every node.
         unsigned = keys.contiguous().numpy().view(np.uint64)
         if not sort(unsigned, others.contiguous().numpy(), offsets.numpy(), placed.numpy(), edges.numpy()):
             check_range(name, keys, num_keys)
         grouped += [offsets, placed, edges]
+
     return grouped
 
 
@@ -137,29 +139,29 @@ def group_by_sorting(
 
 @cache
 def counting_sort() -> Callable[..., bool] | None:
-    """`place_by_counting`, compiled; None where numba cannot be imported, or is set to compile nothing."""
+    """`place_by_counting`, compiled; None if numba cannot be imported, or compilation is disabled."""
     try:
         from numba import config
 
         from edgewise.kernels.jit import compiled
-    except (ImportError, OSError):  # not installed; or its library does not load
+    except (ImportError, OSError):  # not installed, or its library does not load
         return None
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]  # numba sets it when it is imported
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]  # set by numba at import
         return None
     return compiled(place_by_counting, nogil=True)
 
 
-@no_type_check  # numba must compile it as it is written here
+@no_type_check  # numba compiles it as written
 def place_by_counting(keys, others, offsets, placed, edges):
-    """Put every edge at its place among the edges sorted by their key, equal keys in the order in which they come.
+    """A stable counting sort of the edges by key.
 
     Args:
-        keys, others: uint64 and int64 `(edge)`, the node by which an edge is sorted and the one at its other end.
-        offsets: zeros `(boundary)`; becomes the first place of each key, and the number of edges at the end.
-        placed, edges: `(edge)`; become the other end and the number of the edge at each place.
+        keys, others: uint64 and int64 `(edge)`, the node to sort by and the one at the other end.
+        offsets: zeros `(boundary)`; becomes the first position of each key, and the number of edges at the end.
+        placed, edges: `(edge)`; become the other end and the index of the edge at each position.
 
     Returns:
-        False, with nothing placed, where a key is not among the nodes.
+        False, with nothing written, if a key is not a node.
     """
     num_edges, num_keys = keys.shape[0], offsets.shape[0] - 1
     ascending = True
@@ -169,20 +171,24 @@ def place_by_counting(keys, others, offsets, placed, edges):
         if edge > 0 and keys[edge] < keys[edge - 1]:
             ascending = False
         offsets[keys[edge]] += 1
+
     total = 0
     for key in range(num_keys + 1):
         count = offsets[key]
         offsets[key] = total
         total += count
-    if ascending:  # a list that is sorted already is filled in as it stands, which is faster
+
+    if ascending:  # a sorted list is copied, which is faster
         for edge in range(num_edges):
             placed[edge], edges[edge] = others[edge], edge
         return True
+
     for edge in range(num_edges):
-        place = offsets[keys[edge]]
-        placed[place], edges[place] = others[edge], edge
-        offsets[keys[edge]] = place + 1
-    # Each offset has moved on to where the next key begins.
+        position = offsets[keys[edge]]
+        placed[position], edges[position] = others[edge], edge
+        offsets[keys[edge]] = position + 1
+
+    # Each offset is now the start of the next key.
     for key in range(num_keys, 0, -1):
         offsets[key] = offsets[key - 1]
     offsets[0] = 0
@@ -190,7 +196,7 @@ def place_by_counting(keys, others, offsets, placed, edges):
 
 
 def _dtype(*sizes: int) -> torch.dtype:
-    """int32 where all sizes are below the limit; one that is a symbol in a traced program is taken to be."""
+    """int32 if all sizes are below the limit; symbolic sizes of a traced program are assumed to be."""
     if torch.compiler.is_compiling():
         from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -205,7 +211,7 @@ def _shapes(
     num_receivers: int | torch.SymInt,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    """What tracers see of a plan: tensors that hold nothing."""
+    """The empty tensors of a plan for tracing."""
     num_edges = senders.shape[0]
     sizes = num_receivers + 1, num_edges, num_edges, num_senders + 1, num_edges, num_edges
     return [senders.new_empty((size,), dtype=dtype) for size in sizes]

@@ -14,8 +14,8 @@ from edgewise.neighborhood.index import copied, unchecked
 from edgewise.neighborhood.pairs import Frame, Ranges
 
 Align = Literal["end", "start"]
-FAR = 2**62
-"""More keys than there are on a side of a window; a sum with more would be negative."""
+MAX_SIDE_KEYS = 2**62
+"""The largest side of a window; larger ones would overflow when added to a position."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Full(Ranges):
 class Causal(Ranges):
     """A query attends to the keys up to its own position.
 
-    Where there are more keys than queries they are aligned at the end, as decoding needs: the last query sees all.
+    If there are more keys than queries, they are aligned at the end, as decoding needs: the last query sees all keys.
 
         Causal().draw(3, 5)           Causal(align="start").draw(3, 5)
         ■ ■ ■ · ·                     ■ · · · ·
@@ -39,7 +39,7 @@ class Causal(Ranges):
     """
 
     align: Align = "end"
-    """Which end of queries and keys is the same moment."""
+    """Which end of queries and keys is the same position."""
 
     def __post_init__(self) -> None:
         _check_align("Causal", self.align)
@@ -67,7 +67,7 @@ class Window(Ranges):
     after: int
     """How many keys after the query's position; not negative."""
     align: Align = "end"
-    """Which end of queries and keys is the same moment."""
+    """Which end of queries and keys is the same position."""
 
     def __post_init__(self) -> None:
         _check_align("Window", self.align)
@@ -78,7 +78,7 @@ class Window(Ranges):
 
     def run(self, query: Tensor, frame: Frame) -> tuple[Tensor, Tensor]:
         position = _position(query, frame, self.align)
-        return position - min(self.before, FAR), position + min(self.after, FAR) + 1
+        return position - min(self.before, MAX_SIDE_KEYS), position + min(self.after, MAX_SIDE_KEYS) + 1
 
     def key_span(self, query_start: int, query_stop: int, num_queries: int, num_keys: int) -> tuple[int, int]:
         shift = num_keys - num_queries if self.align == "end" else 0
@@ -90,9 +90,9 @@ class Window(Ranges):
 class Lengths(Ranges):
     """Padded batches: member b has `key_lengths[b]` true keys and `query_lengths[b]` true queries, then padding.
 
-    Without `query_lengths` every query attends to the true keys. Joined with `Causal` or `Window`, as many queries as
-    keys are then taken to be the same positions (self-attention, padded alike), and fewer queries to be all true, the
-    last of them at the last true key (decoding). With `query_lengths` a padding query has an empty neighborhood.
+    Without `query_lengths` every query attends to the true keys. Combined with `Causal` or `Window`, equally many
+    queries and keys are then the same positions (self-attention, padded alike), and fewer queries are all true, the
+    last one at the last true key (decoding). With `query_lengths` a padding query has an empty neighborhood.
 
         (Causal() & Lengths([2])).draw(3)      (Causal() & Lengths([4])).draw(2, 5)
         ■ · ·                                  ■ ■ ■ · ·
@@ -103,9 +103,9 @@ class Lengths(Ranges):
     key_lengths: Int64[Tensor, " *batch"]
     """True keys of each member, not negative; its shape broadcasts against the batch axes."""
     query_lengths: Int64[Tensor, " *query_batch"] | None = None
-    """True queries of each member; all of them where absent."""
+    """True queries of each member; None for all."""
 
-    if TYPE_CHECKING:  # lists are taken, too
+    if TYPE_CHECKING:  # lists are accepted, too
 
         def __init__(
             self, key_lengths: Tensor | Sequence[int], query_lengths: Tensor | Sequence[int] | None = None
@@ -116,8 +116,8 @@ class Lengths(Ranges):
             value = getattr(self, name)
             if value is not None:
                 lengths = copied("Lengths", name, value)
-                if can_be_read(lengths) and lengths.numel() > 0 and (least := int(lengths.min())) < 0:
-                    raise ShapeError(f"Lengths: {name} must not be negative; found {least}.")
+                if can_be_read(lengths) and lengths.numel() > 0 and (minimum := int(lengths.min())) < 0:
+                    raise ShapeError(f"Lengths: {name} must not be negative; found {minimum}.")
                 object.__setattr__(self, name, lengths)
 
     @property
@@ -150,34 +150,34 @@ class Lengths(Ranges):
 
 
 class Bounds(NamedTuple):
-    """What the check of offsets learns of them, in one look at the device that they are on."""
+    """Bounds of segments, read from the device once when they are checked."""
 
     first: int
-    """Where the first segment begins; the latest, where members differ."""
+    """The start of the first segment; the latest one if members differ."""
     last: int
-    """Where the last segment ends; the earliest, where members differ."""
+    """The end of the last segment; the earliest one if members differ."""
     longest: int
-    """Nodes of the longest segment."""
+    """The number of nodes of the longest segment."""
 
 
 @dataclass(frozen=True, eq=False)
 class Segments(Ranges):
-    """Packed members: those of segment g are queries `query_offsets[g]:query_offsets[g + 1]`, keys likewise.
+    """Packed members: segment g has queries `query_offsets[g]:query_offsets[g + 1]`, keys likewise.
 
-    Queries outside every segment have an empty neighborhood. Offsets are looked at once, when the segments are made,
-    and copied: changing the caller's afterwards changes nothing.
+    Queries outside all segments have an empty neighborhood. Offsets are checked once, when the segments are created,
+    and copied, so that later changes to the arguments have no effect.
     """
 
     query_offsets: Int64[Tensor, " *batch boundary"]
-    """Where each segment's queries begin, and where the last ends; not negative, not decreasing."""
+    """The start of each segment's queries, and the end of the last; not negative, not decreasing."""
     key_offsets: Int64[Tensor, " *key_batch boundary"] | None = None
-    """The same for keys; None where they are those of the queries."""
+    """The same for keys; None if they are those of the queries."""
     query_bounds: Bounds | None = field(default=None, init=False, repr=False)
-    """Known without another look; None where the segments were made while a graph was traced."""
+    """Bounds of the queries; None if the segments were created while tracing."""
     key_bounds: Bounds | None = field(default=None, init=False, repr=False)
-    """The same for keys."""
+    """Bounds of the keys."""
 
-    if TYPE_CHECKING:  # lists are taken, too
+    if TYPE_CHECKING:  # lists are accepted, too
 
         def __init__(
             self, query_offsets: Tensor | Sequence[int], key_offsets: Tensor | Sequence[int] | None = None
@@ -215,12 +215,12 @@ class Segments(Ranges):
         queries, keys = queries.expand(*batch, -1).contiguous(), keys.expand(*batch, -1).contiguous()
         query = query.expand(*batch, -1).contiguous()
         segment = torch.searchsorted(queries, query, right=True) - 1
-        inside = (segment >= 0) & (segment < queries.shape[-1] - 1)
-        here = segment.clamp(0, max(queries.shape[-1] - 2, 0))
-        after = (here + 1).clamp(max=queries.shape[-1] - 1)
-        key_start = keys.gather(-1, here)
-        key_stop = torch.where(inside, keys.gather(-1, after), key_start)
-        return Frame(queries.gather(-1, here), queries.gather(-1, after), key_start, key_stop)
+        is_inside = (segment >= 0) & (segment < queries.shape[-1] - 1)
+        index = segment.clamp(0, max(queries.shape[-1] - 2, 0))
+        next_index = (index + 1).clamp(max=queries.shape[-1] - 1)
+        key_start = keys.gather(-1, index)
+        key_stop = torch.where(is_inside, keys.gather(-1, next_index), key_start)
+        return Frame(queries.gather(-1, index), queries.gather(-1, next_index), key_start, key_stop)
 
     def with_head_axis(self) -> "Segments":
         return self._each(lambda offsets: offsets.unsqueeze(-2)) if self.batch_shape else self
@@ -237,7 +237,7 @@ class Segments(Ranges):
 
 
 def _position(query: Tensor, frame: Frame, align: Align) -> Tensor:
-    """The key position that stands for the query's own moment."""
+    """The key position that corresponds to the position of the query."""
     if align == "end":
         return query + frame.key_stop - frame.query_stop
     return query + frame.key_start - frame.query_start
@@ -261,10 +261,10 @@ def _bounds(name: str, offsets: Tensor) -> Bounds:
     steps = offsets.diff(dim=-1)
     extremes = steps.aminmax() if steps.numel() > 0 else ()
     ends = offsets[..., 0].aminmax(), offsets[..., -1].min()
-    least, first, last, *rest = torch.stack([*ends[0], ends[1], *extremes]).tolist()
-    shortest, longest = rest or (0, 0)
+    minimum, first, last, *step_range = torch.stack([*ends[0], ends[1], *extremes]).tolist()
+    shortest, longest = step_range or (0, 0)
     if shortest < 0:
         raise ShapeError(f"Segments: {name} must not decrease; they are boundaries, as from cumsum of the sizes.")
-    if least < 0:
-        raise ShapeError(f"Segments: {name} must not be negative; found {least}.")
+    if minimum < 0:
+        raise ShapeError(f"Segments: {name} must not be negative; found {minimum}.")
     return Bounds(first, last, longest)

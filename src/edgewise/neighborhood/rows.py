@@ -1,4 +1,4 @@
-"""Edges of which many carry the same: each names the row of a table that holds what it carries."""
+"""Edges that share rows of a table of features."""
 
 from dataclasses import dataclass, field
 
@@ -14,20 +14,20 @@ from edgewise.neighborhood.plan import Plan
 
 @dataclass(frozen=True, eq=False)
 class EdgeRows:
-    """The row of a table that holds what an edge carries: molecules have few types of bonds.
+    """The row of a table with the features of each edge: molecules have few types of bonds.
 
-    A kernel then reads a table that stays in the first cache, and a layer projects few rows instead of one an edge.
+    A kernel then reads a small table that stays in cache, and a layer projects few rows instead of one per edge.
 
-    Rows are copied: a tensor or array that is changed afterwards changes no edge.
+    Rows are copied, so that later changes to the argument have no effect.
 
     Raises:
-        ShapeError: rows are no whole numbers in 0 … num_rows - 1, or have more than one axis.
+        ShapeError: rows are not integers in 0 … num_rows - 1, or have more than one axis.
     """
 
     rows: Int64[Tensor, " edge"]
     """The row of each edge, in the order of the edges."""
     num_rows: int
-    """How many rows the table has."""
+    """The number of rows of the table."""
     _placed: tuple[Plan, list[Tensor]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -39,6 +39,7 @@ class EdgeRows:
             return
         if self.num_rows < 0:
             raise ShapeError(f"EdgeRows: num_rows must not be negative, not {self.num_rows}.")
+
         if self.rows.numel():
             low, high = map(int, self.rows.aminmax())
             if low < 0 or high >= self.num_rows:
@@ -47,16 +48,16 @@ class EdgeRows:
                 )
 
     def placed(self, plan: Plan) -> list[Tensor]:
-        """The rows in the order in which kernels walk the edges: by receiver, by sender; made once for a plan."""
+        """The rows in the order in which kernels read the edges: by receiver, by sender; created once per plan."""
         if self._placed is None or self._placed[0] is not plan:
             orders = plan.receiver_edges, plan.sender_edges
-            found = [self.rows[order].to(order.dtype) for order in orders]
-            object.__setattr__(self, "_placed", (plan, found))
+            ordered_rows = [self.rows[order].to(order.dtype) for order in orders]
+            object.__setattr__(self, "_placed", (plan, ordered_rows))
         assert self._placed is not None
         return self._placed[1]
 
     def spread(self, x: Tensor, axis: int) -> Tensor:
-        """A table with one row an edge, of one that edges share."""
+        """Expands a shared table to one row per edge."""
         return x.index_select(axis, self.rows)
 
     def to(self, device: torch.device | str) -> "EdgeRows":

@@ -3,7 +3,7 @@
 incoming    the incoming edges of each node, made once
 kernels     the sampling itself, compiled by numba
 sampler     NeighborSampler: seeds → Sample, a Graph that every model trains on
-loader      NeighborLoader: batches of seeds, sampled ahead in threads
+loader      NeighborLoader: batches of seeds, prefetched in threads
 """
 
 from edgewise.sampling.clusters import ClusterLoader, partition

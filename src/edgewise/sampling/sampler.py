@@ -1,4 +1,4 @@
-"""Sampling the neighborhoods of seeds, hop after hop, from a graph in memory."""
+"""Samples the neighborhoods of seeds, hop after hop, from a graph in memory."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -14,45 +14,45 @@ from edgewise.sampling.incoming import Incoming, checked_times, ordered
 from edgewise.sampling.sample import Sample
 
 STRATEGIES = ("uniform", "last")
-"""Which edges before the seed's time are sampled: any, or the latest."""
+"""Which edges before the seed's time are sampled: random ones, or the latest."""
 FORMS = ("directional", "induced")
-"""Which edges a sample holds: those that were sampled, or all between its nodes."""
+"""Which edges a sample has: the sampled ones, or all between its nodes."""
 MAX_FANOUT = 2**31
-"""A kernel has room for so many draws of a node."""
+"""The most draws per node for which a kernel has room."""
 Fanouts = Sequence[int] | Mapping[Hashable, Sequence[int]]
-"""How many edges a hop samples of each node, hop after hop; or these by the type of the edges."""
+"""Edges to sample per node in each hop; or a mapping from edge types to these."""
 
 
 class NeighborSampler:
-    """Samples, around seeds, edges against their direction: those that a model of so many layers reads.
+    """Samples incoming edges around seeds: the neighborhood that a model with as many layers reads.
 
-        hop h:  of each node that hop h − 1 found, up to fanouts[h] of its incoming edges, and their senders
+        hop h:  for each node found in hop h − 1, up to fanouts[h] of its incoming edges, and their senders
 
-    A node is expanded once, in the hop that finds it, so that all layers read the same edges of it. Random numbers
-    follow from (seed, epoch, batch, hop, node) alone: a sample depends neither on the number of threads nor on the
-    samples before it.
+    A node is expanded once, in the hop that finds it, so that all layers read the same edges of it. Random numbers are
+    determined by (seed, epoch, batch, hop, node) alone: a sample depends neither on the number of threads nor on
+    earlier samples.
 
     Args:
         graph: a `Graph`, or what `Graph.of` takes.
-        fanouts: edges a node for each hop, −1 for all; or a mapping from the type of edges, by name or number, to
-            these. A type that it does not name is not sampled.
+        fanouts: edges per node for each hop, −1 for all; or a mapping from edge types, by name or index, to these.
+            Other types are not sampled.
         replace: whether the same edge may be drawn several times.
-        weights: `(edge)`, not negative: edges are drawn in proportion to it. An edge of weight 0 is never sampled.
-        edge_times: `(edge)`: only edges before the time of the seed are sampled; each seed has its own tree then.
+        weights: `(edge)`, non-negative sampling weights. An edge of weight 0 is never sampled.
+        edge_times: `(edge)`: only edges before the time of the seed are sampled; each seed then has its own tree.
         strategy: "uniform", or "last": the latest edges before the seed's time.
-        disjoint: whether each seed has a tree of its own, so that a node may stand in a sample several times.
-        form: "directional", the sampled edges; or "induced", all edges between the nodes that were found.
-        seed: of the random numbers.
-        incoming: the incoming edges of each node, where they are known; the edges of the graph are not read then, and
-            weights and times are those that stand there: give both as `Incoming.of` got them.
+        disjoint: whether each seed has its own tree, so that a node may occur several times in a sample.
+        form: "directional", the sampled edges; or "induced", all edges between the sampled nodes.
+        seed: seed of the random numbers.
+        incoming: precomputed incoming edges; the edges of the graph are then not read. Pass the same weights and times
+            as to `Incoming.of`.
 
     Raises:
-        SettingError: fanouts or another option cannot be.
-        ShapeError: weights or times are not one for each edge, senders and receivers are two sets of nodes, or a number
-            of `incoming` names nothing that there is.
+        SettingError: fanouts or another option is invalid.
+        ShapeError: weights or times are not one for each edge, senders and receivers are two sets of nodes, or
+            `incoming` does not fit the graph.
         DataError: a weight is negative, NaN or infinite, or a time is NaN.
 
-    Cost: O(edge + node) once; a sample costs as much as it holds, whatever the size of the graph.
+    Cost: O(edge + node) once; the cost of a sample is proportional to its size, whatever the size of the graph.
     Source: Hamilton, Ying & Leskovec 2017 (GraphSAGE), who sample with replacement.
 
     >>> graph = Graph.of(torch.tensor([[1, 2, 3, 4], [0, 0, 1, 2]]))
@@ -85,30 +85,33 @@ class NeighborSampler:
             )
         if seed < 0:
             raise SettingError(f"NeighborSampler: seed is {seed}; expected 0 or more.")
+
         self.graph = Graph.of(graph)
         self.fanouts = fanout_table(fanouts, self.graph)
         self.replace, self.strategy, self.form, self.seed = bool(replace), STRATEGIES.index(strategy), form, seed
         self.is_timed = edge_times is not None
         self.disjoint = bool(disjoint) or self.is_timed
         if self.disjoint and form == "induced":
-            raise SettingError("NeighborSampler: form 'induced' needs seeds that share nodes; leave disjoint out.")
+            raise SettingError("NeighborSampler: form 'induced' needs seeds that share nodes; drop disjoint.")
+
         self.times_are_whole = self.is_timed and not torch.as_tensor(edge_times, device="cpu").is_floating_point()
         self.incoming = Incoming.of(self.graph, weights, edge_times) if incoming is None else incoming
         if incoming is not None:
             self._check_incoming(incoming, has_weights=weights is not None)
-        if not self.replace:  # a kernel has room for as many edges as a fanout
+        if not self.replace:  # so that the buffers of a kernel stay small
             self.fanouts = np.minimum(self.fanouts, max(len(self.incoming.links), 1))
 
     def _check_incoming(self, incoming: Incoming, has_weights: bool) -> None:
-        """Raise unless what is known of incoming edges fits the graph and the other arguments."""
+        """Raise unless the incoming edges fit the graph and the other arguments."""
         incoming.check(self.graph.num_nodes, self.fanouts.shape[1])
         columns = ("edge_times", self.is_timed, incoming.times), ("weights", has_weights, incoming.cumulative)
-        for name, is_given, column in columns:
-            if len(incoming.links) and is_given != (len(column) > 0):
+        for name, is_expected, column in columns:
+            if len(incoming.links) and is_expected != (len(column) > 0):
                 raise SettingError(
-                    f"NeighborSampler: incoming {'has no' if is_given else 'has'} {name}, which are "
-                    f"{'given' if is_given else 'not given'}; make it by Incoming.of(graph, weights, edge_times) and "
-                    "give the same here."
+                    f"NeighborSampler: incoming {'has no' if is_expected else 'has'} {name}, which are "
+                    f"{'given' if is_expected else 'not given'}; make it with Incoming.of(graph, weights, "
+                    f"edge_times) and "
+                    "pass the same here."
                 )
 
     def sample(
@@ -123,56 +126,68 @@ class NeighborSampler:
         """The sampled neighborhood of some nodes.
 
         Args:
-            seeds: places of nodes, or a mask `(node)`.
+            seeds: indices of nodes, or a mask `(node)`.
             times: the time of each seed, where the sampler has times of edges.
-            epoch, batch: which random numbers are drawn.
-            without: pairs of nodes; edges from one to the other, in either direction, are taken out of the sample.
+            epoch, batch: select the random numbers.
+            without: pairs of nodes; edges between them, in either direction, are removed from the sample.
 
         Raises:
-            ShapeError: a seed is no node, or times are missing, superfluous or not one for each seed.
+            ShapeError: a seed is out of range, or times are missing, not needed or not one for each seed.
         """
         from edgewise.sampling import kernels
 
-        chosen = checked_nodes("seeds", seeds, self.graph.num_nodes)
+        seed_nodes = checked_nodes("seeds", seeds, self.graph.num_nodes)
         key = np.random.SeedSequence((self.seed, epoch, batch)).generate_state(1, np.uint64)[0]
-        held = self.incoming
-        with held.place_table(not self.disjoint) as place_of:
+        incoming = self.incoming
+        with incoming.index_table(not self.disjoint) as index_of_node:
             nodes, trees, roots, senders, receivers, edges, *per_hop = kernels.sample(
-                *(held.offsets, held.links, held.types, held.times, held.cumulative, self.fanouts),
-                *(self.replace, self.strategy, self.disjoint, chosen, self._limits(times, len(chosen)), key, place_of),
+                *(incoming.offsets, incoming.links, incoming.types, incoming.times, incoming.cumulative, self.fanouts),
+                *(
+                    self.replace,
+                    self.strategy,
+                    self.disjoint,
+                    seed_nodes,
+                    self._limits(times, len(seed_nodes)),
+                    key,
+                    index_of_node,
+                ),
             )
             if self.form == "induced":
-                senders, receivers, edges = kernels.induced(held.offsets, held.links, nodes, place_of)
+                senders, receivers, edges = kernels.induced(incoming.offsets, incoming.links, nodes, index_of_node)
+
         nodes_per_hop, edges_per_hop = per_hop
         if self.form == "induced":
             edges_per_hop = np.array([len(edges)])
         if without is not None:
-            stays = ~_joined(nodes[senders], nodes[receivers], without, self.graph.num_nodes)
-            edges_per_hop = np.diff(np.append(0, stays).cumsum()[np.append(0, edges_per_hop.cumsum())])
-            senders, receivers, edges = senders[stays], receivers[stays], edges[stays]
+            is_kept = ~_joined(nodes[senders], nodes[receivers], without, self.graph.num_nodes)
+            edges_per_hop = np.diff(np.append(0, is_kept).cumsum()[np.append(0, edges_per_hop.cumsum())])
+            senders, receivers, edges = senders[is_kept], receivers[is_kept], edges[is_kept]
+
         per_hop = tuple(nodes_per_hop.tolist()), tuple(edges_per_hop.tolist())
-        own_trees = trees if self.disjoint else None
-        return Sample.of(self.graph, nodes, senders, receivers, edges, roots, *per_hop, own_trees)
+        tree_of_node = trees if self.disjoint else None
+        return Sample.of(self.graph, nodes, senders, receivers, edges, roots, *per_hop, tree_of_node)
 
     def _limits(self, times: Any, num_seeds: int) -> np.ndarray:
-        """The time of each seed, as edges have theirs."""
+        """The time of each seed, in the form of edge times."""
         if not self.is_timed:
             if times is not None:
                 raise ShapeError("NeighborSampler: times are given, but edges have none: edge_times=….")
             return np.empty(0, np.int64)
         if times is None:
             raise ShapeError("NeighborSampler: edges have times; give those of the seeds: times=….")
-        found = torch.as_tensor(times, device="cpu").detach().cpu()
-        if found.shape != (num_seeds,):
-            raise ShapeError(f"NeighborSampler: times is {tuple(found.shape)}, expected ({num_seeds},), one a seed.")
+
+        limits = torch.as_tensor(times, device="cpu").detach().cpu()
+        if limits.shape != (num_seeds,):
+            raise ShapeError(f"NeighborSampler: times is {tuple(limits.shape)}, expected ({num_seeds},), one per seed.")
         if not self.times_are_whole:
-            return checked_times(found.double().numpy())
-        # A whole number lies below a fraction where it lies below the next whole number.
-        return ordered((found.ceil() if found.is_floating_point() else found).long().numpy())
+            return checked_times(limits.double().numpy())
+
+        # An integer is below a fraction if it is below the next integer.
+        return ordered((limits.ceil() if limits.is_floating_point() else limits).long().numpy())
 
 
 def fanout_table(fanouts: Fanouts, graph: Graph) -> np.ndarray:
-    """Edges a node for each hop and type, int64 `(hop, type)`."""
+    """Edges per node for each hop and type, int64 `(hop, type)`."""
     types = graph.edge_types
     names: Sequence[Hashable] = (None,) if types is None else types.names or range(types.num_types)
     if isinstance(fanouts, Mapping):
@@ -182,43 +197,50 @@ def fanout_table(fanouts: Fanouts, graph: Graph) -> np.ndarray:
             raise SettingError(
                 f"NeighborSampler: fanouts name the type {unknown[0]!r}, expected one of {', '.join(map(repr, names))}."
             )
-        lengths = {len(own) for own in fanouts.values()}
+
+        lengths = {len(hops) for hops in fanouts.values()}
         if len(lengths) != 1:
-            raise SettingError(f"NeighborSampler: fanouts must name as many hops for each type, not {dict(fanouts)}.")
+            raise SettingError(
+                f"NeighborSampler: fanouts must have the same number of hops for each type, not {dict(fanouts)}."
+            )
+
         rows = [list(fanouts.get(name, [0] * max(lengths))) for name in names]
     else:
         rows = [list(fanouts)] * len(names)
     if not rows or not rows[0]:
-        raise SettingError("NeighborSampler: fanouts are empty; give a number for each hop, such as [15, 10].")
+        raise SettingError("NeighborSampler: fanouts is empty; give a number for each hop, such as [15, 10].")
+
     for value in (value for row in rows for value in row):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or not -1 <= value < MAX_FANOUT:
             raise SettingError(
-                f"NeighborSampler: a fanout is {value!r}; expected a whole number of edges a node, 0 for none, or -1 "
+                f"NeighborSampler: a fanout is {value!r}; expected an integer number of edges per node, 0 for none, "
+                f"or -1 "
                 f"for all, below {MAX_FANOUT:,}."
             )
+
     return np.ascontiguousarray(np.array(rows, dtype=np.int64).T)
 
 
 def _joined(
     senders: np.ndarray, receivers: np.ndarray, pairs: tuple[np.ndarray, np.ndarray], num_nodes: int
 ) -> np.ndarray:
-    """Which edges join two nodes of a pair."""
+    """Which edges join the two nodes of a pair."""
     low, high = np.minimum(senders, receivers), np.maximum(senders, receivers)
     first, second = np.minimum(*pairs), np.maximum(*pairs)
     return np.isin(low * num_nodes + high, first * num_nodes + second, kind="sort")
 
 
 def checked_nodes(name: str, nodes: Any, num_nodes: int) -> np.ndarray:
-    """Places of nodes, int64, from places or a mask."""
-    found = torch.as_tensor(nodes, device="cpu")
-    if found.dtype == torch.bool and found.shape == (num_nodes,):
-        found = found.nonzero().flatten()
-    chosen: Tensor = integers("NeighborSampler", name, found).detach().cpu()
-    if chosen.dim() != 1:
+    """Indices of nodes, int64, from indices or a mask."""
+    tensor = torch.as_tensor(nodes, device="cpu")
+    if tensor.dtype == torch.bool and tensor.shape == (num_nodes,):
+        tensor = tensor.nonzero().flatten()
+    indices: Tensor = integers("NeighborSampler", name, tensor).detach().cpu()
+    if indices.dim() != 1:
         raise ShapeError(
-            f"NeighborSampler: {name} must have one axis, or be a mask ({num_nodes},), not {tuple(chosen.shape)}."
+            f"NeighborSampler: {name} must have one axis, or be a mask ({num_nodes},), not {tuple(indices.shape)}."
         )
-    if chosen.numel() and not 0 <= int(chosen.min()) <= int(chosen.max()) < num_nodes:
-        wrong = int(chosen.min()) if chosen.min() < 0 else int(chosen.max())
-        raise ShapeError(f"NeighborSampler: {name} must lie in 0 … {num_nodes - 1}; found {wrong}.")
-    return chosen.contiguous().numpy()
+    if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < num_nodes:
+        outside = int(indices.min()) if indices.min() < 0 else int(indices.max())
+        raise ShapeError(f"NeighborSampler: {name} must lie in 0 … {num_nodes - 1}; found {outside}.")
+    return indices.contiguous().numpy()

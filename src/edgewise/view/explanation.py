@@ -1,4 +1,4 @@
-"""Explanations as a page: one HTML file that opens without a network, and in which one can look around."""
+"""Explanations as an interactive page: one HTML file that opens without a network."""
 
 import html
 import json
@@ -13,34 +13,40 @@ from edgewise.view.policy import explanation_assets, meta_policy
 
 
 def explanation_page(explanations: Sequence[Explanation], *, title: str | None = None) -> str:
-    """One HTML file with everything in it: pictures to look around in, of one explanation or several.
+    """A self-contained HTML file with interactive pictures of one or several explanations.
 
-    Nothing is loaded from anywhere, and the page's own policy (Content-Security-Policy) allows no script or style but
-    its two, by their hashes. The numbers stand in it as JSON, exactly `Explanation.to_json()`; texts of users become
-    text on the page and nothing else.
+    The page loads nothing, and its Content-Security-Policy allows only its own script and style, by their hashes. The
+    numbers are embedded as JSON, exactly `Explanation.to_json()`; texts of users are shown as text only.
 
     Args:
         explanations: at least one; with several, the page has a list to choose from.
-        title: of the page; without one, that of the only explanation.
+        title: title of the page; by default that of a single explanation.
 
     Returns:
         The file's text.
 
     Raises:
-        SettingError: there is no explanation.
-        DataError: a molecule's SMILES does not have the atoms that the explanation speaks of.
+        SettingError: `explanations` is empty.
+        DataError: a molecule's SMILES does not match the atoms of the explanation.
     """
     if not explanations:
         raise SettingError("explanation_page: explanations is empty, expected at least one.")
-    named = title if title is not None else explanations[0].title if len(explanations) == 1 else "Explanations"
-    named = named.encode("utf-8", "replace").decode()  # halves of characters cannot be written to a file
+
+    page_title = title if title is not None else explanations[0].title if len(explanations) == 1 else "Explanations"
+    page_title = page_title.encode("utf-8", "replace").decode()  # lone surrogates cannot be written to a file
     contents = [
-        {"title": each.title, "predictions": ", ".join(prediction_words(one) for one in each.predictions)}
-        for each in explanations
+        {
+            "title": explanation.title,
+            "predictions": ", ".join(prediction_words(prediction) for prediction in explanation.predictions),
+        }
+        for explanation in explanations
     ]
-    blocks = [_block("contents", {"title": named, "explanations": contents})]
-    for number, each in enumerate(explanations):
-        blocks += [_block(f"explanation-{number}", each.to_json()), _block(f"drawing-{number}", _drawing(each))]
+
+    blocks = [_block("contents", {"title": page_title, "explanations": contents})]
+    for number, explanation in enumerate(explanations):
+        blocks += [_block(f"explanation-{number}", explanation.to_json())]
+        blocks += [_block(f"drawing-{number}", _drawing(explanation))]
+
     style, script = explanation_assets()
     return "\n".join(
         [
@@ -48,7 +54,7 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
             '<html lang="en">',
             '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
             meta_policy(style, script),
-            f"<title>{html.escape(named)}</title>",
+            f"<title>{html.escape(page_title)}</title>",
             f"<style>{style}</style></head>",
             "<body><header></header><main></main>",
             "<noscript>The pictures on this page are drawn by its own script, which is switched off.</noscript>",
@@ -59,17 +65,17 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
     )
 
 
-def prediction_words(one: TargetPrediction) -> str:
-    """What is predicted of a target in a few words: `y = 3.14`, `mood = good`."""
-    return f"{one.name} = {one.label or formatted(one.value)}"
+def prediction_words(prediction: TargetPrediction) -> str:
+    """The prediction of a target in a few words: `y = 3.14`, `mood = good`."""
+    return f"{prediction.name} = {prediction.label or formatted(prediction.value)}"
 
 
 def _drawing(explanation: Explanation) -> dict[str, Any]:
-    """What the page needs besides the numbers: where atoms and nodes are."""
+    """The positions of atoms or nodes, which the page needs besides the numbers."""
     if explanation.kind == "molecule":
         from edgewise.view.molecule import draw_molecules
 
-        return {"molecules": [each.to_json() for each in draw_molecules(explanation)]}
+        return {"molecules": [molecule.to_json() for molecule in draw_molecules(explanation)]}
     if explanation.kind == "graph":
         ends = [(link.first, link.second) for link in explanation.links]
         if explanation.center is not None and explanation.other_end is not None:
@@ -79,6 +85,6 @@ def _drawing(explanation: Explanation) -> dict[str, Any]:
 
 
 def _block(name: str, value: Any) -> str:
-    """JSON that no browser takes for anything else: without `<` it can neither end the block nor begin a comment."""
-    written = json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="{name}">{written}</script>'
+    """A block of JSON; without `<` it can neither end the block nor begin a comment."""
+    content = json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{content}</script>'

@@ -1,4 +1,4 @@
-"""The attention of a whole model at a glance: a small table for each layer and head."""
+"""The attention of a whole model at a glance: a small matrix for each layer and head."""
 
 import base64
 import struct
@@ -13,19 +13,19 @@ from edgewise.errors import ShapeError
 from edgewise.explain.explanation import Explanation, Layer
 
 BLUE = (0x1F, 0x86, 0xD0)
-"""The color of a weight of 1; smaller ones are more transparent, so that white and black grounds serve alike."""
+"""The color of a weight of 1; smaller ones are more transparent, for light and dark backgrounds."""
 GRAY = "#8a93a3"
 MAX_CELLS = 64
-"""Units a side of a table that are drawn each for itself; of more, neighbors share a cell and the largest shows."""
-SIDE, LEAST, GAP, LEFT, TOP = 84, 12, 8, 96, 24
-"""Pixels of a table's longer side, at least of its other, between tables, and for the names at the left and above."""
+"""The most cells per side of a table; with more units, neighbors share a cell, which shows the largest weight."""
+SIDE, MIN_SIDE, GAP, LEFT, TOP = 84, 12, 8, 96, 24
+"""Pixels: of the longer side of a table, at least of the shorter one, between tables, left of and above the tables."""
 
 
 class Svg(str):
-    """SVG as a string, which notebooks show as the picture it is."""
+    """SVG as a string, which notebooks show as a picture."""
 
     def __repr__(self) -> str:
-        # Where no picture is shown, thousands of characters of one help nobody; `print` still gives them.
+        # Thousands of characters would be unreadable where no picture is shown; `print` still shows them.
         return f"<Svg of {len(self):,} characters>"
 
     def _repr_svg_(self) -> str:
@@ -33,33 +33,35 @@ class Svg(str):
 
 
 def attention_grid(attended: Explanation | Sequence[Layer], num_units: int | None = None) -> Svg:
-    """A row for each layer, a column for each head: in a table, who attends (from top to bottom) to whom (from left to
-    right), as dark as the weight is beside the largest of its table; a readout is one row over its units.
+    """A row for each layer, a column for each head: each table has queries as rows and keys as columns, shaded by the
+    weight relative to the largest of the table; a readout is a single row over its units.
 
-    Of an explanation of several texts a table shows those that its layer goes between: in a `cross` layer of a
-    translation, the tokens that are written (rows) and those of the source (columns).
+    For an explanation of several texts, a table shows only the texts of its layer: in a `cross` layer of a
+    translation, the generated tokens (rows) and those of the source (columns).
 
     Args:
-        attended: what was explained, or layers alone, whose tables are all units by all units.
-        num_units: of layers alone, how many units there are; by default, as many as are attended to or attend.
+        attended: an explanation, or layers alone, whose tables are all units by all units.
+        num_units: for layers alone, the number of units; by default one more than the largest index.
 
     Raises:
-        ShapeError: there is no layer, a weight belongs to a unit beyond `num_units`, or `num_units` is given for an
+        ShapeError: there are no layers, a weight belongs to a unit beyond `num_units`, or `num_units` is given for an
             explanation.
 
-    Cost: an image of at most MAX_CELLS² pixels a head.
+    Cost: an image of at most MAX_CELLS² pixels per head.
     """
     layers = attended.layers if isinstance(attended, Explanation) else attended
     if not layers:
-        raise ShapeError("attention_grid: there is no layer; explain a model that has attention.")
+        raise ShapeError("attention_grid: there are no layers; explain a model with attention.")
+
     if isinstance(attended, Explanation):
         if num_units is not None:
-            raise ShapeError("attention_grid: num_units goes with layers; an explanation has its units, leave it out.")
+            raise ShapeError("attention_grid: num_units is for layers; an explanation has its own units, drop it.")
         num_units, sides = len(attended.units), [sides_of(attended, layer) for layer in layers]
     else:
         num_units = _num_units(layers, num_units)
         sides = [(range(1) if layer.is_readout else range(num_units), range(num_units)) for layer in layers]
-    sizes = [_pixels(layer, *each) for layer, each in zip(layers, sides, strict=True)]
+
+    sizes = [_pixels(layer, *ranges) for layer, ranges in zip(layers, sides, strict=True)]
     columns = max(len(layer.values) for layer in layers)
     width, height = LEFT + columns * (SIDE + GAP), TOP + sum(high + GAP for _, high in sizes)
     words = f"the attention of {len(layers)} layers over {num_units} units"
@@ -71,6 +73,7 @@ def attention_grid(attended: Explanation | Sequence[Layer], num_units: int | Non
         f'<text x="{LEFT + head * (SIDE + GAP) + SIDE // 2}" y="16" text-anchor="middle">head {head + 1}</text>'
         for head in range(columns)
     ]
+
     top = TOP
     for layer, (rows, senders), size in zip(layers, sides, sizes, strict=True):
         middle = top + size[1] // 2 + 4
@@ -79,48 +82,50 @@ def attention_grid(attended: Explanation | Sequence[Layer], num_units: int | Non
             shares = head_table(layer, head, rows, senders)
             parts.append(_drawn(f"{layer.name}, head {head + 1}", shares, LEFT + head * (SIDE + GAP), top, size))
         top += size[1] + GAP
+
     return Svg("".join(parts) + "</svg>")
 
 
 def sides_of(explanation: Explanation, layer: Layer) -> tuple[range, range]:
-    """Between which units a layer goes: those who attend, those who are attended to; of a readout one row.
+    """The ranges of queries and of keys of a layer; a readout has one query.
 
-    The second are the texts in which somebody is attended to, the first all from the first that attends to the last;
-    where there are no several texts, both are all units.
+    The keys are the texts that are attended to, the queries all units from the first to the last that attends; with a
+    single text, both are all units.
     """
     units = explanation.units
     if explanation.kind != "text" or len(explanation.sources) < 2 or not len(layer.senders):
         return range(1) if layer.is_readout else range(len(units)), range(len(units))
     texts = {units[sender].source for sender in np.unique(layer.senders).tolist()}
-    senders = [place for place, unit in enumerate(units) if unit.source in texts]
+    senders = [index for index, unit in enumerate(units) if unit.source in texts]
     first, last = (0, 0) if layer.is_readout else (int(layer.receivers.min()), int(layer.receivers.max()))
     return range(first, last + 1), range(senders[0], senders[-1] + 1)
 
 
 def head_table(layer: Layer, head: int, rows: range, columns: range) -> Float[np.ndarray, "receiver sender"]:
-    """The weights of a head as a table, at most MAX_CELLS a side; what shares a cell shows its largest.
+    """The weights of a head as a table, at most MAX_CELLS per side; units that share a cell show their largest weight.
 
-    Several edges between the same two units count together.
+    Several edges between the same two units are summed.
 
     Args:
         layer: the weights.
-        head: which of them.
-        rows: the receivers; of a readout one.
+        head: the index of the head.
+        rows: the receivers; a single one for a readout.
         columns: the senders.
     """
-    keys, place = np.unique(
+    keys, inverse = np.unique(
         (layer.receivers - rows.start) * len(columns) + layer.senders - columns.start, return_inverse=True
     )
-    sums = np.bincount(place, np.nan_to_num(layer.values[head]), minlength=len(keys))
+    sums = np.bincount(inverse, np.nan_to_num(layer.values[head]), minlength=len(keys))
     cells = [min(len(side), MAX_CELLS) for side in (rows, columns)]
     table = np.zeros(cells)
     row, column = keys // len(columns) * cells[0] // len(rows), keys % len(columns) * cells[1] // len(columns)
     np.maximum.at(table, (row, column), sums)
+
     return table
 
 
 def image(shares: Float[np.ndarray, "receiver sender"]) -> bytes:
-    """A table as PNG, a pixel a cell: blue, the more opaque the larger beside the largest.
+    """A table as PNG, one pixel per cell: blue, with an opacity relative to the largest value.
 
     Source: PNG Specification (W3C, 2003): color type 3, 256 steps of opacity in the tRNS chunk, filter 0.
     """
@@ -135,6 +140,7 @@ def image(shares: Float[np.ndarray, "receiver sender"]) -> bytes:
         (b"IDAT", zlib.compress(lines, 9)),
         (b"IEND", b""),
     ]
+
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
         for name, content in chunks
@@ -142,28 +148,28 @@ def image(shares: Float[np.ndarray, "receiver sender"]) -> bytes:
 
 
 def _num_units(layers: Sequence[Layer], num_units: int | None) -> int:
-    """As many as there are by declaration, or by the largest number."""
+    """The declared number of units, or one more than the largest index."""
     ends = [end for layer in layers for end in (layer.senders, layer.receivers) if len(end)]
-    found = max((int(end.max()) + 1 for end in ends), default=1)
-    if num_units is not None and found > num_units:
-        raise ShapeError(f"attention_grid: unit {found - 1} has a weight, but num_units is {num_units}.")
-    return found if num_units is None else num_units
+    largest = max((int(end.max()) + 1 for end in ends), default=1)
+    if num_units is not None and largest > num_units:
+        raise ShapeError(f"attention_grid: unit {largest - 1} has a weight, but num_units is {num_units}.")
+    return largest if num_units is None else num_units
 
 
 def _pixels(layer: Layer, rows: range, columns: range) -> tuple[int, int]:
-    """Width and height of a table with square cells; of a thin one at least so much that a pointer finds it."""
+    """Width and height of a table with square cells, at least wide and high enough for a pointer."""
     if layer.is_readout:
         return SIDE, SIDE // 4
     cell = SIDE / max(len(rows), len(columns))
-    return max(LEAST, round(cell * len(columns))), max(LEAST, round(cell * len(rows)))
+    return max(MIN_SIDE, round(cell * len(columns))), max(MIN_SIDE, round(cell * len(rows)))
 
 
 def _drawn(name: str, shares: Float[np.ndarray, "receiver sender"], left: int, top: int, size: tuple[int, int]) -> str:
-    """One table as SVG; the pointer on it shows which it is."""
-    place = f'x="{left}" y="{top}" width="{size[0]}" height="{size[1]}"'
+    """One table as SVG, with a tooltip that names it."""
+    box = f'x="{left}" y="{top}" width="{size[0]}" height="{size[1]}"'
     return (
         f"<g><title>{escape(name)}: the largest weight is {shares.max(initial=0):.3g}</title>"
-        f'<rect {place} fill="{GRAY}" fill-opacity="0.08" stroke="{GRAY}" stroke-opacity="0.5"/>'
-        f'<image {place} preserveAspectRatio="none" image-rendering="pixelated" '
+        f'<rect {box} fill="{GRAY}" fill-opacity="0.08" stroke="{GRAY}" stroke-opacity="0.5"/>'
+        f'<image {box} preserveAspectRatio="none" image-rendering="pixelated" '
         f'href="data:image/png;base64,{base64.b64encode(image(shares)).decode()}"/></g>'
     )

@@ -1,4 +1,4 @@
-"""Molecules as RDKit draws them, taken apart into paths and places, so that atoms and bonds can be colored later."""
+"""RDKit drawings of molecules, as paths and positions, so that atoms and bonds can be colored later."""
 
 import re
 from dataclasses import dataclass
@@ -16,49 +16,49 @@ try:
 except ImportError as error:
     raise MissingExtraError("rdkit", "molecules") from error
 
-DOTS_AN_ANGSTROM = 30
+DOTS_PER_ANGSTROM = 30
 MARGIN = 0.62
-"""Around the atoms, in lengths of a bond: room for their halos."""
-LONE_BOND = 1.5 * DOTS_AN_ANGSTROM
-"""The length of a bond where a molecule has none."""
+"""The margin around the atoms for their halos, in bond lengths."""
+LONE_BOND = 1.5 * DOTS_PER_ANGSTROM
+"""The bond length of a molecule without bonds."""
 _PATH = "{http://www.w3.org/2000/svg}path"
 _STEP = re.compile(r"([MLQCZ])([^MLQCZ]*)")
 
 
 @dataclass(frozen=True)
 class Stroke:
-    """One path of RDKit's drawing: a line of a bond, a letter of an atom."""
+    """One path of an RDKit drawing: a line of a bond, a letter of an atom."""
 
     d: str
     """The path, as in SVG, in absolute coordinates."""
     fill: str | None
-    """The color inside; None where it is not filled."""
+    """The fill color; None if it is not filled."""
     stroke: str | None
-    """The color of the line; None where there is none."""
+    """The color of the line; None if it has no line."""
     thick: float
     """The width of the line."""
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnMolecule:
-    """A molecule on a canvas of its own size."""
+    """A drawn molecule."""
 
     source: str
     """The column it comes from."""
     width: float
-    """Of the canvas."""
+    """The width of the canvas."""
     height: float
-    """Of the canvas."""
+    """The height of the canvas."""
     bond_length: float
     """The mean length of its bonds on the canvas."""
     units: tuple[int, ...]
-    """The unit of the explanation that each atom is."""
+    """The unit of the explanation for each atom."""
     places: np.ndarray
-    """(atom, 2): where the atoms are, y downwards."""
+    """(atom, 2): positions of the atoms, y downwards."""
     bonds: tuple[tuple[int, int], ...]
     """The units at both ends of each bond."""
     strokes: tuple[Stroke, ...]
-    """RDKit's drawing, in the order in which it is drawn."""
+    """The paths, in drawing order."""
 
     def to_json(self) -> dict[str, Any]:
         """The drawing as lists and numbers."""
@@ -75,19 +75,20 @@ class DrawnMolecule:
 
 
 def draw_molecules(explanation: Explanation) -> list[DrawnMolecule]:
-    """Each molecule of a row, drawn from its SMILES; the atoms of a source are its units, in their order.
+    """Draws each molecule of a row from its SMILES; the atoms of a source are its units, in order.
 
     Args:
-        explanation: of a molecule or several.
+        explanation: an explanation of one or several molecules.
 
     Raises:
-        DataError: the SMILES of a source cannot be read, or has not as many atoms as there are units of it.
+        DataError: the SMILES of a source cannot be read, or has another number of atoms than units.
     """
     drawn = []
     for source, smiles in explanation.sources.items():
         units = [number for number, unit in enumerate(explanation.units) if unit.source == source]
         if units:
             drawn.append(_draw(source, smiles, units))
+
     return drawn
 
 
@@ -96,41 +97,44 @@ def _draw(source: str, smiles: str, units: list[int]) -> DrawnMolecule:
         molecule = Chem.MolFromSmiles(smiles.strip())
     if molecule is None:
         raise DataError(f"{source}: {smiles!r} is not a SMILES that RDKit can read.")
+
     if molecule.GetNumAtoms() != len(units):
         raise DataError(
-            f"{source}: {smiles!r} has {molecule.GetNumAtoms()} atoms, but the explanation speaks of {len(units)}: "
-            "one unit an atom is expected, in the order of the SMILES."
+            f"{source}: {smiles!r} has {molecule.GetNumAtoms()} atoms, but the explanation has {len(units)} units; "
+            "expected one unit per atom, in the order of the SMILES."
         )
+
     pen = rdMolDraw2D.MolDraw2DSVG(-1, -1)
     options = pen.drawOptions()
-    options.scalingFactor = DOTS_AN_ANGSTROM  # type: ignore[assignment]
+    options.scalingFactor = DOTS_PER_ANGSTROM  # type: ignore[assignment]
     options.clearBackground = False  # type: ignore[assignment]
-    options.useBWAtomPalette()  # colors are for what matters
+    options.useBWAtomPalette()  # colors are for the attributions
     pen.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(molecule, addChiralHs=False))
-    places = np.array([[p.x, p.y] for p in map(pen.GetDrawCoords, range(len(units)))])
+    positions = np.array([[p.x, p.y] for p in map(pen.GetDrawCoords, range(len(units)))])
     pen.FinishDrawing()
-    ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
-    lengths = [float(np.linalg.norm(places[first] - places[second])) for first, second in ends]
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
+    lengths = [float(np.linalg.norm(positions[first] - positions[second])) for first, second in bonds]
     bond_length = float(np.mean(lengths)) if lengths else LONE_BOND
     root = ElementTree.fromstring(pen.GetDrawingText())
-    found = [(steps_of(path.attrib["d"]), _style(path)) for path in root.iter(_PATH)]
-    points = np.concatenate([places, *(pairs for steps, _ in found for _, pairs in steps)])
-    low = np.minimum(points.min(0) - 4, places.min(0) - MARGIN * bond_length)
-    high = np.maximum(points.max(0) + 4, places.max(0) + MARGIN * bond_length)
+    paths = [(steps_of(path.attrib["d"]), _style(path)) for path in root.iter(_PATH)]
+    points = np.concatenate([positions, *(pairs for steps, _ in paths for _, pairs in steps)])
+    lower = np.minimum(points.min(0) - 4, positions.min(0) - MARGIN * bond_length)
+    upper = np.maximum(points.max(0) + 4, positions.max(0) + MARGIN * bond_length)
+
     return DrawnMolecule(
         source=source,
-        width=float(high[0] - low[0]),
-        height=float(high[1] - low[1]),
+        width=float(upper[0] - lower[0]),
+        height=float(upper[1] - lower[1]),
         bond_length=bond_length,
         units=tuple(units),
-        places=places - low,
-        bonds=tuple((units[first], units[second]) for first, second in ends),
-        strokes=tuple(_stroke(steps, style, low) for steps, style in found),
+        places=positions - lower,
+        bonds=tuple((units[first], units[second]) for first, second in bonds),
+        strokes=tuple(_stroke(steps, style, lower) for steps, style in paths),
     )
 
 
 def steps_of(d: str) -> list[tuple[str, np.ndarray]]:
-    """A path as commands, each with its points."""
+    """An SVG path as commands, each with its points."""
     return [
         (command, np.array(re.findall(r"-?[\d.]+(?:e-?\d+)?", numbers), dtype=np.float64).reshape(-1, 2))
         for command, numbers in _STEP.findall(d)
@@ -138,9 +142,9 @@ def steps_of(d: str) -> list[tuple[str, np.ndarray]]:
 
 
 def _style(path: ElementTree.Element) -> dict[str, str]:
-    """A property that RDKit gives a path, in its attributes or in its style."""
-    written = dict(part.split(":", 1) for part in path.attrib.get("style", "").split(";") if ":" in part)
-    return {**path.attrib, **written}
+    """The properties of a path, from its attributes and its style."""
+    style = dict(part.split(":", 1) for part in path.attrib.get("style", "").split(";") if ":" in part)
+    return {**path.attrib, **style}
 
 
 def _stroke(steps: list[tuple[str, np.ndarray]], style: dict[str, str], low: np.ndarray) -> Stroke:

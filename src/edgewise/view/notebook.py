@@ -1,8 +1,8 @@
-"""Explanations in notebooks: the page that `edgewise explain` writes, in a frame of its own below the cell.
+"""Explanations in notebooks: the page of `edgewise explain`, in a frame below the cell.
 
-An `Explanation` knows no page. A notebook learns once how explanations look, by `register()`, which every class of
-`edgewise.learn.estimators` calls at first use, and `Explainer.open`; an explanation at the end of a cell is
-then its page. Anywhere else, and before, `show(explanation)` gives the same.
+`register()` teaches a notebook to display an `Explanation` at the end of a cell as its page; every class of
+`edgewise.learn.estimators` calls it at first use, as does `Explainer.open`. `show(explanation)` does the same at any
+time.
 """
 
 import html
@@ -15,32 +15,32 @@ from edgewise.explain.explanation import Explanation
 from edgewise.formatting import plural
 
 HEIGHT = 680
-"""Pixels of the frame."""
+"""Height of the frame in pixels."""
 MAX_PREDICTIONS = 4
-"""Targets that are named in a line."""
+"""The most targets that are named in a line."""
 STYLE = """
 .edgewise-page { width: 100%; border: 0; }
 :is(body[data-jp-theme-light="true"], body.vscode-light, html[theme="light"]) .edgewise-page { color-scheme: light; }
 :is(body[data-jp-theme-light="false"], body.vscode-dark, html[theme="dark"]) .edgewise-page { color-scheme: dark; }
 """
-"""Of the frame. The page is as light or dark as the notebook around it (JupyterLab and what nbconvert
-writes, VS Code, Colab), and not as the system: browsers give a page in a frame the frame's own color-scheme."""
+"""The style of the frame. The page is light or dark like the notebook around it (JupyterLab, nbconvert, VS Code,
+Colab), not like the system: browsers apply the color-scheme of a frame to the page in it."""
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A page in a frame: its styles and scripts do not reach the notebook, nor those of the notebook the page."""
+class PageFrame:
+    """A page in a frame, which isolates its styles and scripts from those of the notebook."""
 
     page: str = field(repr=False)
-    """The page."""
+    """The HTML of the page."""
     height: int = HEIGHT
-    """Of the frame, in pixels."""
+    """Height of the frame in pixels."""
     words: str = "an explanation"
-    """What the page shows, in a line: all that there is of it in a notebook that is not trusted."""
+    """A line about the page, which a notebook that is not trusted shows instead."""
 
     def _repr_html_(self) -> str:
-        # No allow-same-origin: what stands in a text or a file cannot reach the notebook, whatever it holds. Browsers
-        # never show the words in the frame; a notebook that is not trusted takes the frame away, and leaves the words.
+        # No allow-same-origin: no text or file on the page can reach the notebook. Browsers never show the words in the
+        # frame; a notebook that is not trusted removes the frame and shows the words.
         return (
             f'<style>{STYLE}</style><iframe class="edgewise-page" srcdoc="{html.escape(self.page)}" '
             f'sandbox="allow-scripts allow-downloads" style="height: {self.height}px" title="explanation">'
@@ -48,14 +48,14 @@ class Frame:
         )
 
 
-def show(*explanations: Explanation, height: int = HEIGHT) -> Frame:
-    """Explanations on one page, for the end of a cell.
+def show(*explanations: Explanation, height: int = HEIGHT) -> PageFrame:
+    """Shows explanations on one page; for the end of a cell.
 
     Args:
-        explanations: one, or several to compare.
-        height: of the frame in pixels.
+        explanations: one explanation, or several to compare.
+        height: height of the frame in pixels.
     """
-    return Frame(page_of(explanations), height, words_of(explanations))
+    return PageFrame(page_of(explanations), height, words_of(explanations))
 
 
 def page_of(explanations: Sequence[Explanation]) -> str:
@@ -66,9 +66,9 @@ def page_of(explanations: Sequence[Explanation]) -> str:
 
 
 def register() -> bool:
-    """Registers with a running notebook how explanations look; whether there is one. Doing it again changes nothing.
+    """Registers the display of explanations with a running notebook; returns whether there is one. Idempotent.
 
-    IPython is not loaded for it: where nobody has, there is no notebook.
+    IPython is never imported here: if it is not loaded, there is no notebook.
     """
     loaded: Any = sys.modules.get("IPython")
     shell = None if loaded is None else loaded.get_ipython()
@@ -80,22 +80,23 @@ def register() -> bool:
 
 
 def as_html(explanation: Explanation) -> str:
-    """An explanation as the frame around its page."""
+    """An explanation as a frame with its page."""
     return show(explanation)._repr_html_()
 
 
 def as_words(explanation: Explanation, printer: Any, is_cycle: bool) -> None:
-    """An explanation in a line, where a notebook shows no pages, into IPython's printer."""
+    """Prints an explanation in a line, for notebooks that show no HTML."""
     printer.text(f"<{words_of([explanation])}>")
 
 
 def words_of(explanations: Sequence[Explanation]) -> str:
-    """Explanations in a line: their titles, and the predictions of a single one."""
+    """Explanations in a line: their number, or the title and predictions of a single one."""
     if len(explanations) != 1:
         return plural(len(explanations), "explanation")
     (only,) = explanations
     predictions = ", ".join(
-        f"{each.name} = {each.label or format(each.value, '.5g')}" for each in only.predictions[:MAX_PREDICTIONS]
+        f"{prediction.name} = {prediction.label or format(prediction.value, '.5g')}"
+        for prediction in only.predictions[:MAX_PREDICTIONS]
     )
     if len(only.predictions) > MAX_PREDICTIONS:
         predictions += f", and {len(only.predictions) - MAX_PREDICTIONS} more"

@@ -1,5 +1,5 @@
-"""A page of tables, sentences and pictures in one HTML file that needs nothing else; light or dark as the reader's
-system is. Its policy allows no script, no style but its own, and images that stand in it."""
+"""A self-contained HTML page of tables, sentences and pictures, light or dark like the reader's system. Its policy
+allows no script, its own style only, and embedded images."""
 
 import html
 import re
@@ -35,56 +35,57 @@ figcaption { color: #5b6579; font-size: 0.9rem; }
   figure svg [stroke="#0072b2"] { stroke: #4ba6e0; }
 }
 """
-"""The colors of `view.figure` are turned round in the dark: ink, pale grid, white ground, black; its blue is paler."""
+"""Dark mode inverts the colors of `view.figure`: ink, pale grid, white background, black; its blue is paler."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and what stands below it."""
+    """A picture and its caption."""
 
     svg: str
-    """The picture."""
+    """The picture as SVG."""
     caption: str
     """What it shows."""
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows of words below a header."""
+class PageTable:
+    """A table of a page."""
 
     caption: str
     """What it shows."""
     header: Sequence[str]
-    """The words above the columns."""
+    """The names of the columns."""
     rows: Sequence[Sequence[str]]
-    """The words of each row."""
+    """The cells of each row."""
     words: Sequence[int] = ()
-    """The columns that stand at the left, as the first one does; numbers stand at the right."""
+    """The columns of text, aligned left like the first one; numbers are aligned right."""
 
 
 @dataclass(frozen=True)
 class Caution:
-    """A sentence that must not be overlooked."""
+    """A highlighted warning."""
 
     text: str
     """The sentence."""
 
 
-Part = str | Picture | Table | Caution
-"""A sentence, a picture or a table."""
+Part = str | Picture | PageTable | Caution
+"""A sentence, a picture, a table or a warning."""
 
 
 def page(title: str, sections: Sequence[tuple[str, Sequence[Part]]]) -> str:
     """An HTML page.
 
     Args:
-        title: of the page.
+        title: title of the page.
         sections: the heading and the parts of each.
     """
     body = [f"<h1>{html.escape(title)}</h1>"]
     for number, (heading, parts) in enumerate(sections):
         body.append(f"<h2>{html.escape(heading)}</h2>")
-        body += [_written(part, f"s{number}p{place}-") for place, part in enumerate(parts)]
+        body += [_written(part, f"s{number}p{part_number}-") for part_number, part in enumerate(parts)]
+
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>\n'
@@ -100,20 +101,22 @@ def _written(part: Part, prefix: str) -> str:
     if isinstance(part, Caution):
         return f'<p class="caution">{html.escape(part.text)}</p>'
     if isinstance(part, Picture):
-        drawn, caption = _inline(part.svg, prefix), html.escape(part.caption)
-        return f'<figure role="img" aria-label="{caption}">{drawn}<figcaption>{caption}</figcaption></figure>'
+        svg, caption = _inline(part.svg, prefix), html.escape(part.caption)
+        return f'<figure role="img" aria-label="{caption}">{svg}<figcaption>{caption}</figcaption></figure>'
     header = _cells("th", part.header, part.words)
     rows = "\n".join(f"<tr>{_cells('td', row, part.words)}</tr>" for row in part.rows)
     return f"<div><table><caption>{html.escape(part.caption)}</caption>\n<tr>{header}</tr>\n{rows}\n</table></div>"
 
 
 def _cells(tag: str, cells: Sequence[str], words: Sequence[int]) -> str:
-    kinds = [' class="words"' if place in words else "" for place in range(len(cells))]
-    return "".join(f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+    attributes = [' class="words"' if column in words else "" for column in range(len(cells))]
+    return "".join(
+        f"<{tag}{attribute}>{html.escape(cell)}</{tag}>" for attribute, cell in zip(attributes, cells, strict=True)
+    )
 
 
 def _inline(svg: str, prefix: str) -> str:
-    """The svg element, its ids made its own: two pictures on a page must not mean each other's."""
+    """The svg element with prefixed ids, so that ids of two pictures on a page differ."""
     drawn = svg[svg.index("<svg") :]
     drawn = re.sub(r'\bid="', f'id="{prefix}', drawn)
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}", drawn)

@@ -1,4 +1,4 @@
-"""One picture of an explanation, as a file: words shaded, atoms colored, the neighborhood of a node."""
+"""An explanation as a picture file: shaded words, colored atoms, or the neighborhood of a node."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,37 +26,37 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("matplotlib", "view") from error
 
 LOWERS, RAISES, SHARE, LINE = "#0072b2", "#d55e00", "#009e73", "#9a5fa8"
-DENSEST = 0.72
-"""How much of the color there is at the largest value: text on it can still be read."""
+MAX_SHADE = 0.72
+"""The opacity of the largest value, on which text can still be read."""
 WIDTH, LINE_HEIGHT, SIZE = 7.2, 0.34, 11
-"""Of the page in inches, of a line of words, and of its letters in points."""
+"""Width of the picture and height of a line in inches, size of letters in points."""
 MAX_WORDS = 1500
 MAX_PREDICTIONS = 4
-"""Predictions that have room in a line above the picture."""
+"""The most predictions in the line above the picture."""
 MAX_LABEL = 48
-"""Characters of a prediction that fit in the line above; a translation stands below it in full."""
+"""The most characters of a prediction in the line above; a translation is shown in full below."""
 MAX_NAMED = 40
-"""Nodes that are named, as far as there is room."""
+"""The most nodes that are named, if there is room."""
 LETTER_WIDTH, LETTER_HEIGHT = 0.023, 0.05
-"""Of a name, in the units of a drawn graph, one of which is 2.9 inches."""
+"""Size of a letter of a name, in the units of a drawn graph; a unit is 2.9 inches."""
 NODE_RADIUS = 0.025
-"""In the same units."""
+"""Radius of a node, in the same units."""
 MAX_NODES = 150
-"""Of a large graph, the nodes nearest to its center, or with the largest values, are drawn."""
+"""The most nodes that are drawn: those nearest to the center, or with the largest values."""
 
 
 def explanation_svg(explanation: Explanation, *, attribution: str | None = None) -> str:
     """A picture of an explanation as SVG, for a paper or a slide.
 
-    Characters that matplotlib's font does not have become □; the page of `explanation_page` shows them all.
+    Characters that matplotlib's font does not have become □; `explanation_page` shows them all.
 
     Args:
-        explanation: what is drawn.
-        attribution: the name of the one whose values are the colors; without one, the first.
+        explanation: the explanation to draw.
+        attribution: the name of the attribution to color by; by default the first.
 
     Raises:
-        SettingError: there is no attribution of that name.
-        DataError: a molecule's SMILES does not have the atoms that the explanation speaks of.
+        SettingError: no attribution has that name.
+        DataError: a molecule's SMILES does not match the atoms of the explanation.
     """
     return svg(draw_explanation(explanation, attribution=attribution))
 
@@ -70,27 +70,30 @@ def draw_explanation(explanation: Explanation, *, attribution: str | None = None
     """The picture as a figure of matplotlib; arguments and errors as in `explanation_svg`."""
     chosen = _chosen(explanation, attribution)
     values = np.zeros(len(explanation.units)) if chosen is None else np.nan_to_num(chosen.values.astype(np.float64))
-    most = float(np.abs(values).max(initial=0.0)) or 1.0
+    largest = float(np.abs(values).max(initial=0.0)) or 1.0
     signed = chosen is not None and chosen.is_signed
-    colors, norm = color_map(signed), Normalize(-most if signed else 0.0, most)
+
+    colors, norm = color_map(signed), Normalize(-largest if signed else 0.0, largest)
     shades = colors(norm(values))
     with rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 1))
         axes = figure.add_axes((0, 0, 1, 1))
-        drawn = {"text": _draw_words, "molecule": _draw_atoms, "graph": _draw_nodes}[explanation.kind]
-        height = drawn(axes, explanation, shades)
+        draw = {"text": _draw_words, "molecule": _draw_atoms, "graph": _draw_nodes}[explanation.kind]
+        height = draw(axes, explanation, shades)
         figure.set_size_inches(WIDTH, height + 1.35)
         axes.set_position((0, 0.75 / (height + 1.35), 1, height / (height + 1.35)))
         axes.set_axis_off()
         top = 1 - 0.25 / (height + 1.35)
-        line = ", ".join(_with_interval(one) for one in _first_predictions(explanation))
-        figure.text(0.015, top, writable(line), fontsize=12, color=INK, va="center", parse_math=False)
+        label = ", ".join(_with_interval(prediction) for prediction in _first_predictions(explanation))
+        figure.text(0.015, top, writable(label), fontsize=12, color=INK, va="center", parse_math=False)
+
         if chosen is not None:
-            bar = figure.add_axes((0.03, 0.42 / (height + 1.35), 0.35, 0.12 / (height + 1.35)))
-            scale = figure.colorbar(ScalarMappable(norm, colors), cax=bar, orientation="horizontal")
+            bar_axes = figure.add_axes((0.03, 0.42 / (height + 1.35), 0.35, 0.12 / (height + 1.35)))
+            scale = figure.colorbar(ScalarMappable(norm, colors), cax=bar_axes, orientation="horizontal")
             scale.outline.set_edgecolor(PALE)  # type: ignore[operator]
-            line = writable(f"{chosen.name}, of {explanation.explained}")
-            figure.text(0.41, 0.48 / (height + 1.35), line, va="center", color=INK, parse_math=False)
+            label = writable(f"{chosen.name}, of {explanation.explained}")
+            figure.text(0.41, 0.48 / (height + 1.35), label, va="center", color=INK, parse_math=False)
+
     return figure
 
 
@@ -99,96 +102,109 @@ def color_map(is_signed: bool) -> Colormap:
     ends = [LOWERS, "#ffffff", RAISES] if is_signed else ["#ffffff", SHARE]
     full = LinearSegmentedColormap.from_list("full", ends)
     side = np.linspace(-1, 1, 257) if is_signed else np.linspace(0, 1, 257)
-    return LinearSegmentedColormap.from_list("seen", full(DENSEST * side / 2 + 0.5 if is_signed else DENSEST * side))
+    return LinearSegmentedColormap.from_list(
+        "seen", full(MAX_SHADE * side / 2 + 0.5 if is_signed else MAX_SHADE * side)
+    )
 
 
 def _chosen(explanation: Explanation, name: str | None) -> Attribution | None:
     if name is None:
         return explanation.attributions[0] if explanation.attributions else None
-    known = {each.name: each for each in explanation.attributions}
-    if name not in known:
-        raise SettingError(f"attribution is {name!r}, expected one of: {', '.join(known) or 'none, there are none'}.")
-    return known[name]
+    by_name = {attribution.name: attribution for attribution in explanation.attributions}
+    if name not in by_name:
+        raise SettingError(
+            f"attribution is {name!r}, expected one of: {', '.join(by_name) or 'none, it has no attributions'}."
+        )
+    return by_name[name]
 
 
 def _first_predictions(explanation: Explanation) -> list[TargetPrediction]:
-    """The predictions above the picture: all, or of many the explained one."""
+    """The predictions above the picture: all, or the explained one if there are many."""
     predictions = list(explanation.predictions)
     if len(predictions) <= MAX_PREDICTIONS:
         return predictions
-    explained = [each for each in predictions if f"{explanation.explained} = ".startswith(f"{each.name} = ")]
+    explained = [
+        prediction for prediction in predictions if f"{explanation.explained} = ".startswith(f"{prediction.name} = ")
+    ]
     return explained or predictions[:MAX_PREDICTIONS]
 
 
-def _with_interval(one: TargetPrediction) -> str:
-    if len(one.label) > MAX_LABEL:
-        one = replace(one, label=one.label[: MAX_LABEL - 2] + " …")
-    if math.isfinite(one.low) and math.isfinite(one.high):
-        return f"{prediction_words(one)} ({formatted(one.low)} … {formatted(one.high)})"
-    share = one.probabilities.get(one.label)
-    return prediction_words(one) if share is None else f"{prediction_words(one)} ({percent(share)})"
+def _with_interval(prediction: TargetPrediction) -> str:
+    if len(prediction.label) > MAX_LABEL:
+        prediction = replace(prediction, label=prediction.label[: MAX_LABEL - 2] + " …")
+    if math.isfinite(prediction.low) and math.isfinite(prediction.high):
+        return f"{prediction_words(prediction)} ({formatted(prediction.low)} … {formatted(prediction.high)})"
+    share = prediction.probabilities.get(prediction.label)
+    return prediction_words(prediction) if share is None else f"{prediction_words(prediction)} ({percent(share)})"
 
 
-def _pieces(explanation: Explanation) -> list[tuple[str, int | None]]:
-    """The texts from front to back: what is written, and which unit it is, None for what lies between units."""
-    pieces: list[tuple[str, int | None]] = []
+def _segments(explanation: Explanation) -> list[tuple[str, int | None]]:
+    """The texts in order, as segments: the text, and its unit, or None for text between units."""
+    segments: list[tuple[str, int | None]] = []
     for source, text in explanation.sources.items():
-        if pieces:
-            pieces.append(("\n", None))
-        own = [number for number, unit in enumerate(explanation.units) if unit.source == source]
-        at = 0
-        for number in sorted(own, key=lambda number: explanation.units[number].start):
+        if segments:
+            segments.append(("\n", None))
+        unit_numbers = [number for number, unit in enumerate(explanation.units) if unit.source == source]
+        position = 0
+        for number in sorted(unit_numbers, key=lambda number: explanation.units[number].start):
             unit = explanation.units[number]
-            if unit.start >= at:
-                pieces += [(text[at : unit.start], None), (_seen(text[unit.start : unit.stop]), number)]
-                at = unit.stop
-        pieces.append((text[at:], None))
-    pieces = [(writable(piece), number) for piece, number in pieces if piece]
-    return pieces if len(pieces) <= MAX_WORDS else [*pieces[:MAX_WORDS], (" …", None)]
+            if unit.start >= position:
+                segments += [(text[position : unit.start], None), (_visible(text[unit.start : unit.stop]), number)]
+                position = unit.stop
+        segments.append((text[position:], None))
+
+    segments = [(writable(segment), number) for segment, number in segments if segment]
+    return segments if len(segments) <= MAX_WORDS else [*segments[:MAX_WORDS], (" …", None)]
 
 
-def _seen(text: str) -> str:
-    """The text of a unit; with a sign where it is nothing but the end of a line."""
+def _visible(text: str) -> str:
+    """The text of a unit; the end of a line gets a visible sign."""
     return text if text.strip() else text.replace("\n", "⏎\n")
 
 
 def writable(text: str) -> str:
-    """A text in the characters that the font has, □ for the others."""
-    return "".join(each if each == "\n" or _has(each) else "□" for each in text.replace("\t", " "))
+    """The text with □ for characters that the font does not have."""
+    return "".join(
+        character if character == "\n" or _has_glyph(character) else "□" for character in text.replace("\t", " ")
+    )
 
 
 @cache
-def _has(character: str) -> bool:
+def _has_glyph(character: str) -> bool:
     return bool(get_font(findfont(FontProperties())).get_char_index(ord(character)))
 
 
 def _draw_words(axes: Axes, explanation: Explanation, shades: np.ndarray) -> float:
-    """Words from left to right in lines; returns the height in inches."""
-    x, line, room = 0.0, 0, WIDTH - 0.2
-    for text, number in _pieces(explanation):
+    """Draws words in lines; returns the height in inches."""
+    x, line, max_width = 0.0, 0, WIDTH - 0.2
+    for text, number in _segments(explanation):
         for part in _lines_of(text):
             if part == "\n":
                 x, line = 0.0, line + 1
                 continue
+
             width = _width(part)
-            if x + width > room and x > 0:
+            if x + width > max_width and x > 0:
                 x, line = 0.0, line + 1
                 part = part.lstrip()
                 width = _width(part)
+
             if number is not None and (part.strip() or not text.strip()):
                 low = (0.1 + x, -(line + 0.86) * LINE_HEIGHT)
-                look = {"boxstyle": "round,pad=0,rounding_size=0.04", "facecolor": shades[number], "linewidth": 0}
-                axes.add_patch(FancyBboxPatch(low, width, 0.72 * LINE_HEIGHT, **look))
-            place = 0.1 + x, -(line + 0.62) * LINE_HEIGHT
-            axes.text(*place, part, fontsize=SIZE, color=INK, va="baseline", parse_math=False)
+                box_style = {"boxstyle": "round,pad=0,rounding_size=0.04", "facecolor": shades[number], "linewidth": 0}
+                axes.add_patch(FancyBboxPatch(low, width, 0.72 * LINE_HEIGHT, **box_style))
+
+            position = 0.1 + x, -(line + 0.62) * LINE_HEIGHT
+            axes.text(*position, part, fontsize=SIZE, color=INK, va="baseline", parse_math=False)
             x += width
+
     height = (line + 1) * LINE_HEIGHT
     axes.set(xlim=(0, WIDTH), ylim=(-height, 0))
     return height
 
 
 def _lines_of(text: str) -> list[str]:
-    """A text cut before and after the ends of lines and behind spaces, where lines may be broken."""
+    """The text split at ends of lines and after spaces, where lines may be broken."""
     parts: list[str] = []
     for number, line in enumerate(text.splitlines() or [""]):
         parts += ["\n"] if number else []
@@ -197,13 +213,15 @@ def _lines_of(text: str) -> list[str]:
 
 
 def _width(text: str) -> float:
-    """How wide a text is, in inches; a point stands behind it, as spaces at the end have no width of their own."""
-    both, point = (TextPath((0, 0), written, size=SIZE, usetex=False).get_extents().x1 for written in (text + ".", "."))
-    return (both - point) / 72
+    """The width of a text in inches, measured with a period after it, as trailing spaces have no width."""
+    with_period, period = (
+        TextPath((0, 0), content, size=SIZE, usetex=False).get_extents().x1 for content in (text + ".", ".")
+    )
+    return (with_period - period) / 72
 
 
 def _draw_atoms(axes: Axes, explanation: Explanation, shades: np.ndarray) -> float:
-    """Molecules beside each other, their atoms on colored disks; returns the height in inches."""
+    """Draws molecules side by side, their atoms on colored disks; returns the height in inches."""
     from edgewise.view.molecule import draw_molecules
 
     x, highest = 0.0, 1.0
@@ -214,12 +232,14 @@ def _draw_atoms(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
             axes.add_patch(disk)
         for stroke in molecule.strokes:
             path = _as_path(stroke.d, x)
-            look = {"facecolor": INK if stroke.fill else "none", "edgecolor": INK if stroke.stroke else "none"}
-            axes.add_patch(PathPatch(path, **look, linewidth=0.6 * stroke.thick if stroke.stroke else 0))
+            colors = {"facecolor": INK if stroke.fill else "none", "edgecolor": INK if stroke.stroke else "none"}
+            axes.add_patch(PathPatch(path, **colors, linewidth=0.6 * stroke.thick if stroke.stroke else 0))
+
         if len(drawn) > 1:
             axes.text(x + 6, -6, writable(molecule.source), fontsize=9, color=INK, parse_math=False)
         x += molecule.width
         highest = max(highest, molecule.height)
+
     width = max(x, 300.0)
     axes.set(xlim=(0, width), ylim=(highest, -24 if len(drawn) > 1 else 0), aspect="equal")
     return WIDTH * (highest + (24 if len(drawn) > 1 else 0)) / width
@@ -229,7 +249,7 @@ CODES = {"M": (Path.MOVETO,), "L": (Path.LINETO,), "Q": (Path.CURVE3,) * 2, "C":
 
 
 def _as_path(d: str, right: float) -> Path:
-    """A path of SVG as one of matplotlib, moved to the right."""
+    """An SVG path as a matplotlib path, moved to the right."""
     from edgewise.view.molecule import steps_of
 
     points: list[np.ndarray] = []
@@ -245,64 +265,72 @@ def _as_path(d: str, right: float) -> Path:
 
 
 def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> float:
-    """Nodes around the one that is explained, lines as thick as it is attended to; returns the height in inches."""
+    """Draws the nodes around the explained one, with lines as thick as its attention; returns the height in inches."""
     from edgewise.view.layout import lay_out
 
     ends = [(link.first, link.second) for link in explanation.links]
     centers = [unit for unit in (explanation.center, explanation.other_end) if unit is not None]
-    together = [(centers[0], centers[1])] if len(centers) > 1 else []
-    layout = lay_out(len(explanation.units), [*ends, *together], explanation.center)
+    center_pair = [(centers[0], centers[1])] if len(centers) > 1 else []
+    layout = lay_out(len(explanation.units), [*ends, *center_pair], explanation.center)
+
     shown = _shown_nodes(explanation, layout.hops, shades)
-    places = layout.places * [1, -1] / max(np.abs(layout.places[sorted(shown)]).max(initial=0.0), 1e-9)
+    positions = layout.places * [1, -1] / max(np.abs(layout.places[sorted(shown)]).max(initial=0.0), 1e-9)
     for first, second in ends:
         if first in shown and second in shown:
-            axes.plot(*places[[first, second]].T, color=PALE, linewidth=0.7, zorder=1)
-    layer = next((each for each in reversed(explanation.layers) if not each.is_readout), None)
+            axes.plot(*positions[[first, second]].T, color=PALE, linewidth=0.7, zorder=1)
+
+    layer = next((layer for layer in reversed(explanation.layers) if not layer.is_readout), None)
     for first, second, share in _strongest(layer):
         if first in shown and second in shown:
-            axes.plot(*places[[first, second]].T, color=LINE, alpha=0.15 + 0.7 * share, linewidth=3 * share, zorder=2)
+            axes.plot(
+                *positions[[first, second]].T, color=LINE, alpha=0.15 + 0.7 * share, linewidth=3 * share, zorder=2
+            )
+
     for number in sorted(shown):
         is_center = number in centers
         axes.plot(
-            *places[number], marker="o", markersize=13 if is_center else 8, markerfacecolor=shades[number],
+            *positions[number], marker="o", markersize=13 if is_center else 8, markerfacecolor=shades[number],
             markeredgecolor=INK, markeredgewidth=1.4 if is_center else 0.5, zorder=3,
         )  # fmt: skip
+
     paleness = shades[:, :3].sum(1)
-    named = centers + sorted((each for each in shown if each not in centers), key=lambda each: paleness[each])
-    names = {number: writable(explanation.units[number].name[:22]) for number in named[:MAX_NAMED]}
-    for number, (x, y) in label_places(places, names, [places[each] for each in shown]).items():
+    labeled = centers + sorted((node for node in shown if node not in centers), key=lambda node: paleness[node])
+    names = {number: writable(explanation.units[number].name[:22]) for number in labeled[:MAX_NAMED]}
+    for number, (x, y) in label_positions(positions, names, [positions[node] for node in shown]).items():
         axes.text(x, y, names[number], fontsize=8, color=INK, ha="center", va="center", zorder=4, parse_math=False)
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.12, 1.16), aspect="equal")
+
     return 0.8 * WIDTH
 
 
-def label_places(
-    places: np.ndarray, names: Mapping[int, str], nodes: Sequence[np.ndarray] = ()
+def label_positions(
+    positions: np.ndarray, names: Mapping[int, str], nodes: Sequence[np.ndarray] = ()
 ) -> dict[int, tuple[float, float]]:
-    """Where the middle of each name stands: above its node, else below or beside it, over no other name and no node.
+    """The center of each label: above its node, else below or beside it, without overlapping other labels or nodes.
 
     Args:
-        places: `(node, 2)`, of all nodes, in the units of the axes.
-        names: of the nodes that may have one, the most important first; where there is no room, a later one has none.
-        nodes: the places of those that are drawn.
+        positions: `(node, 2)`, positions of all nodes, in the units of the axes.
+        names: names of nodes, the most important first; a name without room is left out.
+        nodes: positions of the nodes that are drawn.
     """
     boxes = [(x - NODE_RADIUS, y - NODE_RADIUS, x + NODE_RADIUS, y + NODE_RADIUS) for x, y in nodes]
-    found: dict[int, tuple[float, float]] = {}
+    labels: dict[int, tuple[float, float]] = {}
     for number, name in names.items():
-        half, (x, y) = LETTER_WIDTH * len(name) / 2, places[number]
+        half, (x, y) = LETTER_WIDTH * len(name) / 2, positions[number]
         for right, up in ((0, 0.075), (0, -0.075), (half + 0.05, 0), (-half - 0.05, 0)):
             left, low = x + right - half, y + up - LETTER_HEIGHT / 2
             box = left, low, left + 2 * half, low + LETTER_HEIGHT
             if not any(_overlap(box, other) for other in boxes):
                 boxes.append(box)
-                found[number] = x + right, y + up
+                labels[number] = x + right, y + up
                 break
-    return found
+
+    return labels
 
 
-def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
-    """Whether two boxes (left, bottom, right, top) have points in common."""
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _overlap(box: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    """Whether two boxes (left, bottom, right, top) overlap."""
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
 
 
 def _shown_nodes(explanation: Explanation, hops: np.ndarray, shades: np.ndarray) -> set[int]:
@@ -312,7 +340,7 @@ def _shown_nodes(explanation: Explanation, hops: np.ndarray, shades: np.ndarray)
 
 
 def _strongest(layer: Layer | None) -> list[tuple[int, int, float]]:
-    """The edges of a layer with their mean weight over heads, as a share of the largest; none below a tenth."""
+    """The edges of a layer with their mean weight over heads, as a share of the largest, from a tenth on."""
     if layer is None or not layer.senders.size:
         return []
     mean = np.nan_to_num(layer.values.astype(np.float64)).mean(0)

@@ -1,6 +1,6 @@
-"""How a training went and what it is worth: losses, predictions beside the truth, promises beside what happened.
+"""Figures of a training report: losses, predictions against true values, calibration.
 
-Numbers in, figures out; what was trained is not known here.
+They take numbers only, independent of the model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,47 +21,50 @@ from edgewise.view.figure import (
 )
 
 MAX_DOTS = 3_000
-"""Rows that are drawn each as a shape of its own; more become one image, so that the page stays small."""
+"""The most rows drawn as separate shapes; more become one image, so that the page stays small."""
 MAX_COUNTED = 12
-"""Classes whose counts are written into their squares."""
+"""The most classes whose counts are written into the cells."""
 MAX_MEMBERS = 9
-"""Ensemble members whose curves have a color of their own."""
-BY_CHANCE = 1.96
-"""Standard deviations within which 95 of 100 lie."""
+"""The most ensemble members with different colors."""
+Z_95 = 1.96
+"""Standard deviations of a two-sided 95 % interval."""
 
 
 def draw_losses(histories: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
     """The losses of every ensemble member over the epochs; a ring marks the epoch with the lowest validation loss.
 
     Args:
-        histories: by member, `epoch` counted from 1, `train_loss` and `val_loss`; NaN where there is none.
+        histories: by member, `epoch` counted from 1, `train_loss` and `val_loss`; NaN where one is missing.
     """
     with rc_context(STYLE):
         figure = Figure(figsize=(6.4, 3.4), layout="constrained")
         axes = figure.add_subplot()
         tidy(axes)
-        every = [np.nan]
-        for place, (member, history) in enumerate(histories.items()):
-            color = color_of(place % MAX_MEMBERS)
+
+        all_losses = [np.nan]
+        for index, (member, history) in enumerate(histories.items()):
+            color = color_of(index % MAX_MEMBERS)
             end = "" if len(histories) == 1 else f", member {member + 1}"
             for name, label, width, alpha in (
                 ("train_loss", "training", 1.0, 0.55),
                 ("val_loss", "validation", 1.8, 1.0),
             ):
                 losses, marker = history[name], "o" if len(history["epoch"]) == 1 else None
-                every += losses.tolist()
+                all_losses += losses.tolist()
                 if np.isfinite(losses).any():
                     axes.plot(
                         history["epoch"], losses, color=color, linewidth=width, alpha=alpha, marker=marker,
-                        linestyle="--" if name == "train_loss" else "-", label=label + end if place < 2 else None,
+                        linestyle="--" if name == "train_loss" else "-", label=label + end if index < 2 else None,
                     )  # fmt: skip
+
             if np.isfinite(history["val_loss"]).any():
                 best = int(np.nanargmin(history["val_loss"]))
                 axes.plot(
                     history["epoch"][best], history["val_loss"][best], color=color, marker="o", markersize=8,
                     fillstyle="none", linestyle="",
                 )  # fmt: skip
-        finite = np.array(every)[np.isfinite(every)]
+
+        finite = np.array(all_losses)[np.isfinite(all_losses)]
         if len(finite) and finite.min() > 0 and finite.max() > 20 * finite.min():
             axes.set_yscale("log")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -69,12 +72,12 @@ def draw_losses(histories: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
         axes.set_ylabel("loss")
         if axes.get_legend_handles_labels()[1]:
             figure.legend(loc="outside right upper")
+
     return figure
 
 
 def draw_numbers(true: np.ndarray, predicted: np.ndarray) -> Figure:
-    """Predictions over true values with the line where they are equal; errors over predictions; how often each error
-    occurs.
+    """Predictions over true values with the diagonal; errors over predictions; a histogram of the errors.
 
     Args:
         true, predicted: (row), finite.
@@ -82,7 +85,7 @@ def draw_numbers(true: np.ndarray, predicted: np.ndarray) -> Figure:
     errors = predicted - true
     with rc_context(STYLE):
         figure = Figure(figsize=(10.4, 3.5), layout="constrained")
-        left, middle, right = (figure.add_subplot(1, 3, place) for place in (1, 2, 3))
+        left, middle, right = (figure.add_subplot(1, 3, panel) for panel in (1, 2, 3))
         for axes in (left, middle, right):
             tidy(axes)
         low, high = min(true.min(), predicted.min()), max(true.max(), predicted.max())
@@ -95,7 +98,8 @@ def draw_numbers(true: np.ndarray, predicted: np.ndarray) -> Figure:
         _dots(middle, predicted, errors)
         middle.set(xlabel="predicted", ylabel="predicted less true")
         largest = float(np.abs(errors).max()) or 1.0
-        # By Freedman and Diaconis' rule, but never so many that single rows are seen alone.
+
+        # The Freedman–Diaconis rule, but never so many bins that single rows can be seen.
         spread = float(np.subtract(*np.quantile(errors, [0.75, 0.25])))
         width = 2 * spread / len(errors) ** (1 / 3)
         count = int(np.clip(2 * largest / width if width else 10, 8, 50))
@@ -105,36 +109,42 @@ def draw_numbers(true: np.ndarray, predicted: np.ndarray) -> Figure:
         right.set(xlabel="predicted less true", ylabel="rows")
         right.yaxis.set_major_locator(MaxNLocator(integer=True))
         right.legend(loc="upper right")
+
     return figure
 
 
 def draw_coverage(promised: np.ndarray, observed: np.ndarray, num_rows: int, chosen: float | None = None) -> Figure:
-    """The observed coverage of intervals over the promised one; within the pale band chance alone explains the rest.
+    """The observed coverage of intervals over the promised one; the pale band is explained by chance.
 
-    The band is c ± 1.96·√(c(1 − c)/n), as wide as n independent rows make it.
+    The band is c ± 1.96·√(c(1 − c)/n), for n independent rows.
 
     Args:
-        promised, observed: (step), parts of 1.
+        promised, observed: (step), from 0 to 1.
         num_rows: n.
-        chosen: the promise of the run's own intervals, which is marked.
+        chosen: the coverage of the run's own intervals, which is marked.
     """
     with rc_context(STYLE):
         figure = Figure(figsize=(4.2, 3.8), layout="constrained")
         axes = figure.add_subplot()
         tidy(axes)
-        fine = np.linspace(0, 1, 101)
-        half = BY_CHANCE * np.sqrt(fine * (1 - fine) / num_rows)
-        axes.fill_between(fine, fine - half, fine + half, color=INK, alpha=0.12, linewidth=0, label="by chance")
+        grid = np.linspace(0, 1, 101)
+        half_width = Z_95 * np.sqrt(grid * (1 - grid) / num_rows)
+        axes.fill_between(
+            grid, grid - half_width, grid + half_width, color=INK, alpha=0.12, linewidth=0, label="by chance"
+        )
         axes.plot([0, 1], [0, 1], color=INK, alpha=0.3, linewidth=2, label="as promised")
         axes.plot(promised, observed, color=color_of(0), marker="o", markersize=4, linewidth=1.2, label="observed")
+
         if chosen is not None and np.isclose(promised, chosen).any():
-            here = int(np.isclose(promised, chosen).argmax())
+            marked = int(np.isclose(promised, chosen).argmax())
             axes.plot(
-                promised[here], observed[here], color=color_of(3), marker="o", markersize=9, fillstyle="none",
+                promised[marked], observed[marked], color=color_of(3), marker="o", markersize=9, fillstyle="none",
                 linestyle="", label="the run's intervals",
             )  # fmt: skip
-        _parts(axes, "promised coverage", "values inside")
+
+        _percent_axes(axes, "promised coverage", "values inside")
         axes.legend(loc="upper left")
+
     return figure
 
 
@@ -142,21 +152,21 @@ def draw_reliability(mean: np.ndarray, observed: np.ndarray, counts: np.ndarray,
     """The observed frequency over the predicted probability; below, the number of rows.
 
     Args:
-        mean, observed: (bin), parts of 1.
+        mean, observed: (bin), from 0 to 1.
         counts: (bin).
-        about: what they are the probability of.
+        about: the event whose probability is shown.
     """
     with rc_context(STYLE):
         figure = Figure(figsize=(4.2, 4.4), layout="constrained")
         grid = figure.add_gridspec(2, 1, height_ratios=[4, 1])
         axes = figure.add_subplot(grid[0])
         tidy(axes)
-        fine = np.linspace(0, 1, 101)
-        axes.plot(fine, fine, color=INK, alpha=0.3, linewidth=2, label="as promised")
-        error = BY_CHANCE * np.sqrt(np.maximum(mean * (1 - mean), 0) / counts)
+        diagonal = np.linspace(0, 1, 101)
+        axes.plot(diagonal, diagonal, color=INK, alpha=0.3, linewidth=2, label="as promised")
+        error = Z_95 * np.sqrt(np.maximum(mean * (1 - mean), 0) / counts)
         axes.errorbar(mean, mean, error, color=INK, alpha=0.35, linestyle="", capsize=3, label="by chance")
         axes.plot(mean, observed, color=color_of(0), marker="o", markersize=5, linewidth=1.2, label="observed")
-        _parts(axes, "", "how often it was so")
+        _percent_axes(axes, "", "how often it was so")
         axes.tick_params(labelbottom=False)
         axes.legend(loc="upper left")
         below = figure.add_subplot(grid[1], sharex=axes)
@@ -165,11 +175,12 @@ def draw_reliability(mean: np.ndarray, observed: np.ndarray, counts: np.ndarray,
         below.set_ylabel("rows")
         below.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True))
         below.set_xlabel(plain(f"probability of {about}"))
+
     return figure
 
 
 def draw_confusion(labels: Sequence[str], counts: np.ndarray) -> Figure:
-    """How often each class was predicted for each: one row per true class, shaded by its share of the row.
+    """The confusion matrix: one row per true class, shaded by the share of the row.
 
     Args:
         labels: the classes.
@@ -177,6 +188,7 @@ def draw_confusion(labels: Sequence[str], counts: np.ndarray) -> Figure:
     """
     size = len(labels)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
     shown = [plain(label if len(label) <= 16 else f"{label[:15]}…") for label in labels]
     side = min(8.0, 2.2 + 0.42 * size)
     with rc_context(STYLE):
@@ -191,6 +203,7 @@ def draw_confusion(labels: Sequence[str], counts: np.ndarray) -> Figure:
             if size <= MAX_COUNTED:
                 ink = "#fefefe" if share > 0.45 else INK
                 axes.text(column, row, f"{counts[row, column]:,}", ha="center", va="center", color=ink, fontsize=9)
+
         axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), aspect="equal", xlabel="predicted", ylabel="true")
         axes.set_xticks(range(size), shown, rotation=0 if size < 4 else 60, ha="center" if size < 4 else "right")
         axes.set_yticks(range(size), shown)
@@ -198,6 +211,7 @@ def draw_confusion(labels: Sequence[str], counts: np.ndarray) -> Figure:
             label.set_rotation_mode("anchor")
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
+
     return figure
 
 
@@ -209,7 +223,7 @@ def _dots(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
     )  # fmt: skip
 
 
-def _parts(axes: Axes, x: str, y: str) -> None:
+def _percent_axes(axes: Axes, x: str, y: str) -> None:
     """Axes from 0 to 1, in percent."""
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel=x, ylabel=y)
     axes.xaxis.set_major_formatter(PercentFormatter(1))

@@ -1,4 +1,4 @@
-"""The page of explanations as a widget: another explanation changes the page in place."""
+"""The page of explanations as a widget, which updates in place."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,32 +39,32 @@ class ExplanationWidget(anywidget.AnyWidget):
         widget.explanations = (model.explain("CCN"),)
 
     Args:
-        explanations: what is shown.
-        height: of the frame in pixels.
+        explanations: the explanations to show.
+        height: height of the frame in pixels.
     """
 
     _esm = SCRIPT
     _css = STYLE
     explanations: Any = traitlets.Tuple()
-    """What is shown; another tuple of explanations shows those. The browser is sent the page alone."""
+    """The explanations that are shown; assign another tuple to show others. The browser gets only the page."""
     page: Any = traitlets.Unicode(read_only=True).tag(sync=True)
-    """The page."""
+    """The HTML of the page."""
     height: Any = traitlets.Int(HEIGHT, min=1).tag(sync=True)
-    """Of the frame, in pixels."""
+    """Height of the frame in pixels."""
 
     def __init__(self, *explanations: Explanation, height: int = HEIGHT):
         super().__init__(height=height)
         self.explanations = explanations
 
     def __repr__(self) -> str:
-        # All that is left of a widget in a file, and without its kernel.
+        # A saved notebook, or one without a kernel, shows only this.
         return f"<{type(self).__name__}: {words_of(self.explanations)}>"
 
     @traitlets.validate("explanations")
     def _checked(self, proposal: Any) -> Sequence[Explanation]:
-        for each in proposal["value"]:
-            if not isinstance(each, Explanation):
-                raise traitlets.TraitError(f"explanations holds {type(each).__name__}, expected Explanation.")
+        for item in proposal["value"]:
+            if not isinstance(item, Explanation):
+                raise traitlets.TraitError(f"explanations holds {type(item).__name__}, expected Explanation.")
         return proposal["value"]
 
     @traitlets.observe("explanations")

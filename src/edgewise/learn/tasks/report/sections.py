@@ -27,7 +27,7 @@ from edgewise.learn.tasks.report.judged import (
 from edgewise.learn.training.baseline import LABELS
 from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
 from edgewise.view.figure import svg
-from edgewise.view.page import Caution, Picture, Table, page
+from edgewise.view.page import Caution, PageTable, Picture, page
 from edgewise.view.training import draw_confusion, draw_coverage, draw_losses, draw_numbers, draw_reliability
 
 MAX_WORST, MAX_COLUMNS, MAX_CHARACTERS = 10, 6, 160
@@ -119,7 +119,7 @@ def scores(metrics: Mapping[str, Any]) -> list[Any]:
         names = list(dict.fromkeys(score for numbers in by_column.values() for score in numbers))
         rows = [[_spaced(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MAX_SCORES]]
         cut = f", the first {MAX_SCORES} of {plural(len(names), 'score')}" if len(names) > MAX_SCORES else ""
-        found.append(Table((target or "All") + cut, ["", *by_column], rows))
+        found.append(PageTable((target or "All") + cut, ["", *by_column], rows))
     sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
     return [*found, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
 
@@ -223,7 +223,7 @@ def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list
     ]
     if rows:
         header = ["sentence", "wrong", "which", "words"]
-        content.append(Table("Sentences with the most wrong tags", header, rows, (2, 3)))
+        content.append(PageTable("Sentences with the most wrong tags", header, rows, (2, 3)))
     return [("Tags: predicted and true", content)]
 
 
@@ -235,7 +235,7 @@ def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any
         counts = metrics.get(name)
         if isinstance(counts, Mapping):
             listed = [[_spaced(str(split)), f"{count:,}"] for split, count in counts.items()]
-            content.append(Table(f"How many {what} each split has", ["split", what], listed))
+            content.append(PageTable(f"How many {what} each split has", ["split", what], listed))
     rejected = rejected_rows(folder)
     if rejected:
         counts = Counter((column, reason) for _, _, column, _, reason in rejected)
@@ -245,7 +245,7 @@ def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any
             for (column, reason), count in counts.most_common(MAX_REASONS)
         ]
         title = f"{plural(len(rejected), 'row')} could not be used; all of them are in rejected.csv"
-        content.append(Table(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
+        content.append(PageTable(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
     return content + of_leakage(metrics)
 
 
@@ -299,7 +299,7 @@ def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
         for split in looked
     ]
     content: list[Any] = [
-        Table(
+        PageTable(
             f"{leaks['unit'].capitalize()} that stand in training rows as well",
             ["split", "rows", "the same", "nearly the same, of those compared"],
             rows,
@@ -312,7 +312,7 @@ def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
     ]
     if examples:
         title = f"Some of them; rows counted from 0. Similarity: {leaks['about']}" if leaks["about"] else "Some of them"
-        content.append(Table(title, ["split", "row", "training row", "similarity"], examples))
+        content.append(PageTable(title, ["split", "row", "training row", "similarity"], examples))
     return content
 
 
@@ -322,12 +322,12 @@ def settings(config: Mapping[str, Any]) -> Any:
         [name, _cut(" ".join(map(str, value)) if isinstance(value, list) else str(value))]
         for name, value in config.items()
     ]
-    return Table("As in config.toml, which repeats the run", ["setting", "value"], rows, (1,))
+    return PageTable("As in config.toml, which repeats the run", ["setting", "value"], rows, (1,))
 
 
 def _worst(
     title: str, target: Numbers | Labels, measure: str, cells: Callable[[int], list[str]], words: tuple[int, ...]
-) -> Table:
+) -> PageTable:
     """The worst predicted rows of a target, with their data.
 
     Args:
@@ -343,7 +343,7 @@ def _worst(
         [target.rows.numbers[row], *cells(row), *(_cut(target.rows.cells[row][place]) for place in columns)]
         for row in worst(target, MAX_WORST).tolist()
     ]
-    return Table(title, header, rows, (*words, *range(4, len(header))))
+    return PageTable(title, header, rows, (*words, *range(4, len(header))))
 
 
 def _by_target(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
