@@ -51,7 +51,7 @@ class Graph:
     """
 
     node_features: Features | None
-    """One row per node; None without features. With `node_types` of different widths or dtypes a table for each type."""
+    """One row per node; None without features; a tuple of tables if the widths or dtypes of `node_types` differ."""
     edges: Edges
     """Sender → receiver. Senders and receivers may be two sets of nodes, if nodes have no data."""
     edge_features: Features | None = None
