@@ -253,7 +253,7 @@ def test_tables_of_others():
     cases = {
         "column 'city' holds": (nodes.assign(city="Oslo"), edges),
         "'to' is 'eve' in row 0 of the edges, which is no node": (nodes, edges.assign(to="eve")),
-        "column 'age' has no number in row cy": (nodes.assign(age=pd.array([1, 2, None], "Int64")), edges),
+        "column 'age' is empty in row cy": (nodes.assign(age=pd.array([1, 2, None], "Int64")), edges),
         "column 'type' is empty in row 1": (nodes.assign(type=["a", None, "b"]), edges),
     }
     for message, held in cases.items():
@@ -261,7 +261,7 @@ def test_tables_of_others():
             Graph.of(held, sender_column="from", receiver_column="to")
     with pytest.raises(DataError, match="edges is Tensor, expected a table; of features and an edge_index make"):
         Graph.of((nodes, INDEX))
-    with pytest.raises(DataError, match="there is no column 'sender' in the edges; there are from, to, km, type"):
+    with pytest.raises(DataError, match="the edges have no column 'sender', only from, to, km, type"):
         Graph.of((nodes, edges))
 
 

@@ -1,4 +1,4 @@
-"""The names of the choices that layers, models and the command line offer; free of torch, so that help is quick."""
+"""Names of the choices of layers, models and the command line; without torch, so that --help is fast."""
 
 from typing import Literal, get_args
 
@@ -19,13 +19,13 @@ POSITIONS: tuple[str, ...] = get_args(PositionName)
 
 TokenKind = Literal["characters", "words", "bpe", "wordpiece"]
 TOKEN_KINDS = ("characters", "words", "bpe")
-"""Those that can be learned; the pieces of words of BERT's checkpoints are only read."""
+"""The tokenizers that can be trained; WordPiece is only read from BERT checkpoints."""
 
 Calibration = Literal["random", "group", "scaffold"]
-"""How the rows that calibrate intervals are drawn: single rows, whole groups, or whole scaffolds."""
+"""How rows are drawn to calibrate intervals: single rows, groups, or scaffolds."""
 
 Gaps = Literal["error", "mask", "interpolate"]
-"""What happens to missing and repeated times of a series."""
+"""How missing and repeated times of a series are handled."""
 
 CellName = Literal["lstm", "gru", "rnn"]
 CELLS: tuple[str, ...] = get_args(CellName)

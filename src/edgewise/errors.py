@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 
 class EdgewiseError(Exception):
-    """The root: `except EdgewiseError` catches whatever Edgewise raises on purpose."""
+    """The base class: `except EdgewiseError` catches every error that Edgewise raises on purpose."""
 
 
 class ShapeError(EdgewiseError, ValueError):
@@ -47,7 +47,7 @@ class WriteError(EdgewiseError, OSError):
 
     Args:
         path: The file.
-        error: What the system answered; its `errno` is passed on.
+        error: The error of the operating system; its `errno` is kept.
     """
 
     def __init__(self, path: str | os.PathLike[str], error: OSError):
@@ -60,11 +60,11 @@ class WriteError(EdgewiseError, OSError):
 
 
 class ProcessGroupError(EdgewiseError, RuntimeError):
-    """Another process of a training over several processes ended or failed; the checkpoints are whole."""
+    """Another process of a training over several processes ended or failed; the checkpoints are intact."""
 
 
 class MissingExtraError(EdgewiseError, ImportError):
-    """An optional package is not installed; the message says which extra brings it."""
+    """An optional package is not installed; the message names the extra that installs it."""
 
     def __init__(self, package: str, extra: str):
         super().__init__(f"{package} is not installed: pip install 'edgewise[{extra}]'.")
@@ -72,7 +72,7 @@ class MissingExtraError(EdgewiseError, ImportError):
 
 @contextlib.contextmanager
 def warned_once() -> Iterator[None]:
-    """Issues the warnings of its block after it, each once, as the items of a list often give the same one."""
+    """Issues each distinct warning of its block once, after the block."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

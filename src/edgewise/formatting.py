@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 MISSING = "-"
-"""What stands where there is no number."""
+"""Shown for a missing number."""
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:
     """A number and what it counts.
 
     Args:
-        number: how many.
-        one: what follows 1.
-        many: what follows any other number; by default `one` and an s.
+        number: the count.
+        one: the singular, for 1.
+        many: the plural; by default `one` and an s.
 
     >>> plural(1, "node"), plural(1200, "node"), plural(0, "trajectory", "trajectories")
     ('1 node', '1,200 nodes', '0 trajectories')
@@ -32,7 +32,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def formatted(value: Any, digits: int = 4) -> str:
-    """A count whole; of other numbers four decimals where these hold three digits, else so many digits as it takes.
+    """An integer in full; other numbers with four decimals, or three significant digits if they are smaller.
 
     Args:
         value: A number; None and NaN are missing.
@@ -49,5 +49,5 @@ def formatted(value: Any, digits: int = 4) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent, to three digits."""
+    """A share in percent, with three significant digits."""
     return MISSING if math.isnan(share) else f"{100 * share:.3g}%"

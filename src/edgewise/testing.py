@@ -1,6 +1,6 @@
-"""Assertions for tests of your own: symmetries of a model, scores and calls of the operator.
+"""Assertions for your tests: symmetries of a model, custom scores, and calls of the operator.
 
-Each raises AssertionError with what was found, and returns nothing.
+Each raises AssertionError with the differences, and returns None.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from edgewise.score import Score
 def assert_invariant(
     f: Callable[..., Any], inputs: Any, group: Group | Together | Sequence[Group], **options: Any
 ) -> None:
-    """f(g·x) = f(x), as far as samples tell.
+    """Asserts f(g·x) = f(x) on samples.
 
     Args:
         f, inputs, group, options: as in `explain.symmetry.check`.
@@ -36,13 +36,13 @@ def assert_invariant(
 def assert_equivariant(
     f: Callable[..., Any], inputs: Any, group: Group | Together | Sequence[Group], **options: Any
 ) -> None:
-    """f(g·x) = g·f(x), as far as samples tell.
+    """Asserts f(g·x) = g·f(x) on samples.
 
     Args:
         f, inputs, group, options: as in `explain.symmetry.check`.
 
     Raises:
-        AssertionError: with the verdict in words; also where no output is one that the transformations could move.
+        AssertionError: with the verdict in words; also if the transformations act on no output.
     """
     verdict = check(f, inputs, group, **options)
     if not verdict.is_equivariant:
@@ -58,47 +58,50 @@ def assert_matches_reference(
     backend: str = "auto",
     **options: Any,
 ) -> None:
-    """A call of `attend` gives what the reference gives, output and gradients.
+    """Asserts that a call of `attend` gives the same output and gradients as the reference.
 
-    The tensors are compared in float64: what is left is a difference in meaning, not in rounding.
+    Tensors are compared in float64, so that differences are errors rather than rounding.
 
     Args:
         query, key, value, neighborhood, backend, options: as in `attend`, without dropout.
 
     Raises:
-        AssertionError: with what differs, the output or the gradient of which tensor.
-        UnsupportedError: the backend, where it is named, refuses the call.
+        AssertionError: names what differs: the output, or the gradient of a tensor.
+        UnsupportedError: the named backend refuses the call.
     """
     tensors = {"query": query, "key": key, "value": value}
     tensors |= {name: option for name, option in options.items() if isinstance(option, Tensor)}
-    others = {name: option for name, option in options.items() if name not in tensors}
-    found, expected = (
-        _differentiated(tensors, neighborhood=neighborhood, backend=name, **others) for name in (backend, "reference")
+    other_options = {name: option for name, option in options.items() if name not in tensors}
+    actual, expected = (
+        _differentiated(tensors, neighborhood=neighborhood, backend=name, **other_options)
+        for name in (backend, "reference")
     )
-    for name in found:
+
+    for name in actual:
         words = f"attend(backend={backend!r}) over {type(neighborhood).__name__}: {name} is not that of the reference."
-        _assert_close(found[name], expected[name], words)
+        _assert_close(actual[name], expected[name], words)
 
 
 def check_score(score: Score, *, batch_shape: Sequence[int] = (2,), key_dim: int = 4, seed: int = 0) -> None:
-    """A score of your own is one number a pair, the same on every neighborhood and on both backends that take any.
+    """Asserts that a custom score is one number per pair, the same on every neighborhood and on both backends for it.
 
         s_ij depends on q_i and k_j alone; attend(…, score, backend="gather") = attend(…, score, backend="reference")
 
     Args:
         score: a callable on pairs that broadcast, `(*pair, *batch, key_dim)` each; see `edgewise.score`.
-        batch_shape: batch axes of queries and keys, heads included; those of the score's tensors, where it has some.
+        batch_shape: batch axes of queries and keys, heads included; those of the score's tensors, if it has any.
         key_dim: size of queries and keys.
-        seed: of the random queries, keys and values.
+        seed: seed of the random queries, keys and values.
 
     Raises:
-        AssertionError: with what differs, and over which neighborhood.
+        AssertionError: names what differs, and over which neighborhood.
     """
     random = torch.Generator().manual_seed(seed)
     query, key, value = (
         torch.randn(*batch_shape, nodes, key_dim, generator=random, dtype=torch.float64) for nodes in (5, 6, 6)
     )
     _check_pairs(score, query, key)
+
     mask = torch.rand(5, 6, generator=random) < 0.5
     for neighborhood in (
         Full(),
@@ -113,7 +116,7 @@ def check_score(score: Score, *, batch_shape: Sequence[int] = (2,), key_dim: int
 
 
 def _check_pairs(score: Score, query: Tensor, key: Tensor) -> None:
-    """The table of scores holds what the score says of each pair alone."""
+    """Asserts that the table of scores equals the score of each pair alone."""
     left, right = query.movedim(-2, 0), key.movedim(-2, 0)
     table = score(left.unsqueeze(1), right.unsqueeze(0))
     expected = (left.shape[0], *right.shape[:-1])
@@ -122,12 +125,14 @@ def _check_pairs(score: Score, query: Tensor, key: Tensor) -> None:
             f"check_score: from (*pair, *batch, key_dim) a score must give (*pair, *batch), here {expected}, not "
             f"{tuple(table.shape)}."
         )
-    alone = torch.stack([torch.stack([score(one, other) for other in right]) for one in left])
-    _assert_close(table, alone, "check_score: the score of a pair depends on other pairs.")
+    separate_scores = torch.stack(
+        [torch.stack([score(query_vector, key_vector) for key_vector in right]) for query_vector in left]
+    )
+    _assert_close(table, separate_scores, "check_score: the score of a pair depends on other pairs.")
 
 
-def _assert_close(found: Tensor, expected: Tensor, words: str) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8, msg=lambda text: f"{words}\n{text}")
+def _assert_close(actual: Tensor, expected: Tensor, words: str) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-8, atol=1e-8, msg=lambda text: f"{words}\n{text}")
 
 
 def _differentiated(tensors: dict[str, Tensor], **arguments: Any) -> dict[str, Tensor]:

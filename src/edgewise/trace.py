@@ -1,4 +1,4 @@
-"""What attention weights are recorded in: `Weights` for one call, from `edgewise.graph`; `Trace` for a model."""
+"""Recorded attention weights: `Weights` of one call, from `edgewise.graph`, and `Trace` of a model."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -26,20 +26,20 @@ class WeightedGraph:
 
     @staticmethod
     def unweighted(edges: Edges, node_features: Tensor | None = None, names: Sequence[Hashable] | None = None) -> Graph:
-        """Edges of which nothing more is known."""
+        """Edges without features."""
         return WeightedGraph(edges, None, node_features, names)  # type: ignore[return-value]
 
 
 @dataclass(eq=False)
 class Trace:
-    """Hand it to a model, `model(batch, trace=trace)`, and every attention layer records its weights into it."""
+    """Records attention weights: pass it to a model, `model(batch, trace=trace)`, and every layer adds its weights."""
 
     top: int | None = None
     """Record only this many of the strongest neighbors of every query."""
     queries: Int64[Tensor, " chosen"] | Bool[Tensor, " chosen"] | list[int] | None = None
     """Record only these queries: their positions, or a mask `(query)`."""
     weights: list[Weights] = field(default_factory=list)
-    """What was recorded, layer after layer, in the order in which the layers ran."""
+    """The recorded weights, in the order in which the layers ran."""
 
     def __post_init__(self) -> None:
         if self.top is not None:

@@ -135,7 +135,7 @@ def test_pyg_of_others():
 
 def test_what_pyg_cannot_say_is_refused():
     index = torch.tensor([[0, 1], [1, 2]])
-    with pytest.raises(ShapeError, match="to_pyg: there are 2 senders and 1 receiver, but it knows one set of nodes"):
+    with pytest.raises(ShapeError, match="to_pyg: there are 2 senders and 1 receiver, but it needs one set of nodes"):
         to_pyg(edges_of([(1, 0)], 2, 1))
     cases = {
         "expected Data, HeteroData or a Batch of them, not dict": {},
@@ -282,7 +282,7 @@ def test_what_scipy_cannot_say_is_refused():
             to_scipy(two, feature=feature)
     with pytest.raises(SettingError, match="feature is 0, but edges have 0"):
         to_scipy(edges_of([(0, 1)], 2), feature=0)
-    with pytest.raises(DataError, match="there is no matrix"):
+    with pytest.raises(DataError, match="the list of matrices is empty"):
         from_scipy([])
     with pytest.raises(DataError, match="expected a sparse matrix of SciPy with two axes, not ndarray"):
         from_scipy(np.eye(3))
@@ -346,20 +346,20 @@ def test_what_a_table_cannot_say_is_refused():
         (table(), {"feature_columns": ["km"]}, DataError, "there is no column 'km'"),
         (table(sender=["a", None]), {}, DataError, "column 'sender' is empty in row 1."),
         (table(sender=[0.0, np.nan]), {}, DataError, "column 'sender' is empty in row 1."),
-        (table(weight=[1.0, np.nan]), {}, DataError, "column 'weight' has no number in row 1."),
+        (table(weight=[1.0, np.nan]), {}, DataError, "column 'weight' is empty in row 1."),
         (table(weight=["1", "x"]), {}, DataError, "expected numbers."),
         (
             table(weight=1.0, weight_0=1.0),
             {},
             DataError,
-            "weight, weight_0 are there, expected weight_0, weight_1; name",
+            "weight, weight_0 exist, expected weight_0, weight_1; name",
         ),
         (table(), {"num_nodes": 2}, DataError, "column 'receiver' holds 2 in row 1, but nodes are 0 to 1."),
         (table(sender=[0, -1]), {}, DataError, "column 'sender' holds -1 in row 1"),
         (table(), {"names": [0, 1]}, DataError, "column 'receiver' holds 2 in row 1, which names do not."),
         (table(), {"names": [0, 1, 2, 1]}, ShapeError, "nodes 1 and 3 are both called 1"),
         (table(), {"names": [0, 1, 2], "num_nodes": 3}, SettingError, "names and num_nodes are both given"),
-        (table(sender=["a", "b"]), {"num_nodes": 3}, SettingError, "num_nodes is for nodes that are whole numbers"),
+        (table(sender=["a", "b"]), {"num_nodes": 3}, SettingError, "num_nodes is for nodes that are integers"),
     ]
     for held, options, error, message in cases:
         with pytest.raises(error, match=re.escape(message)):

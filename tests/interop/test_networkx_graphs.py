@@ -104,7 +104,7 @@ def test_attributes_by_name():
 
 
 def test_what_networkx_cannot_say_is_refused():
-    with pytest.raises(ShapeError, match="to_networkx: there are 2 senders and 1 receiver, but it knows one"):
+    with pytest.raises(ShapeError, match="to_networkx: there are 2 senders and 1 receiver, but it needs one"):
         to_networkx(Edges(torch.tensor([1]), torch.tensor([0]), 2, 1))
     half = nx.DiGraph([("a", "b"), ("b", "c")])
     half["a"]["b"]["weight"] = 1.0
@@ -117,7 +117,7 @@ def test_what_networkx_cannot_say_is_refused():
     with pytest.raises(DataError, match="holds 2 numbers at the edge 'b' → 'c', but 1 at the edge 'a' → 'b'"):
         from_networkx(half)
     gap = nx.DiGraph([(0, 1, {"weight_0": 1, "weight_2": 1})])
-    message = "weight_0, weight_2 are there, expected weight_0, weight_1; name those to read: edge_attributes=[…]"
+    message = "weight_0, weight_2 exist, expected weight_0, weight_1; name those to read: edge_attributes=[…]"
     with pytest.raises(DataError, match=re.escape(message)):
         from_networkx(gap)
     assert from_networkx(gap, edge_attributes=["weight_2"]).edge_features.tolist() == [[1.0]]
@@ -158,7 +158,7 @@ def test_files_that_are_no_graphml(tmp_path):
         read_graphml(tmp_path / "missing.graphml")
     for content in ("", "<graphml", "<html></html>"):
         (tmp_path / "bad.graphml").write_text(content)
-        with pytest.raises(DataError, match="is no GraphML of one graph"):
+        with pytest.raises(DataError, match="is not GraphML of one graph"):
             read_graphml(tmp_path / "bad.graphml")
 
 

@@ -8,19 +8,19 @@ from edgewise.trace import Trace
 
 
 def attentions(trace: Trace) -> tuple[Float[Tensor, " graph head query key"], ...]:
-    """One tensor `(batch, head, query, key)` for each layer that was recorded, zero where there is no edge.
+    """One tensor `(batch, head, query, key)` for each recorded layer, zero without an edge.
 
         attentions(trace)        is what        model(..., output_attentions=True).attentions        is there
 
     Raises:
-        ShapeError: the weights have no batch axis and no heads, or more batch axes than one.
+        ShapeError: the weights do not have a head axis and at most one batch axis.
     """
-    found = []
+    tables = []
     for weights in trace.weights:
         table = weights.to_dense()
         if table.dim() not in (3, 4):
             raise ShapeError(
                 f"attentions: expected weights (head, query, key) or (batch, head, query, key), not {table.dim()} axes."
             )
-        found.append(table if table.dim() == 4 else table.unsqueeze(0))
-    return tuple(found)
+        tables.append(table if table.dim() == 4 else table.unsqueeze(0))
+    return tuple(tables)

@@ -30,14 +30,14 @@ def label(name: Hashable) -> str:
 
 
 def names_of(types: Types | None) -> Sequence[Hashable]:
-    """What types are called: by their numbers where they have no names."""
+    """The names of types, or their indices if they have none."""
     if types is None:
         return ()
     return range(types.num_types) if types.names is None else types.names
 
 
 def tables_of(prefix: str, features: Features | None, types: Types | None) -> list[tuple[str, Tensor | None, Tensor]]:
-    """What the columns of each table of features are called, the rows that have it, None for all, and the table."""
+    """The column prefix of each table of features, the rows that have it (None for all), and the table."""
     if isinstance(features, tuple) and types is not None:
         parts = zip(names_of(types), types.split(torch.arange(len(types), device=types.of_row.device)), features)
         return [(f"{label(name)}.{prefix}", rows, part) for name, rows, part in parts if part is not None]
@@ -45,55 +45,57 @@ def tables_of(prefix: str, features: Features | None, types: Types | None) -> li
 
 
 def relations_of(
-    node_types: Types | None, edges: Edges, names: Sequence[Any], known: Sequence[Any] | None = None
+    node_types: Types | None, edges: Edges, names: Sequence[Any], known_names: Sequence[Any] | None = None
 ) -> Types:
-    """The types of edges by their names; where node types have names, each name stands between those it joins."""
+    """The types of edges by their names; where node types have names, each name is put between those that it joins."""
     if node_types is None or node_types.names is None or (names and all(isinstance(name, tuple) for name in names)):
-        return types_of(names, known)
-    called = [node_types.names[number] for number in node_types.of_row.tolist()]
+        return types_of(names, known_names)
+    node_names = [node_types.names[number] for number in node_types.of_row.tolist()]
     ends = zip(edges.senders.tolist(), names, edges.receivers.tolist())
-    return types_of([(called[sender], name, called[receiver]) for sender, name, receiver in ends], known)
+    return types_of([(node_names[sender], name, node_names[receiver]) for sender, name, receiver in ends], known_names)
 
 
-def types_of(names: Sequence[Any], known: Sequence[Any] | None = None) -> Types:
-    """Types by their names, those that are known first; whole numbers have no names."""
-    if known is None and all(type(name) is int for name in names):
+def types_of(names: Sequence[Any], known_names: Sequence[Any] | None = None) -> Types:
+    """Types by their names, known names first; integer types stay unnamed."""
+    if known_names is None and all(type(name) is int for name in names):
         return Types(torch.tensor(names, dtype=torch.int64, device="cpu"), 1 + max(names, default=-1))
-    return Types.of(names, tuple(dict.fromkeys([*(known or ()), *names])))
+    return Types.of(names, tuple(dict.fromkeys([*(known_names or ()), *names])))
 
 
 def require_one_set(verb: str, graph: Graph) -> None:
-    """Raise a ShapeError where senders and receivers are two sets of nodes."""
+    """Raise a ShapeError if senders and receivers are two sets of nodes."""
     if graph.is_bipartite:
         raise ShapeError(
             f"{verb}: there are {graph.edges.num_senders} senders and "
             f"{plural(graph.edges.num_receivers, 'receiver')}, but it "
-            f"knows one set of nodes; {JOIN}."
+            f"needs one set of nodes; {JOIN}."
         )
 
 
 def array_of(numbers: Tensor) -> np.ndarray:
-    """The numbers of a tensor, on their own; half precision, which numpy lacks in part, becomes float32."""
+    """A tensor as an array; half precision, which numpy supports only in part, becomes float32."""
     numbers = numbers.detach().cpu()
     return (numbers.float() if numbers.dtype in (torch.float16, torch.bfloat16) else numbers).numpy()
 
 
 def column_names(prefix: str, count: int) -> list[str]:
     """`weight` for one column, `weight_0`, `weight_1`, … for several."""
-    return [prefix] if count == 1 else [f"{prefix}_{place}" for place in range(count)]
+    return [prefix] if count == 1 else [f"{prefix}_{index}" for index in range(count)]
 
 
-def own_names(verb: str, prefix: str, there: Iterable[str], option: str) -> list[str]:
-    """Which of the names that are there `column_names` would have given.
+def matching_names(verb: str, prefix: str, existing: Iterable[str], option: str) -> list[str]:
+    """Those of the existing names that `column_names` would have made.
 
     Raises:
-        DataError: the one and the numbered stand side by side, or the numbers have a gap.
+        DataError: numbered and unnumbered names are mixed, or the numbers have a gap.
     """
-    found = [name for name in there if isinstance(name, str) and re.fullmatch(rf"{re.escape(prefix)}(_\d+)?", name)]
-    expected = column_names(prefix, len(found))
-    if set(found) != set(expected):
+    matching = [
+        name for name in existing if isinstance(name, str) and re.fullmatch(rf"{re.escape(prefix)}(_\d+)?", name)
+    ]
+    expected = column_names(prefix, len(matching))
+    if set(matching) != set(expected):
         raise DataError(
-            f"{verb}: {', '.join(sorted(found))} are there, expected {', '.join(expected)}; name those to read: "
+            f"{verb}: {', '.join(sorted(matching))} exist, expected {', '.join(expected)}; name those to read: "
             f"{option}=[…]."
         )
     return expected
@@ -102,39 +104,42 @@ def own_names(verb: str, prefix: str, there: Iterable[str], option: str) -> list
 def numbers_of(
     verb: str, rows: Sequence[tuple[str, Mapping[str, Any]]], names: Sequence[str], dtype: torch.dtype | None
 ) -> Tensor:
-    """`(row, column)`: the numbers that attributes hold, one or several each.
+    """`(row, column)`: numeric attributes, of one or several numbers each.
 
     Args:
         verb: the function, for messages.
-        rows: what each row is called in messages, and its attributes.
-        names: of the attributes.
-        dtype: of the numbers; None keeps whole numbers, and makes others of torch's default dtype.
+        rows: the name of each row in messages, and its attributes.
+        names: names of the attributes.
+        dtype: dtype of the result; None keeps integers, and converts others to torch's default dtype.
 
     Raises:
-        DataError: a row lacks an attribute, it holds no number, or not as many as in the first row.
+        DataError: a row lacks an attribute, or its value is not numeric or has another length than in the first row.
     """
     columns: list[np.ndarray] = []
     for name in names:
-        listed = [_numbers(verb, row, name, attributes) for row, attributes in rows]
-        for (row, _), values in zip(rows, listed):
-            if len(values) != len(listed[0]):
+        values_of_rows = [_numbers(verb, row, name, attributes) for row, attributes in rows]
+        for (row, _), values in zip(rows, values_of_rows):
+            if len(values) != len(values_of_rows[0]):
                 raise DataError(
                     f"{verb}: {name!r} holds {plural(len(values), 'number')} at {row}, but "
-                    f"{len(listed[0])} at {rows[0][0]}."
+                    f"{len(values_of_rows[0])} at {rows[0][0]}."
                 )
-        columns.append(np.array(listed).reshape(len(rows), -1 if listed else 1))
-    found = np.concatenate(columns, 1) if columns else np.zeros((len(rows), 0))
-    found = found if found.dtype.kind in "biu" else found.astype(np.float64)  # whole numbers beyond int64 are objects
-    default = None if found.dtype.kind in "biu" and len(rows) else torch.get_default_dtype()
-    return torch.as_tensor(found, device="cpu").to(default if dtype is None else dtype)
+        columns.append(np.array(values_of_rows).reshape(len(rows), -1 if values_of_rows else 1))
+
+    numbers = np.concatenate(columns, 1) if columns else np.zeros((len(rows), 0))
+    numbers = (
+        numbers if numbers.dtype.kind in "biu" else numbers.astype(np.float64)
+    )  # integers beyond int64 have dtype object
+    default = None if numbers.dtype.kind in "biu" and len(rows) else torch.get_default_dtype()
+    return torch.as_tensor(numbers, device="cpu").to(default if dtype is None else dtype)
 
 
 def _numbers(verb: str, row: str, name: str, attributes: Mapping[str, Any]) -> list[Real]:
     if name not in attributes:
-        raise DataError(f"{verb}: {row} has no {name!r}, others have; give it one, or leave the attribute out.")
-    held = attributes[name]
-    values = held.tolist() if isinstance(held, np.ndarray | Tensor | np.generic) else held
+        raise DataError(f"{verb}: {row} has no {name!r}, but others have; add it, or leave the attribute out.")
+    value = attributes[name]
+    values = value.tolist() if isinstance(value, np.ndarray | Tensor | np.generic) else value
     values = list(values) if isinstance(values, list | tuple) else [values]
     if not all(isinstance(value, Real) for value in values):
-        raise DataError(f"{verb}: {name!r} is {held!r} at {row}; expected a number, or a list of numbers.")
+        raise DataError(f"{verb}: {name!r} is {value!r} at {row}; expected a number, or a list of numbers.")
     return values

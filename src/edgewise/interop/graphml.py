@@ -34,6 +34,7 @@ def write_graphml(graph: Graph | Edges, path: str | os.PathLike[str]) -> None:
     for name in names:
         if not name or ILLEGAL.search(name):
             raise DataError(f"write_graphml: the name {name!r} cannot stand in XML; name the node otherwise.")
+
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"write_graphml: two nodes are called {twice!r} as text; names must differ.")
@@ -56,15 +57,17 @@ def read_graphml(
         edge_attributes, node_attributes, dtype: as in `from_networkx`.
 
     Raises:
-        DataError: there is no such file, it is no GraphML, or an attribute does not fit.
+        DataError: the file does not exist, is not GraphML, or an attribute is invalid.
     """
     if not Path(path).is_file():
-        raise DataError(f"read_graphml: there is no file {os.fspath(path)}.")
+        raise DataError(f"read_graphml: {os.fspath(path)} does not exist.")
+
     try:
         read = networkx.read_graphml(path, force_multigraph=True)
     except (ParseError, networkx.NetworkXError, LookupError, ValueError, TypeError, AttributeError) as error:
         reason = f"{error!r}" if isinstance(error, LookupError) else f"{error}"
-        raise DataError(f"read_graphml: {os.fspath(path)} is no GraphML of one graph: {reason}") from error
+        raise DataError(f"read_graphml: {os.fspath(path)} is not GraphML of one graph: {reason}") from error
+
     graph = from_networkx(read, edge_attributes=edge_attributes, node_attributes=node_attributes, dtype=dtype)
     if graph.names == tuple(str(place) for place in range(graph.edges.num_senders)):
         return replace(graph, names=None)

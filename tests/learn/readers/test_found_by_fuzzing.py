@@ -107,7 +107,7 @@ def test_graphml_of_unknown_types_or_words_for_numbers_is_named(tmp_path, damage
         b'<data key="w">0.5</data></edge></graph></graphml>'
     )
     path.write_bytes(written.replace(*damage))
-    with pytest.raises(DataError, match=rf"graph\.graphml is no GraphML of one graph: {reason}"):
+    with pytest.raises(DataError, match=rf"graph\.graphml is not GraphML of one graph: {reason}"):
         read_graphml(path)
 
 
