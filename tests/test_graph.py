@@ -252,7 +252,7 @@ def test_tables_of_others():
     assert Graph.of(edges, sender_column="from", receiver_column="to", feature_columns=["km"]).num_nodes == 3
     cases = {
         "column 'city' holds": (nodes.assign(city="Oslo"), edges),
-        "'to' is 'eve' in row 0 of the edges, which is no node": (nodes, edges.assign(to="eve")),
+        "'to' is 'eve' in row 0 of the edges, which is not a node": (nodes, edges.assign(to="eve")),
         "column 'age' is empty in row cy": (nodes.assign(age=pd.array([1, 2, None], "Int64")), edges),
         "column 'type' is empty in row 1": (nodes.assign(type=["a", None, "b"]), edges),
     }

@@ -342,8 +342,8 @@ def test_what_a_table_cannot_say_is_refused():
         return pd.DataFrame({"sender": [0, 1], "receiver": [1, 2], **columns})
 
     cases = [
-        (table().drop(columns="receiver"), {}, DataError, "there is no column 'receiver'; there are sender."),
-        (table(), {"feature_columns": ["km"]}, DataError, "there is no column 'km'"),
+        (table().drop(columns="receiver"), {}, DataError, "the table has no column 'receiver', only sender."),
+        (table(), {"feature_columns": ["km"]}, DataError, "the table has no column 'km'"),
         (table(sender=["a", None]), {}, DataError, "column 'sender' is empty in row 1."),
         (table(sender=[0.0, np.nan]), {}, DataError, "column 'sender' is empty in row 1."),
         (table(weight=[1.0, np.nan]), {}, DataError, "column 'weight' is empty in row 1."),

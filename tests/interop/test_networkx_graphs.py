@@ -154,7 +154,7 @@ def test_names_in_graphml(tmp_path):
 
 
 def test_files_that_are_no_graphml(tmp_path):
-    with pytest.raises(DataError, match="there is no file"):
+    with pytest.raises(DataError, match="does not exist"):
         read_graphml(tmp_path / "missing.graphml")
     for content in ("", "<graphml", "<html></html>"):
         (tmp_path / "bad.graphml").write_text(content)
