@@ -108,7 +108,7 @@ def test_what_networkx_cannot_say_is_refused():
         to_networkx(Edges(torch.tensor([1]), torch.tensor([0]), 2, 1))
     half = nx.DiGraph([("a", "b"), ("b", "c")])
     half["a"]["b"]["weight"] = 1.0
-    with pytest.raises(DataError, match="the edge 'b' → 'c' has no 'weight', others have"):
+    with pytest.raises(DataError, match="the edge 'b' → 'c' has no 'weight', but others have"):
         from_networkx(half)
     half["b"]["c"]["weight"] = "heavy"
     with pytest.raises(DataError, match="'weight' is 'heavy' at the edge 'b' → 'c'; expected a number"):
