@@ -172,9 +172,9 @@ def test_rows_of_random_calibration_have_the_parts_of_their_names(monkeypatch):
     """The parts that σ is learned without follow the names of the groups: same seed, same widths in every version."""
     smiles = ["C" * size + end for size in range(1, 31) for end in ("O", "N", "Cl", "F")]
     targets = np.random.default_rng(0).normal(size=120)
-    asked, which, calibrate = [], [], TableTask.calibrate
+    asked, which, calibrate = [], [], TableTask.calibrate_intervals
     monkeypatch.setattr(table_task, "learn_difficulty", lambda *given: asked.append(given) or learn_difficulty(*given))
-    monkeypatch.setattr(TableTask, "calibrate", lambda *given: which.append(given[1]) or calibrate(*given))
+    monkeypatch.setattr(TableTask, "calibrate_intervals", lambda *given: which.append(given[1]) or calibrate(*given))
     model = MoleculeRegressor(**SMALL, validation_size=0.5, calibration="random").fit(smiles, targets)
     ((features, errors, _),), rows = asked, which[0].splits.calibrating.tolist()
     assert len(rows) == 60 and max(rows) > 100

@@ -12,7 +12,7 @@ from edgewise.learn.readers.molecules.table import Columns, table_from_arrays
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.config import groups_of, job_to_config
 from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
-from edgewise.learn.tasks.molecules.task import TASK, steps_of
+from edgewise.learn.tasks.molecules.task import TABLE, TASK, steps_of
 from edgewise.learn.tasks.registry import names, settings_of
 from edgewise.learn.training.settings import TrainSettings
 
@@ -98,7 +98,7 @@ def test_less_is_dropped_of_molecules_known_from_many_rows(calibration, num_mole
 def test_baselines_see_training_targets_only():
     table, splits = table_and_splits()
     job = PropertyRunSettings(("arrays",), table.columns)
-    scores = TASK.score_baselines(TASK.prepared(job, table, splits))
+    scores = TABLE.score_baselines(TASK.prepared(job, table, splits))
     name = table.columns.target_columns[0]
     assert scores["mean"]["test"][name]["mae"] == 1e6 - 2.0
     # A forest averages what it has seen.
@@ -114,7 +114,7 @@ def test_baselines_are_the_same_while_another_core_computes_them(monkeypatch):
     assert not prepared.background  # there is no core for them
     monkeypatch.setattr("edgewise.learn.tasks.table_task.available_cores", lambda: 2)
     TASK.start_background(prepared)
-    assert prepared.background["baselines"].result() == TASK.score_baselines(prepared)
+    assert prepared.background["baselines"].result() == TABLE.score_baselines(prepared)
 
 
 def test_a_job_and_its_configuration_say_the_same():

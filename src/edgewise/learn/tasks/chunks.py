@@ -8,7 +8,7 @@ count over all chunks            `Tally`
 import contextlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -111,20 +111,18 @@ class PredictedChunk:
         return with_columns(self.frame, self.added, source, suffix, with_header=with_header)
 
 
-class RowTask(Protocol):
+@dataclass(frozen=True)
+class RowTask:
     """A task over tables whose rows are predicted each by itself, whatever other rows there are."""
 
-    def opened(self, request: "PredictRequest") -> tuple[Any, Columns]:
-        """The trained ensemble, and the columns that it reads of the table."""
-
-    def chunks(self, request: "PredictRequest", columns: Columns) -> "TableChunks | CutCells":
-        """The table, chunk after chunk."""
-
-    def table_of(self, trained: Any, columns: Columns, cells: Cells, *, strict: bool) -> Any:
-        """Some rows as the ensemble reads them."""
-
-    def tally(self, trained: Any, table: Any) -> "Tally":
-        """What is counted of them besides their number."""
+    opened: "Callable[[PredictRequest], tuple[Any, Columns]]"
+    """The trained ensemble, and the columns that it reads of the table."""
+    chunks: "Callable[[PredictRequest, Columns], TableChunks | CutCells]"
+    """The table, chunk after chunk."""
+    table_of: Callable[..., Any]
+    """Some rows as the ensemble reads them, from it, the columns and their cells; strict or not."""
+    tally: Callable[[Any, Any], Tally]
+    """What is counted of rows besides their number, from the ensemble and the table."""
 
 
 class CutCells:

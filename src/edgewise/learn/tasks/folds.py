@@ -15,7 +15,7 @@ from edgewise.learn.tasks.parts import train_folds
 from edgewise.learn.tasks.run import Run
 from edgewise.learn.tasks.scores import ScoreTable
 from edgewise.learn.tasks.table_settings import TableRunSettings
-from edgewise.learn.tasks.table_task import TableTask
+from edgewise.learn.tasks.task import Task
 from edgewise.learn.training.baseline import LABELS
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.metrics import HEADLINES
@@ -28,7 +28,7 @@ Scores = Mapping[str, Mapping[str, Any]]
 class CrossValidation:
     """Runs over all folds of all repeats."""
 
-    task: TableTask
+    task: Task
     """What kind of model."""
     settings: TableRunSettings
     """The settings of the whole; `num_folds` is given, and `fold` is None."""

@@ -88,7 +88,7 @@ class Run:
                         resume=resume,
                         rows=prepared.rows,
                         rejected=prepared.rejected,
-                        files=task.files(prepared.settings),
+                        files=prepared.settings.files,
                     )
             return cls(task, prepared, folder, group.share(continues), group, claim.pop_all())
 

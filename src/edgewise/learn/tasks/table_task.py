@@ -1,16 +1,16 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import percent, plural
 from edgewise.graph.records import Prediction
+from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import release
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
@@ -24,7 +24,17 @@ from edgewise.learn.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.scores import ScoreTable, epochs_line, same, score_table
 from edgewise.learn.tasks.table_notes import described, warnings_of
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, best_epoch_of, num_parameters
+from edgewise.learn.tasks.table_settings import TableRunSettings
+from edgewise.learn.tasks.task import (
+    Loaders,
+    PredictRequest,
+    Prepared,
+    Task,
+    best_epoch_of,
+    no_lines,
+    nothing,
+    num_parameters,
+)
 from edgewise.learn.tasks.trained import FittedTable
 from edgewise.learn.training.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
 from edgewise.learn.training.conformal import COVERAGES, coverage_of, learn_difficulty
@@ -35,7 +45,6 @@ from edgewise.learn.training.metrics import HEADLINES, table_of_scores
 from edgewise.learn.training.settings import TrainSettings, available_cores
 
 if TYPE_CHECKING:
-    from edgewise.learn.tasks.report.judged import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
 Features = Callable[[np.ndarray], Any]
@@ -50,47 +59,107 @@ TOGETHER = 2**13
 """Rows whose cells, or features for baselines, are in memory at the same time."""
 
 
-class TableTask(Task):
-    """A task over the rows of a table."""
+def rows_to_score(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
+    """Those of the rows of a split that are scored."""
+    return evenly(rows, MAX_SCORED)
 
-    trees_beside: ClassVar[bool] = False
+
+def row_loader(rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
+    """The training rows of a member, in batches."""
+    return RowLoader(rows, batches.training_batch, recipe.batch_size or 64, recipe.seed)
+
+
+def mean_and_forest(
+    prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]
+) -> dict[str, Predictor]:
+    """The training mean, and a random forest by `fit_trees` over `features` where there are any."""
+    table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+    fitted: dict[str, Predictor] = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
+    rows = evenly(rows, MAX_FITTED)
+    targets, weights = table.targets[rows], table.weights[rows]
+    if (known := features(rows)).shape[1]:
+        seed = prepared.settings.train.seed
+        fitted["forest"] = fit_trees(known, targets, weights, classes, seed=seed)
+    return fitted
+
+
+def contents_of_rows(prepared: Prepared) -> SplitContents:
+    """The content of the rows of each split; equal where a model cannot tell two of them apart."""
+    assert prepared.rows is not None
+    table, rows = prepared.data, rows_of(prepared.splits)
+    return SplitContents(table.row_unit, rows, dict(zip(rows, table.keys(*rows.values()), strict=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTask:
+    """What is special about a task over the rows of a table; `task` is the whole of it."""
+
+    settings_type: type[TableRunSettings]
+    """The settings of a run, with all that is declared of the task."""
+    noun: str
+    """What is predicted, in the plural."""
+    read_table: Callable[[Any], Any]
+    """The table of a run."""
+    resolved: Callable[[Any, Any, Splits], Any]
+    """The settings with nothing left open: what fits the training rows replaces None."""
+    untrained: Callable[[Any, Any, Splits], FittedTable]
+    """The model before its first step; its scales are those of the training rows."""
+    features: Callable[[Prepared], Features]
+    """What baselines predict rows from."""
+    read: Callable[[PredictRequest], tuple[Any, Any]]
+    """The trained ensemble, and the table with the columns it needs."""
+    further_warnings: Callable[[Prepared], list[str]] = no_lines
+    """What speaks against the model besides its targets and splits, a line each."""
+    notes: Callable[[Prepared], list[str]] = no_lines
+    """What else should be known of the data before the training starts, a line each."""
+    baselines: Callable[[Prepared, Features, Callable[..., Predictor]], dict[str, Predictor]] = mean_and_forest
+    """Simple models by their names, fitted to the training rows."""
+    trees_beside: bool = False
     """Whether the baselines are trees alone, which compute on another core while the model trains."""
+    batches: Callable[[Prepared], Any] = lambda prepared: prepared.fitted.batches(prepared.data)
+    """The rows as the models take them."""
+    training_loader: Callable[[np.ndarray, Prepared, Any, TrainSettings], Loader] = row_loader
+    """The training rows of a member, in batches."""
+    scored: Callable[[Prepared, np.ndarray], np.ndarray] = rows_to_score
+    """Those of the rows of a split that are scored."""
+    with_companions: "Callable[[TableTask, Prepared], None] | None" = None
+    """Calibrates a model that has companions beside its network; None where it has none."""
+    after_split: Callable[[Prepared], Prepared] = lambda prepared: prepared
+    """What follows from all that is prepared, such as how a graph is sampled that memory does not hold."""
+    whole_graph: Callable[[Prepared], str | None] = nothing
+    """What to do where every step computes one whole graph, so that processes have nothing to share out."""
+    contents: Callable[[Prepared], SplitContents | None] = contents_of_rows
+    """The content of the rows of each split, to find what is in both."""
+    predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Any, str]]] | None = None
+    """Predictions of a file part by part, where rows are predicted each by itself."""
 
-    @abstractmethod
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        """The trained ensemble, and the table with the columns it needs."""
-
-    @abstractmethod
-    def read_table(self, settings: Any) -> Any:
-        """The table of a run."""
-
-    @abstractmethod
-    def resolved(self, settings: Any, table: Any, splits: Splits) -> Any:
-        """The settings with nothing left open: what fits the training rows replaces None."""
-
-    @abstractmethod
-    def untrained(self, settings: Any, table: Any, splits: Splits) -> FittedTable:
-        """The model before its first step; its scales are those of the training rows."""
-
-    def baselines(
-        self, prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]
-    ) -> dict[str, Predictor]:
-        """The training mean, and a random forest by `fit_trees` over `features` where there are any."""
-        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
-        fitted: dict[str, Predictor] = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
-        rows = evenly(rows, MAX_FITTED)
-        targets, weights = table.targets[rows], table.weights[rows]
-        if (known := features(rows)).shape[1]:
-            seed = prepared.settings.train.seed
-            fitted["forest"] = fit_trees(known, targets, weights, classes, seed=seed)
-        return fitted
-
-    @abstractmethod
-    def features(self, prepared: Prepared) -> Features:
-        """What baselines predict rows from."""
-
-    def ensemble_size(self, settings: Any) -> int:
-        return int(settings.ensemble_size)
+    @property
+    def task(self) -> Task:
+        """The task: read → split → train an ensemble → calibrate → score beside baselines."""
+        return Task(
+            settings_type=self.settings_type,
+            noun=self.noun,
+            prepare=self.prepare,
+            prepared=self.prepared,
+            loss=self.loss,
+            member_loaders=self.loaders,
+            whole_graph=self.whole_graph,
+            ensemble_size=lambda settings: int(settings.ensemble_size),
+            start_background=self.start_background,
+            calibrate=self.calibrate,
+            evaluate=self.evaluate,
+            validation_metrics=self.validation_metrics,
+            write_predictions=self.write_predictions,
+            compared_contents=self.contents,
+            warnings=self.warnings,
+            notes=self.notes,
+            description=self.describe,
+            all_scores=scores_by_target,
+            test_targets=judged_targets,
+            predict=self.predict,
+            predict_in_parts=self.predict_in_parts,
+            open_rows=self.read,
+        )
 
     def prepare(self, settings: Any) -> Prepared:
         table = self.read_table(settings)
@@ -107,7 +176,7 @@ class TableTask(Task):
             splits = split_folds(table, **how, num_folds=settings.num_folds, fold=settings.fold)
         if not len(splits.train):
             raise DataError(f"{table.source}: no row is left for training.")
-        return self.prepared(settings, table, splits)
+        return self.after_split(self.prepared(settings, table, splits))
 
     def prepared(self, settings: Any, table: Table, splits: Splits) -> Prepared:
         """The same of a table that is read and split."""
@@ -120,7 +189,7 @@ class TableTask(Task):
                 "learn from."
             )
         if table.columns.task_type == "regression":
-            splits = with_left_out(table, splits, self.ensemble_size(settings), settings.train.seed)
+            splits = with_left_out(table, splits, settings.ensemble_size, settings.train.seed)
             settings = replace(settings, calibration=splits.calibration)
         learned = replace(splits, train=splits.learned)
         settings = self.resolved(settings, table, learned)
@@ -130,7 +199,8 @@ class TableTask(Task):
             fitted.calibration = splits.calibration
         return Prepared(settings, table, splits, fitted, rows, table.rejected)
 
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+    def loaders(self, prepared: Prepared) -> Loaders:
+        """The training rows of each member, and the rows that validate it."""
         splits, fitted, table = prepared.splits, prepared.fitted, prepared.data
         if (scale := fitted.target_scale) is not None:
             for rows in (splits.val, splits.test):
@@ -145,19 +215,8 @@ class TableTask(Task):
 
         return of_member
 
-    def batches(self, prepared: Prepared) -> Any:
-        """The rows as the models take them."""
-        return prepared.fitted.batches(prepared.data)
-
-    def scored(self, prepared: Prepared, rows: np.ndarray) -> np.ndarray:
-        """Those of the rows of a split that are scored."""
-        return evenly(rows, MAX_SCORED)
-
-    def training_loader(self, rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
-        """The training rows of a member, in batches."""
-        return RowLoader(rows, batches.training_batch, recipe.batch_size or 64, recipe.seed)
-
     def loss(self, prepared: Prepared) -> TargetLoss:
+        """That of the type of the targets, classes weighted where the settings say so."""
         recipe, fitted = prepared.settings.train, prepared.fitted
         loss = TargetLoss(fitted.task_type, recipe.loss_function, recipe.huber_width, fitted.num_classes)
         if prepared.settings.class_weight is None:
@@ -167,6 +226,13 @@ class TableTask(Task):
         return replace(loss, class_weights=weights)
 
     def calibrate(self, prepared: Prepared) -> None:
+        """Learns from validation rows how far predictions may be off, and what companions of the network need."""
+        if self.with_companions is None:
+            self.calibrate_intervals(prepared)
+        else:
+            self.with_companions(self, prepared)
+
+    def calibrate_intervals(self, prepared: Prepared) -> None:
         """Intervals follow from the errors on rows that a member has not learned from, predicted by such members."""
         fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
         rows = self.scored(prepared, splits.calibrating)
@@ -242,6 +308,7 @@ class TableTask(Task):
         return {"validation": scores if len(rows) else {}, "parameters": num_parameters(fitted)}
 
     def start_background(self, prepared: Prepared) -> None:
+        """Fits trees on another core while the model trains."""
         spare = available_cores() - prepared.settings.train.threads
         if self.trees_beside and prepared.settings.baselines and spare > 0:
             fit_trees = partial(ForestBeside.fit, jobs=spare)
@@ -303,13 +370,8 @@ class TableTask(Task):
 
         folder.write_table("test_predictions.csv", ["row_in_data", *table.frame.columns, *added], lines())
 
-    def split_contents(self, prepared: Prepared) -> SplitContents:
-        """The content of the rows of each split; equal where a model cannot tell two of them apart."""
-        assert prepared.rows is not None
-        table, rows = prepared.data, rows_of(prepared.splits)
-        return SplitContents(table.row_unit, rows, dict(zip(rows, table.keys(*rows.values()), strict=True)))
-
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
+        """The rows and their splits, and what should be known of them, in lines."""
         lines, splits = described(prepared, folder), prepared.splits
         if any(len(self.scored(prepared, rows)) < len(rows) for rows in rows_of(splits).values()):
             lines.append(f"  of each split at most {MAX_SCORED:,} rows are scored, evenly chosen")
@@ -322,33 +384,11 @@ class TableTask(Task):
 
     def warnings(self, prepared: Prepared) -> list[str]:
         """What speaks against the model before it is trained, a line each; Python warns of it, too."""
-        return warnings_of(prepared.data, prepared.splits, prepared.settings.class_weight)
-
-    def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
-        metrics = folder.read_json("metrics.json")
-        split = next((name for name in SPLITS if metrics.get(name)), SPLITS[-1])
-        config = folder.read_config()
-        headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]
-        found: list[ScoreTable | str] = []
-        for target, scores in metrics[split].items():
-            models = {"edgewise": scores}
-            for name, label in LABELS.items():
-                known = metrics.get("baselines", {}).get(name, {}).get(split, {})
-                if target in known:
-                    models[label] = known[target]
-            title = f"{target}: {plural(scores['num_rows'], f'{split} row')}"
-            found.append(score_table(title, models, same(*headlines)))
-            covered = metrics.get("coverage", {}).get("test", {}).get(target) if split == "test" else None
-            if covered is not None:
-                promised = metrics["coverage"]["promised"]
-                inside = f"{percent(covered)} of these values lie within their interval"
-                found.append(f"{inside} ({100 * promised:g}% were promised)")
-        return [*found, *epochs_line(metrics)]
-
-    def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
-        return judged_targets(folder)
+        of_targets = warnings_of(prepared.data, prepared.splits, prepared.settings.class_weight)
+        return [*of_targets, *self.further_warnings(prepared)]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
+        """The rows of a file with their predictions, and a line about these."""
         with stage(f"reading {request.data}"):
             trained, table = self.read(request)
         trained.threads = request.threads
@@ -356,6 +396,29 @@ class TableTask(Task):
         found = predict_rows(trained, table, request)
         note_empty_intervals(trained, request)
         return found.content(request.data, suffix), found.tally.summary
+
+
+def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
+    """The scores of each target beside those of baselines, and how many values lie within their intervals."""
+    metrics = folder.read_json("metrics.json")
+    split = next((name for name in SPLITS if metrics.get(name)), SPLITS[-1])
+    config = folder.read_config()
+    headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]
+    found: list[ScoreTable | str] = []
+    for target, scores in metrics[split].items():
+        models = {"edgewise": scores}
+        for name, label in LABELS.items():
+            known = metrics.get("baselines", {}).get(name, {}).get(split, {})
+            if target in known:
+                models[label] = known[target]
+        title = f"{target}: {plural(scores['num_rows'], f'{split} row')}"
+        found.append(score_table(title, models, same(*headlines)))
+        covered = metrics.get("coverage", {}).get("test", {}).get(target) if split == "test" else None
+        if covered is not None:
+            promised = metrics["coverage"]["promised"]
+            inside = f"{percent(covered)} of these values lie within their interval"
+            found.append(f"{inside} ({100 * promised:g}% were promised)")
+    return [*found, *epochs_line(metrics)]
 
 
 def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list[np.ndarray]:

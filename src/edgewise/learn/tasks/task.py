@@ -5,11 +5,10 @@
 Each verb is written once over `Task`, the run in `run`; a task contains only what is its own. `registry` lists all.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.learn.engine.workers import Workers
@@ -107,29 +106,110 @@ class Prepared:
     """What scoring has computed and the files of the run need."""
 
 
-class Task(ABC):
-    """One kind of model."""
+Loaders = Callable[[TrainSettings], tuple[Loader, Loader | None]]
+"""From the recipe of a member to its training and validation batches."""
 
-    settings_type: ClassVar[type[RunSettings]]
+
+def nothing(*_: Any) -> None:
+    """What a task does where it has nothing to do."""
+
+
+def no_lines(*_: Any) -> list[Any]:
+    """What a task says where it has nothing to say."""
+    return []
+
+
+def opening_of_files(prepared: Prepared) -> str:
+    """The files that were read, and how many of their cells cannot be used."""
+    return f"{', '.join(prepared.settings.files)}: {len(prepared.rejected):,} rejected"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One kind of model, as values that are passed in: what is special about it. Nothing is overridden.
+
+    The first fields are needed; the others have a default for tasks that do nothing special there.
+    """
+
+    settings_type: type[RunSettings]
     """The settings of a run, with all that is declared of the task."""
-    noun: ClassVar[str]
+    noun: str
     """What is predicted, in the plural."""
-    headlines: ClassVar[dict[str, str]] = {}
-    """The scores that tables show, and the heads of their columns."""
-    labels: ClassVar[dict[str, str]] = {}
-    """What tables call each baseline of metrics.json."""
-    scored_together: ClassVar[int | None] = None
+    prepare: Callable[[Any], Prepared]
+    """Reads and splits the data, and makes the model before its first step, all that needs no training."""
+    loss: Callable[[Prepared], Loss]
+    """What is minimized."""
+    evaluate: "Callable[[Prepared, list[FitResult]], dict[str, Any]]"
+    """The content of metrics.json: sizes, and the scores beside those of baselines."""
+
+    prepared: Callable[..., Any] = nothing
+    """The same as `prepare` from data that is read; what estimators call."""
+    loader: Callable[[Prepared, str, int, int | None], Loader] | None = None
+    """The batches of a split, in another order in every epoch where there is a seed."""
+    member_loaders: Callable[[Prepared], Loaders] | None = None
+    """The batches of each member, where these are not those of `loader`."""
+    scored_together: int | None = None
     """The batch size of validation; None is that of the training."""
-    row_texts: ClassVar[str] = "text"
+    whole_graph: Callable[[Prepared], str | None] = nothing
+    """What to do where every step computes one whole graph, so that processes have nothing to share out."""
+    recipe: Callable[[Prepared], TrainSettings] = lambda prepared: prepared.settings.train
+    """The recipe of the training, with a known number of epochs."""
+    ensemble_size: Callable[[Any], int] = lambda settings: 1
+    """How many members are trained, by the settings."""
+    start_background: Callable[[Prepared], None] = nothing
+    """Starts what another core can compute while the model trains, into `prepared.background`."""
+    calibrate: Callable[[Prepared], None] = nothing
+    """Learns from validation rows what a trained model needs further, such as the width of intervals."""
+    write_predictions: Callable[[Prepared, RunFolder, dict[str, Any]], None] = nothing
+    """Writes the test rows with their predictions; may add to the metrics."""
+    validation_metrics: Callable[[Prepared], Any] = nothing
+    """The scores of the validation rows alone; what estimators call."""
+
+    row_text: Callable[[Prepared], Callable[[int], str]] | None = None
+    """From a row to the text in it, to find texts that are in training and test rows alike."""
+    row_texts: str = "text"
     """What the text of a row is called where texts of training and test rows are compared."""
-    has_orbits: ClassVar[bool] = False
-    """Whether the report of a run that was tested draws orbits."""
-    units: ClassVar[tuple[str, ...]] = ("row",)
+    compared_contents: Callable[[Prepared], SplitContents | None] | None = None
+    """The content of the rows of each split, where rows hold other things than a text."""
+
+    opening: Callable[[Prepared], str] = opening_of_files
+    """What was read, in a line."""
+    warnings: Callable[[Prepared], list[str]] = no_lines
+    """What speaks against the model before it is trained, a line each; Python warns of it, too."""
+    notes: Callable[[Prepared], list[str]] = no_lines
+    """What else should be known of the data before the training starts, a line each."""
+    description: Callable[[Prepared, RunFolder], list[str]] | None = None
+    """All lines about a prepared run, where the usual ones do not fit."""
+    units: tuple[str, ...] = ("row",)
     """What a row is called, and the plural where it does not end in s."""
-    output: ClassVar[str] = "predictions.csv"
+
+    headlines: Mapping[str, str] = field(default_factory=dict)
+    """The scores that tables show, and the heads of their columns."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What tables call each baseline of metrics.json."""
+    title: Callable[[dict[str, Any], str], str] | None = None
+    """The title of the table of scores of a split."""
+    score_tables: Callable[[dict[str, Any], str], list[ScoreTable | str]] | None = None
+    """The scores of one split beside those of baselines, where one table does not hold them."""
+    all_scores: Callable[[RunFolder], list[ScoreTable | str]] | None = None
+    """The scores of a finished run, where they are not those of one split."""
+    has_orbits: bool = False
+    """Whether the report of a run that was tested draws orbits."""
+    test_targets: "Callable[[RunFolder], list[Numbers | Labels]]" = no_lines
+    """The targets of the test rows of a finished run, beside their predictions, for the report."""
+
+    further_commands: Callable[[RunFolder], list[str]] | None = None
+    """What to do with a finished run, where it is not to predict."""
+    output: str = "predictions.csv"
     """What the file of predictions is called in the command that follows a run."""
-    output_formats: ClassVar[tuple[str, ...]] = WRITTEN_TABLES
+    output_formats: tuple[str, ...] = WRITTEN_TABLES
     """How the files of its predictions may end."""
+    predict: Callable[[PredictRequest, str], tuple[Any, str]] | None = None
+    """What to write to a file of some ending, and a line about the predictions."""
+    predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Any, str]]] | None = None
+    """The same part by part, where the whole need not be in memory."""
+    open_rows: Callable[[PredictRequest], tuple[Any, Any]] | None = None
+    """The trained model and the table that it is applied to, for predictions and for learned vectors."""
 
     @property
     def name(self) -> str:
@@ -141,121 +221,67 @@ class Task(ABC):
         """How model.json calls it."""
         return self.settings_type.FORMAT
 
-    @abstractmethod
-    def prepare(self, settings: Any) -> Prepared:
-        """Reads and splits the data, and makes the model before its first step, all that needs no training.
-
-        Raises:
-            DataError: The data cannot be used.
-        """
-
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+    def loaders(self, prepared: Prepared) -> Loaders:
         """From the recipe of a member to its training and validation batches; what members share is made once."""
+        if self.member_loaders is not None:
+            return self.member_loaders(prepared)
+        assert self.loader is not None
+        make = self.loader
 
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
             size = recipe.batch_size
             assert size is not None
-            validation = self.loader(prepared, "val", self.scored_together or size, None)
-            return self.loader(prepared, "train", size, recipe.seed), validation
+            validation = make(prepared, "val", self.scored_together or size, None)
+            return make(prepared, "train", size, recipe.seed), validation
 
         return of_member
 
-    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
-        """The batches of a split, in another order in every epoch where there is a seed."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def loss(self, prepared: Prepared) -> Loss:
-        """What is minimized."""
-
-    def whole_graph(self, prepared: Prepared) -> str | None:
-        """What to do where every step computes one whole graph, so that processes have nothing to share out; else
-        None."""
-        return None
-
-    def start_background(self, prepared: Prepared) -> None:  # noqa: B027 (most tasks have nothing)
-        """Starts what another core can compute while the model trains, into `prepared.background`."""
-
-    @abstractmethod
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-        """The content of metrics.json: sizes, and the scores beside those of baselines."""
-
-    def recipe(self, prepared: Prepared) -> TrainSettings:
-        """The recipe of the training, with a known number of epochs."""
-        found: TrainSettings = prepared.settings.train
-        return found
-
-    def ensemble_size(self, settings: Any) -> int:
-        """How many members are trained."""
-        return 1
-
-    def files(self, settings: Any) -> Sequence[str]:
-        """All files that a run reads."""
-        found: Sequence[str] = settings.files
-        return found
-
-    def calibrate(self, prepared: Prepared) -> None:  # noqa: B027
-        """Learns from validation rows what a trained model needs further, such as the width of intervals."""
-
-    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:  # noqa: B027
-        """Writes the test rows with their predictions; may add to the metrics."""
-
     def split_contents(self, prepared: Prepared) -> SplitContents | None:
         """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
-        if (text := self.row_text(prepared)) is None or prepared.rows is None:
+        if self.compared_contents is not None:
+            return self.compared_contents(prepared)
+        if self.row_text is None or prepared.rows is None:
             return None
-        found = {split: [text(row) for row in some] for split, some in prepared.rows.items()}
-        return text_contents(f"{self.row_texts}s", prepared.rows, found)
-
-    def row_text(self, prepared: Prepared) -> Callable[[int], str] | None:
-        """From a row to the text in it; None where rows are no texts."""
-        return None
+        text = self.row_text(prepared)
+        contents = {split: [text(row) for row in rows] for split, rows in prepared.rows.items()}
+        return text_contents(f"{self.row_texts}s", prepared.rows, contents)
 
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
+        if self.description is not None:
+            return self.description(prepared, folder)
         counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
         lines = [self.opening(prepared), *first_rejected(prepared.rejected, folder), split_line(counts, *self.units)]
-        return [
-            *lines,
-            *(f"  {note}" for note in (*self.warnings(prepared), *self.notes(prepared), *prepared.decisions)),
-        ]
-
-    def opening(self, prepared: Prepared) -> str:
-        """What was read, in a line."""
-        return f"{', '.join(self.files(prepared.settings))}: {len(prepared.rejected):,} rejected"
-
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """What speaks against the model before it is trained, a line each; Python warns of it, too."""
-        return []
-
-    def notes(self, prepared: Prepared) -> list[str]:
-        """What else should be known of the data before the training starts, a line each."""
-        return []
+        notes = (*self.warnings(prepared), *self.notes(prepared), *prepared.decisions)
+        return [*lines, *(f"  {note}" for note in notes)]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         """The scores of a finished run beside its baselines: tables, and lines between them."""
+        if self.all_scores is not None:
+            return self.all_scores(folder)
         metrics = folder.read_json("metrics.json")
         split = next((name for name in ("test", "validation") if name in metrics), None)
-        tables = [] if split is None else self.score_tables(metrics, split)
-        return [*tables, training_line(metrics)]
+        make = self.score_tables or self.score_table
+        return [*([] if split is None else make(metrics, split)), training_line(metrics)]
 
-    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
-        """The scores of one split beside those of baselines."""
-        return [score_table(self.title(metrics, split), self.models(metrics, split), self.headlines)]
+    def score_table(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+        """The scores of one split beside those of baselines, in one table."""
+        title = f"{split} {self.noun}" if self.title is None else self.title(metrics, split)
+        return [score_table(title, self.scores_of_models(metrics, split), self.headlines)]
 
-    def title(self, metrics: dict[str, Any], split: str) -> str:
-        """The title of the table of scores of a split."""
-        return f"{split} {self.noun}"
-
-    def models(self, metrics: dict[str, Any], split: str) -> dict[str, dict[str, Any]]:
+    def scores_of_models(self, metrics: dict[str, Any], split: str) -> dict[str, dict[str, Any]]:
         """The scores of the model and of baselines on a split, by their labels."""
-        known = metrics.get("baselines", {})
-        found = {label: known[name][split] for name, label in self.labels.items() if split in known.get(name, {})}
-        return {"edgewise": metrics[split]} | found
+        baselines = metrics.get("baselines", {})
+        scores = {
+            label: baselines[name][split] for name, label in self.labels.items() if split in baselines.get(name, {})
+        }
+        return {"edgewise": metrics[split]} | scores
 
     def next_commands(self, folder: RunFolder) -> list[str]:
         """What to do with a finished run, complete command lines."""
-        return [self.prediction(folder, self.output)]
+        return (
+            [self.prediction(folder, self.output)] if self.further_commands is None else self.further_commands(folder)
+        )
 
     def prediction(self, folder: RunFolder, output: str, *, data: str | None = None) -> str:
         """The command that predicts the file of a run that was read last: its test rows where they have a file.
@@ -274,29 +300,33 @@ class Task(ABC):
             words += ["--node-column", column]
         return command(*words, "-o", free_name(output))
 
-    def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
-        """What to write to the output file, and a line about the predictions.
+    def predictions(
+        self, request: PredictRequest, suffix: str, workers: Workers | None = None
+    ) -> Generator[tuple[Any, str]]:
+        """What to write to the output file part by part, each with the line about all up to there.
 
         Args:
             request: what to predict.
             suffix: how the output file ends, one of `output_formats`.
+            workers: other processes that predict; None computes here.
 
         Raises:
-            UnsupportedError: models of this task predict no files.
+            UnsupportedError: models of this task predict no files; or there are workers, and they do not predict each
+                row by itself.
         """
-        raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no file of predictions.")
+        if self.predict_in_parts is not None:
+            yield from self.predict_in_parts(request, suffix, workers)
+            return
+        self.refuse_workers(workers)
+        if self.predict is None:
+            of_what = f"{request.folder} holds an {self.format}"
+            raise UnsupportedError(f"{of_what}, for which there is no file of predictions.")
+        yield self.predict(request, suffix)
 
-    def predictions(
-        self, request: PredictRequest, suffix: str, workers: Workers | None = None
-    ) -> Generator[tuple[Any, str]]:
-        """The same part by part, each with the line about all up to there; one part where the whole is in memory.
-
-        Raises:
-            UnsupportedError: There are workers, and models of this task do not predict each row by itself.
-        """
+    def refuse_workers(self, workers: Workers | None) -> None:
+        """Raise UnsupportedError where there are workers, and models predict all rows together."""
         if workers is not None:
             raise UnsupportedError(f"models of {self.noun} predict in one process; leave --engine out.")
-        yield self.predict(request, suffix)
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained model and the table that it is applied to, for predictions and for learned vectors.
@@ -304,11 +334,9 @@ class Task(ABC):
         Raises:
             UnsupportedError: models of this task have no vector for a row.
         """
-        raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no vector of a row.")
-
-    def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
-        """The targets of the test rows of a finished run, beside their predictions, for the report."""
-        return []
+        if self.open_rows is None:
+            raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no vector of a row.")
+        return self.open_rows(request)
 
 
 def training_metrics(prepared: Prepared, result: "FitResult") -> dict[str, Any]:

@@ -16,7 +16,7 @@ from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.split import split_rows
 from edgewise.learn.tasks.nodes import stored
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
-from edgewise.learn.tasks.nodes.task import TASK
+from edgewise.learn.tasks.nodes.task import TASK, read_table
 
 NUM_NODES = 120
 
@@ -96,9 +96,9 @@ def test_layer_by_layer_gives_the_outputs_of_the_whole_graph(tmp_path, monkeypat
     flags += [word for name in source.edge_category_columns for word in ("--edge-category-columns", name)]
     assert main(["prepare", nodes, edges, "-o", str(tmp_path / "store"), *flags]) == 0
     settings = settings_of(nodes, model, source, ("element",))
-    table = TASK.read_table(settings)
+    table = read_table(settings)
     kept = settings_of(str(tmp_path / "store"), model, GraphSource(), ("element",))
-    other = TASK.read_table(kept)
+    other = read_table(kept)
     splits = split_rows(table)
     torch.manual_seed(0)
     first = TASK.prepared(settings, table, splits).fitted

@@ -114,82 +114,94 @@ class FittedEdges(FittedOnGraph):
         return len(self.edge_scaler.mean) - sum(map(len, self.edge_categories.values()))
 
 
-class EdgesTask(TableTask):
-    """Numbers or classes of the edges of a graph."""
-
-    settings_type = EdgeRunSettings
-    noun = "edges"
-
-    def read_table(self, settings: EdgeRunSettings) -> EdgeTable:
-        columns = reading_columns(settings.columns, settings.feature_scale)
-        return read_edge_table(settings.data, columns, settings.graph, settings.nodes, strict=settings.strict)
-
-    def resolved(self, settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> EdgeRunSettings:
-        """A step sees all training edges, unless a batch size is given."""
-        train = settings.train
-        return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
-
-    def untrained(self, settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> FittedEdges:
-        """The model before its first step; features are scaled by the whole graph, which training sees."""
-        known = graph_fields(settings, table, splits.train, table.nodes, table.edges)
-        scaler = known["scaler"]
-        edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
-        num_columns = num_edge_features(table.edges, edge_scaler, settings.model)
-        sizes = NodeSizes(
-            num_features=table.nodes.shape[1] if scaler is None else scaler.num_features,
-            num_edge_features=num_edge_inputs(num_columns, settings.model),
-            num_outputs=num_outputs(table),
-        )
-        return FittedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)
-
-    def whole_graph(self, prepared: Prepared) -> str | None:
-        return "train in one process, with a --batch-size if you like"
-
-    def features(self, prepared: Prepared) -> Features:
-        """The features of the edges and of their two nodes."""
-        found: Features = prepared.data.features
-        has_missing = prepared.data.nodes.num_missing or np.isnan(prepared.data.edges.features).any()
-        return filled(found, evenly(prepared.splits.train, MAX_FITTED)) if has_missing else found
-
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """Features of nodes and edges that do not vary, too."""
-        fitted, table = prepared.fitted, prepared.data
-        named, count = prepared.settings.graph.edge_feature_columns, table.edges.features.shape[1]
-        names = names_of_features(named, count, fitted.edge_categories)
-        of_edges = constant_features(fitted.edge_scaler, names, "edges")
-        missing = notes_of_missing(fitted, table.columns, table.nodes)
-        missing += filled_notes(table.edges.features[:, : len(names)], names, "edges")
-        return [*super().warnings(prepared), *missing, *notes_of_constants(fitted, table, table.nodes), *of_edges]
-
-    def notes(self, prepared: Prepared) -> list[str]:
-        """The graph, and the edges without a target."""
-        table, directed = prepared.data, prepared.settings.graph.directed
-        count, model = len(table.names), prepared.settings.model
-        many = plural(table.nodes.shape[1], "feature")
-        ways = "messages go along them" if directed else "messages go both ways"
-        found = [f"{plural(count, 'node')} with {many}; {ways}", *table.edges.notes(count)]
-        if (num_columns := table.edges.features.shape[1]) and model.spec.ignores_edges(num_columns):
-            read = "that --model " + model.model + " ignores; the network on both ends reads them"
-            found.append(f"{plural(num_columns, 'feature')} of an edge {read}")
-        if unlabelled := int((table.usable & np.isnan(table.targets).all(axis=1)).sum()):
-            found.append(f"{plural(unlabelled, 'edge has', 'edges have')} no target, and only carry messages")
-        return found
-
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        trained = FittedEdges.load(request.run_folder)
-        known = trained.columns
-        if (known.descriptors_columns or known.category_columns) and request["nodes"] is None:
-            raise SettingError(
-                f"{request.folder} was trained on features of nodes; name their table: --nodes nodes.csv."
-            )
-        columns = known.to_predict(
-            node_column=request["node_column"] or (AUTO if request["nodes"] else known.node_column),
-            descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
-        )
-        source = replace(trained.graph, features=request["features"])
-        table = trained.read([request.data], columns, source, request["nodes"], strict=request.strict)
-        list_left_out(table.rejected, request=request)
-        return trained, table
+def read_table(settings: EdgeRunSettings) -> EdgeTable:
+    columns = reading_columns(settings.columns, settings.feature_scale)
+    return read_edge_table(settings.data, columns, settings.graph, settings.nodes, strict=settings.strict)
 
 
-TASK = EdgesTask()
+def resolved(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> EdgeRunSettings:
+    """A step sees all training edges, unless a batch size is given."""
+    train = settings.train
+    return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
+
+
+def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> FittedEdges:
+    """The model before its first step; features are scaled by the whole graph, which training sees."""
+    known = graph_fields(settings, table, splits.train, table.nodes, table.edges)
+    scaler = known["scaler"]
+    edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
+    num_columns = num_edge_features(table.edges, edge_scaler, settings.model)
+    sizes = NodeSizes(
+        num_features=table.nodes.shape[1] if scaler is None else scaler.num_features,
+        num_edge_features=num_edge_inputs(num_columns, settings.model),
+        num_outputs=num_outputs(table),
+    )
+    return FittedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)
+
+
+def whole_graph(prepared: Prepared) -> str | None:
+    return "train in one process, with a --batch-size if you like"
+
+
+def features(prepared: Prepared) -> Features:
+    """The features of the edges and of their two nodes."""
+    found: Features = prepared.data.features
+    has_missing = prepared.data.nodes.num_missing or np.isnan(prepared.data.edges.features).any()
+    return filled(found, evenly(prepared.splits.train, MAX_FITTED)) if has_missing else found
+
+
+def warnings(prepared: Prepared) -> list[str]:
+    """Features of nodes and edges that do not vary, too."""
+    fitted, table = prepared.fitted, prepared.data
+    named, count = prepared.settings.graph.edge_feature_columns, table.edges.features.shape[1]
+    names = names_of_features(named, count, fitted.edge_categories)
+    of_edges = constant_features(fitted.edge_scaler, names, "edges")
+    missing = notes_of_missing(fitted, table.columns, table.nodes)
+    missing += filled_notes(table.edges.features[:, : len(names)], names, "edges")
+    return [*missing, *notes_of_constants(fitted, table, table.nodes), *of_edges]
+
+
+def notes(prepared: Prepared) -> list[str]:
+    """The graph, and the edges without a target."""
+    table, directed = prepared.data, prepared.settings.graph.directed
+    count, model = len(table.names), prepared.settings.model
+    many = plural(table.nodes.shape[1], "feature")
+    ways = "messages go along them" if directed else "messages go both ways"
+    found = [f"{plural(count, 'node')} with {many}; {ways}", *table.edges.notes(count)]
+    if (num_columns := table.edges.features.shape[1]) and model.spec.ignores_edges(num_columns):
+        read = "that --model " + model.model + " ignores; the network on both ends reads them"
+        found.append(f"{plural(num_columns, 'feature')} of an edge {read}")
+    if unlabelled := int((table.usable & np.isnan(table.targets).all(axis=1)).sum()):
+        found.append(f"{plural(unlabelled, 'edge has', 'edges have')} no target, and only carry messages")
+    return found
+
+
+def open_edges(request: PredictRequest) -> tuple[Any, Any]:
+    trained = FittedEdges.load(request.run_folder)
+    known = trained.columns
+    if (known.descriptors_columns or known.category_columns) and request["nodes"] is None:
+        raise SettingError(f"{request.folder} was trained on features of nodes; name their table: --nodes nodes.csv.")
+    columns = known.to_predict(
+        node_column=request["node_column"] or (AUTO if request["nodes"] else known.node_column),
+        descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
+    )
+    source = replace(trained.graph, features=request["features"])
+    table = trained.read([request.data], columns, source, request["nodes"], strict=request.strict)
+    list_left_out(table.rejected, request=request)
+    return trained, table
+
+
+TABLE = TableTask(
+    settings_type=EdgeRunSettings,
+    noun="edges",
+    read_table=read_table,
+    resolved=resolved,
+    untrained=untrained,
+    whole_graph=whole_graph,
+    features=features,
+    further_warnings=warnings,
+    notes=notes,
+    read=open_edges,
+)
+
+TASK = TABLE.task

@@ -1,7 +1,7 @@
 """Forecast: the next values of the series of the nodes of a graph."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -134,139 +134,135 @@ def node_scales(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...
     return tuple(mean.tolist()), tuple(std.tolist())
 
 
-class ForecastTask(Task):
-    """Series on a graph."""
+def prepare(settings: ForecastRunSettings) -> Prepared:
+    graph = settings.graph
+    series = read_series(
+        settings.data[0],
+        graph.edges,
+        time_column=settings.time_column,
+        edge_columns=graph.edge_columns,
+        is_directed=graph.directed,
+        gaps=settings.gaps,
+        strict=settings.strict,
+    )
+    return prepared(settings, series)
 
-    settings_type = ForecastRunSettings
-    noun = "series"
-    scored_together = ROWS_A_BATCH
-    output = "next.csv"
-    headlines = same("mae", "rmse", "mape")
-    labels: ClassVar = {"stays": "stays as it was"}
 
-    def prepare(self, settings: ForecastRunSettings) -> Prepared:
-        graph = settings.graph
-        series = read_series(
-            settings.data[0],
-            graph.edges,
-            time_column=settings.time_column,
-            edge_columns=graph.edge_columns,
-            is_directed=graph.directed,
-            gaps=settings.gaps,
-            strict=settings.strict,
-        )
-        return self.prepared(settings, series)
+def prepared(settings: ForecastRunSettings, series: Series) -> Prepared:
+    """The same of series that are read; the scale is that of the training steps."""
+    model = settings.model
+    splits = split_series(series, model.context, model.horizon, settings.split_sizes)
+    seen = series.values[: splits["train"][-1] + model.context + model.horizon]
+    if np.isnan(seen).all():
+        raise DataError(f"{series.source}: the training steps hold no number; there is nothing to learn from.")
+    require_range(series.values, series.where)
+    mean, std = float(np.nanmean(seen)), float(np.nanstd(seen))
+    require_spread(seen.reshape(-1, 1), np.array([std]), lambda place, _: series.where(*divmod(place, seen.shape[1])))
+    fitted = FittedForecast(settings=model, mean=mean, std=std or 1.0, names=series.names)
+    if (scales := node_scales(seen)) is not None:
+        fitted.node_mean, fitted.node_std = scales
+    rows = {name: starts.tolist() for name, starts in splits.items()}
+    return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
 
-    def prepared(self, settings: ForecastRunSettings, series: Series) -> Prepared:
-        """The same of series that are read; the scale is that of the training steps."""
-        model = settings.model
-        splits = split_series(series, model.context, model.horizon, settings.split_sizes)
-        seen = series.values[: splits["train"][-1] + model.context + model.horizon]
-        if np.isnan(seen).all():
-            raise DataError(f"{series.source}: the training steps hold no number; there is nothing to learn from.")
-        require_range(series.values, series.where)
-        mean, std = float(np.nanmean(seen)), float(np.nanstd(seen))
-        require_spread(
-            seen.reshape(-1, 1), np.array([std]), lambda place, _: series.where(*divmod(place, seen.shape[1]))
-        )
-        fitted = FittedForecast(settings=model, mean=mean, std=std or 1.0, names=series.names)
-        if (scales := node_scales(seen)) is not None:
-            fitted.node_mean, fitted.node_std = scales
-        rows = {name: starts.tolist() for name, starts in splits.items()}
-        return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
 
-    def notes(self, prepared: Prepared) -> list[str]:
-        """How the nodes are scaled, where it is not all alike."""
-        if not prepared.fitted.node_std:
-            return []
-        return ["each node is scaled by its own mean and standard deviation, as these differ by orders of magnitude"]
+def notes(prepared: Prepared) -> list[str]:
+    """How the nodes are scaled, where it is not all alike."""
+    if not prepared.fitted.node_std:
+        return []
+    return ["each node is scaled by its own mean and standard deviation, as these differ by orders of magnitude"]
 
-    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
-        starts = prepared.splits[split]
-        windows = prepared.fitted.windows(prepared.data, starts, True)
-        return RowLoader(np.arange(len(starts)), windows.batch, batch_size, seed)
 
-    def loss(self, prepared: Prepared) -> TargetLoss:
-        recipe = prepared.settings.train
-        return TargetLoss("regression", recipe.loss_function, recipe.huber_width)
+def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+    starts = prepared.splits[split]
+    windows = prepared.fitted.windows(prepared.data, starts, True)
+    return RowLoader(np.arange(len(starts)), windows.batch, batch_size, seed)
 
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-        """The errors by step ahead, beside those of the last value repeated."""
-        series, model, splits = prepared.data, prepared.settings.model, prepared.splits
-        counts = {name: len(starts) for name, starts in splits.items()}
-        metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
-        for split, name in (("val", "validation"), ("test", "test")):
-            if len(starts := splits[split]):
-                right = later(series, starts, model)
-                metrics[name] = by_step(prepared.fitted.predict(series, starts), right)
-                repeated = by_step(stays(series, starts, model), right)
-                metrics.setdefault("baselines", {}).setdefault("stays", {})[name] = repeated
-        return metrics
 
-    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
-        series, settings = prepared.data, prepared.settings
-        edges, model = series.edges, settings.model
-        count = len(series.names)
-        steps, empty = plural(len(series.values), "step"), plural(series.num_missing, "empty cell")
-        isolated = plural(edges.num_isolated(count), "node has", "nodes have")
-        lines = [
-            f"{series.source}: {steps} of {plural(count, 'node')}, {empty}",
-            f"  {edges.ways(settings.graph.directed)}; {isolated} no neighbor",
-            *(
-                f"  {line}"
-                for line in (
-                    *series.notes,
-                    *self.notes(prepared),
-                    *edges.unused("no model of series reads them"),
-                )
-            ),
-        ]
-        if edges.rejected:
-            first, place = edges.rejected[0], folder.path / "rejected.csv"
-            where = f"{first.file}, line {first.line}, column {first.column!r}"
-            rejected = f"{plural(len(edges.rejected), 'edge')} rejected, the first in {where}: {first.reason}"
-            lines.append(f"  {rejected} (all in {place})")
-        counts = split_line({split: len(starts) for split, starts in prepared.splits.items()}, "stretch", "stretches")
-        lines.append(f"{counts}, by time: {plural(model.context, 'step')} read, {model.horizon} predicted")
-        return lines
+def loss(prepared: Prepared) -> TargetLoss:
+    recipe = prepared.settings.train
+    return TargetLoss("regression", recipe.loss_function, recipe.huber_width)
 
-    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
-        """The scores at a quarter, half and all of the steps ahead."""
-        models, horizon = self.models(metrics, split), len(metrics[split]["mae"])
-        found: list[ScoreTable | str] = []
-        for steps in sorted({max(1, horizon // 4), max(1, horizon // 2), horizon}):
-            at_step = {
-                label: {name: scores[name][steps - 1] for name in self.headlines} for label, scores in models.items()
-            }
-            found.append(score_table(f"{split} stretches, {plural(steps, 'step')} ahead", at_step, self.headlines))
-        return found
 
-    def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
-        """The steps that come behind the last of a series."""
-        folder = request.run_folder
-        trained, config = FittedForecast.load(folder), folder.read_config()
-        trained.threads = request.threads
-        series = read_series(
-            request.data,
-            request["edges"],
-            time_column=config.get("time-column"),
-            edge_columns=tuple(config.get("edge-columns", ())),
-            is_directed=config.get("directed", False),
-            gaps=request["gaps"] or config.get("gaps", "error"),
-            strict=request.strict,
-        )
-        list_left_out(series.edges.rejected, request=request)
-        for line in series.notes:
-            note(f"{series.source}: {line}")
-        found = behind(trained, series, pick_device(request.device))
-        table = pd.DataFrame(found, columns=list(series.names))
-        if series.clock is not None:
-            times = [series.clock.at(len(series.values) + step) for step in range(len(found))]
-            table.insert(0, config["time-column"], times)
-        if "steps_ahead" not in table:
-            table.insert(0, "steps_ahead", range(1, len(found) + 1))
-        content = table if suffix == ".parquet" else table.to_csv(index=False)
-        return content, f"{plural(len(found), 'step')} behind {series.times[-1]!r}"
+def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+    """The errors by step ahead, beside those of the last value repeated."""
+    series, model, splits = prepared.data, prepared.settings.model, prepared.splits
+    counts = {name: len(starts) for name, starts in splits.items()}
+    metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+    for split, name in (("val", "validation"), ("test", "test")):
+        if len(starts := splits[split]):
+            right = later(series, starts, model)
+            metrics[name] = by_step(prepared.fitted.predict(series, starts), right)
+            repeated = by_step(stays(series, starts, model), right)
+            metrics.setdefault("baselines", {}).setdefault("stays", {})[name] = repeated
+    return metrics
+
+
+def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+    series, settings = prepared.data, prepared.settings
+    edges, model = series.edges, settings.model
+    count = len(series.names)
+    steps, empty = plural(len(series.values), "step"), plural(series.num_missing, "empty cell")
+    isolated = plural(edges.num_isolated(count), "node has", "nodes have")
+    lines = [
+        f"{series.source}: {steps} of {plural(count, 'node')}, {empty}",
+        f"  {edges.ways(settings.graph.directed)}; {isolated} no neighbor",
+        *(
+            f"  {line}"
+            for line in (
+                *series.notes,
+                *notes(prepared),
+                *edges.unused("no model of series reads them"),
+            )
+        ),
+    ]
+    if edges.rejected:
+        first, place = edges.rejected[0], folder.path / "rejected.csv"
+        where = f"{first.file}, line {first.line}, column {first.column!r}"
+        rejected = f"{plural(len(edges.rejected), 'edge')} rejected, the first in {where}: {first.reason}"
+        lines.append(f"  {rejected} (all in {place})")
+    counts = split_line({split: len(starts) for split, starts in prepared.splits.items()}, "stretch", "stretches")
+    lines.append(f"{counts}, by time: {plural(model.context, 'step')} read, {model.horizon} predicted")
+    return lines
+
+
+def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+    """The scores at a quarter, half and all of the steps ahead."""
+    models, horizon = TASK.scores_of_models(metrics, split), len(metrics[split]["mae"])
+    found: list[ScoreTable | str] = []
+    for steps in sorted({max(1, horizon // 4), max(1, horizon // 2), horizon}):
+        at_step = {
+            label: {name: scores[name][steps - 1] for name in TASK.headlines} for label, scores in models.items()
+        }
+        found.append(score_table(f"{split} stretches, {plural(steps, 'step')} ahead", at_step, TASK.headlines))
+    return found
+
+
+def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+    """The steps that come behind the last of a series."""
+    folder = request.run_folder
+    trained, config = FittedForecast.load(folder), folder.read_config()
+    trained.threads = request.threads
+    series = read_series(
+        request.data,
+        request["edges"],
+        time_column=config.get("time-column"),
+        edge_columns=tuple(config.get("edge-columns", ())),
+        is_directed=config.get("directed", False),
+        gaps=request["gaps"] or config.get("gaps", "error"),
+        strict=request.strict,
+    )
+    list_left_out(series.edges.rejected, request=request)
+    for line in series.notes:
+        note(f"{series.source}: {line}")
+    found = behind(trained, series, pick_device(request.device))
+    table = pd.DataFrame(found, columns=list(series.names))
+    if series.clock is not None:
+        times = [series.clock.at(len(series.values) + step) for step in range(len(found))]
+        table.insert(0, config["time-column"], times)
+    if "steps_ahead" not in table:
+        table.insert(0, "steps_ahead", range(1, len(found) + 1))
+    content = table if suffix == ".parquet" else table.to_csv(index=False)
+    return content, f"{plural(len(found), 'step')} behind {series.times[-1]!r}"
 
 
 def later(series: Series, starts: np.ndarray, sizes: ForecastSettings) -> np.ndarray:
@@ -292,4 +288,20 @@ def by_step(predicted: np.ndarray, right: np.ndarray) -> dict[str, list[float]]:
     }
 
 
-TASK = ForecastTask()
+TASK = Task(
+    settings_type=ForecastRunSettings,
+    noun="series",
+    scored_together=ROWS_A_BATCH,
+    output="next.csv",
+    headlines=same("mae", "rmse", "mape"),
+    labels={"stays": "stays as it was"},
+    prepare=prepare,
+    prepared=prepared,
+    notes=notes,
+    loader=loader,
+    loss=loss,
+    evaluate=evaluate,
+    description=describe,
+    score_tables=score_tables,
+    predict=predict,
+)

@@ -191,120 +191,118 @@ class FittedGraphs(FittedTable):
                 raise DataError(f"sizes.num_edge_features is {size}, but scales have {expected}.")
 
 
-class GraphsTask(TableTask):
-    """Numbers or classes of graphs."""
+def read_table(settings: GraphRunSettings) -> GraphTable:
+    need_roots = settings.whole.needs_roots
+    return read_graphs(settings.data, settings.columns, settings.graph, need_roots=need_roots, strict=settings.strict)
 
-    settings_type = GraphRunSettings
-    noun = "graphs"
 
-    def read_table(self, settings: GraphRunSettings) -> GraphTable:
-        need_roots = settings.whole.needs_roots
-        return read_graphs(
-            settings.data, settings.columns, settings.graph, need_roots=need_roots, strict=settings.strict
-        )
+def resolved(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> GraphRunSettings:
+    train = settings.train.resolved(len(splits.train), len(splits.train))
+    assert train.batch_size is not None
+    return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
 
-    def resolved(self, settings: GraphRunSettings, table: GraphTable, splits: Splits) -> GraphRunSettings:
-        train = settings.train.resolved(len(splits.train), len(splits.train))
-        assert train.batch_size is not None
-        return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
 
-    def untrained(self, settings: GraphRunSettings, table: GraphTable, splits: Splits) -> FittedGraphs:
-        rows, columns = splits.train, table.columns
-        assert isinstance(columns, GraphColumns)
-        is_trained = np.isin(np.arange(table.num_rows), rows)
-        nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
-        edges = np.flatnonzero(is_trained[table.graph_of_edge])
-        node = ConditionScaler.fit(table.features, nodes, keep_one=True)
-        if adds_degrees := lacks_features(node, table.features, table.edges):
-            node = ConditionScaler.fit(node_features(table, adds_degrees=True), nodes, keep_one=True)
-        scales = Scales(
-            node,
-            scale_of_edges(table.edges.features, edges),
-            ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.graph_feature_columns)),
-            target_scale(table, rows),
-        )
-        num_columns = num_edge_features(table.edges, scales.edge, settings.model)
-        sizes = GraphSizes(
-            num_features=scales.node.num_features,
-            num_edge_features=num_edge_inputs(num_columns, settings.model),
-            num_conditions=scales.graph.num_features,
-            num_outputs=num_outputs(table),
-            typical_nodes=float(table.num_nodes[rows].mean()),
-        )
-        return FittedGraphs(
-            **target_fields(table, settings.coverage),
-            settings=settings.model,
-            whole=settings.whole,
-            sizes=sizes,
-            graph=settings.graph,
-            scales=scales,
-            categories=table.categories,
-            edge_categories=table.edges.categories,
-            adds_degrees=adds_degrees,
-            has_degrees=table.has_degrees,
-        )
+def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> FittedGraphs:
+    rows, columns = splits.train, table.columns
+    assert isinstance(columns, GraphColumns)
+    is_trained = np.isin(np.arange(table.num_rows), rows)
+    nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
+    edges = np.flatnonzero(is_trained[table.graph_of_edge])
+    node = ConditionScaler.fit(table.features, nodes, keep_one=True)
+    if adds_degrees := lacks_features(node, table.features, table.edges):
+        node = ConditionScaler.fit(node_features(table, adds_degrees=True), nodes, keep_one=True)
+    scales = Scales(
+        node,
+        scale_of_edges(table.edges.features, edges),
+        ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.graph_feature_columns)),
+        target_scale(table, rows),
+    )
+    num_columns = num_edge_features(table.edges, scales.edge, settings.model)
+    sizes = GraphSizes(
+        num_features=scales.node.num_features,
+        num_edge_features=num_edge_inputs(num_columns, settings.model),
+        num_conditions=scales.graph.num_features,
+        num_outputs=num_outputs(table),
+        typical_nodes=float(table.num_nodes[rows].mean()),
+    )
+    return FittedGraphs(
+        **target_fields(table, settings.coverage),
+        settings=settings.model,
+        whole=settings.whole,
+        sizes=sizes,
+        graph=settings.graph,
+        scales=scales,
+        categories=table.categories,
+        edge_categories=table.edges.categories,
+        adds_degrees=adds_degrees,
+        has_degrees=table.has_degrees,
+    )
 
-    def features(self, prepared: Prepared) -> Features:
-        found = summaries(prepared.data, prepared.splits.train)
-        return lambda rows: found[rows]
 
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """Features of nodes, edges and graphs that do not vary, too."""
-        fitted, table, columns = prepared.fitted, prepared.data, prepared.data.columns
-        scales, adds_degrees, edges = fitted.scales, fitted.adds_degrees, table.edges
-        names = names_of_features(columns.descriptors_columns, table.features.shape[1], fitted.categories)
-        found = super().warnings(prepared)
-        for values, of_row, called, whose in fitted.numbers(table):
-            what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
-            are_marked = whose != "edge" or not fitted.settings.spec.reads_edge_weights
-            found += filled_notes(values[table.usable[of_row]], called, what, are_marked=are_marked)
-        if not scales.node.constant_columns or not are_degrees(table.features, edges):
-            found += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
-        if not fitted.settings.spec.reads_edge_weights:
-            named, count = prepared.settings.graph.edge_feature_columns, edges.features.shape[1]
-            names = names_of_features(named, count, fitted.edge_categories)
-            found += constant_features(scales.edge, names, "edges of training graphs")
-        return [*found, *constant_features(scales.graph, columns.graph_feature_columns, "training graphs")]
+def features(prepared: Prepared) -> Features:
+    found = summaries(prepared.data, prepared.splits.train)
+    return lambda rows: found[rows]
 
-    def notes(self, prepared: Prepared) -> list[str]:
-        """The nodes and edges, what was assumed of them, and what graphs lack."""
-        table, settings = prepared.data, prepared.settings
-        # Graphs that are rejected are not counted.
-        edges, sizes = table.usable_edges, table.num_nodes[table.usable]
-        num_nodes = int(sizes.sum())
-        least, most = (f"{size:,}" for size in (sizes.min(), sizes.max()))
-        found = [
-            f"{plural(num_nodes, 'node')}, {least} to {most} a graph; {edges.ways(settings.graph.directed)}; "
-            f"{features_in_words(table, table.features.shape[1])}",
-            *edges.unused(AS_FEATURES),
-        ]
-        alone, empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())
-        strays = f"to graphs that {settings.graph.graphs} does not name, and"
-        counts = [
-            (alone, "graph has one node", "graphs have one node"),
-            (empty, "graph has no edge", "graphs have no edge"),
-            (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
-        ]
-        found += note_of_edges(edges.features.shape[1], settings.model)
-        found += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
-        found += [plural(*each) for each in counts if each[0]]
-        if table.trees is not None:
-            found.append(note_of_depth(settings.model, int(table.trees.depths.max())))
-        return found
 
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        trained = FittedGraphs.load(request.run_folder)
-        known = trained.columns
-        columns = known.to_predict(
-            target_columns=known.target_columns,
-            graph_column=request["graph_column"] or known.graph_column,
-            node_column=request["node_column"] or known.node_column,
-            descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
-        )
-        source = replace(trained.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"])
-        table = trained.read([request.data], columns, source, strict=request.strict)
-        list_left_out(table.edges.rejected, table.rejected, request)
-        return trained, table
+def warnings(prepared: Prepared) -> list[str]:
+    """Features of nodes, edges and graphs that do not vary, too."""
+    fitted, table, columns = prepared.fitted, prepared.data, prepared.data.columns
+    scales, adds_degrees, edges = fitted.scales, fitted.adds_degrees, table.edges
+    names = names_of_features(columns.descriptors_columns, table.features.shape[1], fitted.categories)
+    found: list[str] = []
+    for values, of_row, called, whose in fitted.numbers(table):
+        what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
+        are_marked = whose != "edge" or not fitted.settings.spec.reads_edge_weights
+        found += filled_notes(values[table.usable[of_row]], called, what, are_marked=are_marked)
+    if not scales.node.constant_columns or not are_degrees(table.features, edges):
+        found += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
+    if not fitted.settings.spec.reads_edge_weights:
+        named, count = prepared.settings.graph.edge_feature_columns, edges.features.shape[1]
+        names = names_of_features(named, count, fitted.edge_categories)
+        found += constant_features(scales.edge, names, "edges of training graphs")
+    return [*found, *constant_features(scales.graph, columns.graph_feature_columns, "training graphs")]
+
+
+def notes(prepared: Prepared) -> list[str]:
+    """The nodes and edges, what was assumed of them, and what graphs lack."""
+    table, settings = prepared.data, prepared.settings
+    # Graphs that are rejected are not counted.
+    edges, sizes = table.usable_edges, table.num_nodes[table.usable]
+    num_nodes = int(sizes.sum())
+    least, most = (f"{size:,}" for size in (sizes.min(), sizes.max()))
+    found = [
+        f"{plural(num_nodes, 'node')}, {least} to {most} a graph; {edges.ways(settings.graph.directed)}; "
+        f"{features_in_words(table, table.features.shape[1])}",
+        *edges.unused(AS_FEATURES),
+    ]
+    alone, empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())
+    strays = f"to graphs that {settings.graph.graphs} does not name, and"
+    counts = [
+        (alone, "graph has one node", "graphs have one node"),
+        (empty, "graph has no edge", "graphs have no edge"),
+        (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
+    ]
+    found += note_of_edges(edges.features.shape[1], settings.model)
+    found += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
+    found += [plural(*each) for each in counts if each[0]]
+    if table.trees is not None:
+        found.append(note_of_depth(settings.model, int(table.trees.depths.max())))
+    return found
+
+
+def open_graphs(request: PredictRequest) -> tuple[Any, Any]:
+    trained = FittedGraphs.load(request.run_folder)
+    known = trained.columns
+    columns = known.to_predict(
+        target_columns=known.target_columns,
+        graph_column=request["graph_column"] or known.graph_column,
+        node_column=request["node_column"] or known.node_column,
+        descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
+    )
+    source = replace(trained.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"])
+    table = trained.read([request.data], columns, source, strict=request.strict)
+    list_left_out(table.edges.rejected, table.rejected, request)
+    return trained, table
 
 
 def node_features(table: GraphTable, *, adds_degrees: bool) -> np.ndarray:
@@ -347,4 +345,16 @@ def scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ConditionScaler:
     return ConditionScaler(nothing, nothing, (), (), (), ())
 
 
-TASK = GraphsTask()
+TABLE = TableTask(
+    settings_type=GraphRunSettings,
+    noun="graphs",
+    read_table=read_table,
+    resolved=resolved,
+    untrained=untrained,
+    features=features,
+    further_warnings=warnings,
+    notes=notes,
+    read=open_graphs,
+)
+
+TASK = TABLE.task

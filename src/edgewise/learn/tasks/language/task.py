@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -162,120 +162,118 @@ class FittedLanguage(FittedText):
         return replace(self, members=[], settings=settings, start=weights)
 
 
-class LanguageTask(Task):
-    """The next token of a text."""
-
-    settings_type = LanguageRunSettings
-    noun = "tokens"
-    headlines = same("loss", "perplexity")
-    labels: ClassVar = {"pairs": "pairs of tokens"}
-
-    def prepare(self, settings: LanguageRunSettings) -> Prepared:
-        check_files_differ(settings.files)
-        for path in settings.files:
-            if path.lower().endswith(TABLES):
-                remark(
-                    f"warning: {path} is read as one text, with its first line and its separators; the texts of a "
-                    "column are learned by edgewise train masked --text-columns"
-                )
-        validation = None if settings.validation_data is None else read_text(settings.validation_data)
-        return self.prepared(settings, "".join(read_text(path) for path in settings.data), validation)
-
-    def prepared(self, settings: LanguageRunSettings, text: str, validation: str | None = None) -> Prepared:
-        """The same of a text, and perhaps another for validation; the vocabulary is that of its training part.
-
-        Raises:
-            DataError: the training part is shorter than the model's context.
-        """
-        cut = round(len(text) * settings.split_sizes[0])
-        stop = cut + round(len(text) * settings.split_sizes[1])
-        splits = {"training": text[:cut], "validation": text[cut:stop]}
-        if validation is not None:
-            splits = {"training": text, "validation": validation}
-        fitted = self.untrained(settings, splits["training"])
-        tokenizer = fitted.tokenizer
-        numbers = {split: tokenizer.encode(words).numbers for split, words in splits.items()}
-        needed = settings.model.context + 1
-        if len(numbers["training"]) < needed:
-            raise DataError(
-                f"{', '.join(settings.data)}: the text has {plural(len(numbers['training']), 'token')} to train on, "
-                f"fewer than --context + 1 = {needed}; give a longer text or a smaller --context."
+def prepare(settings: LanguageRunSettings) -> Prepared:
+    check_files_differ(settings.files)
+    for path in settings.files:
+        if path.lower().endswith(TABLES):
+            remark(
+                f"warning: {path} is read as one text, with its first line and its separators; the texts of a "
+                "column are learned by edgewise train masked --text-columns"
             )
-        return Prepared(settings, text, numbers, fitted)
+    validation = None if settings.validation_data is None else read_text(settings.validation_data)
+    return prepared(settings, "".join(read_text(path) for path in settings.data), validation)
 
-    def untrained(self, settings: LanguageRunSettings, text: str) -> FittedLanguage:
-        """The model before its first step, with the vocabulary of the training text or of the pretrained model."""
-        if settings.pretrained is not None:
-            return FittedLanguage.load(RunFolder.finished(settings.pretrained)).with_context(settings.model)
-        tokenizer = Tokenizer.learned([text], settings.tokens, settings.vocabulary_size)
-        return FittedLanguage(
-            tokenizer=tokenizer, tokens=tokenizer.kind, num_tokens=len(tokenizer), settings=settings.model
+
+def prepared(settings: LanguageRunSettings, text: str, validation: str | None = None) -> Prepared:
+    """The same of a text, and perhaps another for validation; the vocabulary is that of its training part.
+
+    Raises:
+        DataError: the training part is shorter than the model's context.
+    """
+    cut = round(len(text) * settings.split_sizes[0])
+    stop = cut + round(len(text) * settings.split_sizes[1])
+    splits = {"training": text[:cut], "validation": text[cut:stop]}
+    if validation is not None:
+        splits = {"training": text, "validation": validation}
+    fitted = untrained(settings, splits["training"])
+    tokenizer = fitted.tokenizer
+    numbers = {split: tokenizer.encode(words).numbers for split, words in splits.items()}
+    needed = settings.model.context + 1
+    if len(numbers["training"]) < needed:
+        raise DataError(
+            f"{', '.join(settings.data)}: the text has {plural(len(numbers['training']), 'token')} to train on, "
+            f"fewer than --context + 1 = {needed}; give a longer text or a smaller --context."
         )
+    return Prepared(settings, text, numbers, fitted)
 
-    def recipe(self, prepared: Prepared) -> TrainSettings:
-        epochs, _ = prepared.settings.schedule(len(prepared.splits["training"]))
-        return replace(super().recipe(prepared), epochs=epochs)
 
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        training, validation = (torch.from_numpy(prepared.splits[split]) for split in ("training", "validation"))
-        context = prepared.settings.model.context
-        _, steps = prepared.settings.schedule(len(training))
+def untrained(settings: LanguageRunSettings, text: str) -> FittedLanguage:
+    """The model before its first step, with the vocabulary of the training text or of the pretrained model."""
+    if settings.pretrained is not None:
+        return FittedLanguage.load(RunFolder.finished(settings.pretrained)).with_context(settings.model)
+    tokenizer = Tokenizer.learned([text], settings.tokens, settings.vocabulary_size)
+    return FittedLanguage(
+        tokenizer=tokenizer, tokens=tokenizer.kind, num_tokens=len(tokenizer), settings=settings.model
+    )
 
-        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
-            assert recipe.batch_size is not None
-            judged = WindowLoader(validation, context, WINDOWS_A_BATCH) if len(validation) > 1 else None
-            return WindowLoader(training, context, recipe.batch_size, steps, recipe.seed), judged
 
-        return of_member
+def recipe(prepared: Prepared) -> TrainSettings:
+    epochs, _ = prepared.settings.schedule(len(prepared.splits["training"]))
+    return replace(prepared.settings.train, epochs=epochs)
 
-    def loss(self, prepared: Prepared) -> TokenLoss:
-        return TokenLoss()
 
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-        """The loss of the validation text, beside that of counting pairs of tokens."""
-        fitted, splits = prepared.fitted, prepared.splits
-        epochs, steps = prepared.settings.schedule(len(splits["training"]))
-        metrics = training_metrics(prepared, results[0])
-        del metrics["epochs"]
-        counts = {split: len(numbers) for split, numbers in splits.items()}
-        metrics |= {"tokens": {"vocabulary": len(fitted.tokenizer), **counts}, "steps": epochs * steps}
-        if counts["validation"] > 1:
-            loss = fitted.loss(splits["validation"])
-            pairs = pair_loss(splits["training"], splits["validation"], len(fitted.tokenizer))
-            metrics["validation"] = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-            metrics["baselines"] = {"pairs": {"validation": {"loss": pairs, "perplexity": math.exp(pairs)}}}
-        return metrics
+def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+    training, validation = (torch.from_numpy(prepared.splits[split]) for split in ("training", "validation"))
+    context = prepared.settings.model.context
+    _, steps = prepared.settings.schedule(len(training))
 
-    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
-        counts = {part: len(numbers) for part, numbers in prepared.splits.items()}
-        lines = [
-            f"{', '.join(prepared.settings.data)}: {plural(len(prepared.data), 'character')}; "
-            f"{counts['training']:,} training and {plural(counts['validation'], 'validation token')} out of a "
-            f"vocabulary of {len(prepared.fitted.tokenizer):,}"
-            + (
-                ""
-                if prepared.settings.validation_data is None
-                else f"; validation: {prepared.settings.validation_data}"
-            )
-        ]
-        if not counts["validation"]:
-            lines.append("  no validation text: the model is not evaluated")
-        return [*lines, *(f"  {note}" for note in (*self.warnings(prepared), *prepared.decisions))]
+    def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+        assert recipe.batch_size is not None
+        judged = WindowLoader(validation, context, WINDOWS_A_BATCH) if len(validation) > 1 else None
+        return WindowLoader(training, context, recipe.batch_size, steps, recipe.seed), judged
 
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """Tokens that the vocabulary of a pretrained model lacks."""
-        unknown, splits = prepared.fitted.tokenizer.unknown, prepared.splits
-        if prepared.settings.pretrained is None or unknown is None:
-            return []
-        num_unknown = sum(int((numbers == unknown).sum()) for numbers in splits.values())
-        note = coverage_note(num_unknown, sum(map(len, splits.values())))
-        return [note] if note else []
+    return of_member
 
-    def title(self, metrics: dict[str, Any], split: str) -> str:
-        return f"validation text: {plural(metrics['tokens']['validation'], 'token')}"
 
-    def next_commands(self, folder: RunFolder) -> list[str]:
-        return [command("generate", folder.path)]
+def loss(prepared: Prepared) -> TokenLoss:
+    return TokenLoss()
+
+
+def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+    """The loss of the validation text, beside that of counting pairs of tokens."""
+    fitted, splits = prepared.fitted, prepared.splits
+    epochs, steps = prepared.settings.schedule(len(splits["training"]))
+    metrics = training_metrics(prepared, results[0])
+    del metrics["epochs"]
+    counts = {split: len(numbers) for split, numbers in splits.items()}
+    metrics |= {"tokens": {"vocabulary": len(fitted.tokenizer), **counts}, "steps": epochs * steps}
+    if counts["validation"] > 1:
+        loss = fitted.loss(splits["validation"])
+        pairs = pair_loss(splits["training"], splits["validation"], len(fitted.tokenizer))
+        metrics["validation"] = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        metrics["baselines"] = {"pairs": {"validation": {"loss": pairs, "perplexity": math.exp(pairs)}}}
+    return metrics
+
+
+def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+    counts = {part: len(numbers) for part, numbers in prepared.splits.items()}
+    lines = [
+        f"{', '.join(prepared.settings.data)}: {plural(len(prepared.data), 'character')}; "
+        f"{counts['training']:,} training and {plural(counts['validation'], 'validation token')} out of a "
+        f"vocabulary of {len(prepared.fitted.tokenizer):,}"
+        + ("" if prepared.settings.validation_data is None else f"; validation: {prepared.settings.validation_data}")
+    ]
+    if not counts["validation"]:
+        lines.append("  no validation text: the model is not evaluated")
+    return [*lines, *(f"  {note}" for note in (*warnings(prepared), *prepared.decisions))]
+
+
+def warnings(prepared: Prepared) -> list[str]:
+    """Tokens that the vocabulary of a pretrained model lacks."""
+    unknown, splits = prepared.fitted.tokenizer.unknown, prepared.splits
+    if prepared.settings.pretrained is None or unknown is None:
+        return []
+    num_unknown = sum(int((numbers == unknown).sum()) for numbers in splits.values())
+    note = coverage_note(num_unknown, sum(map(len, splits.values())))
+    return [note] if note else []
+
+
+def title(metrics: dict[str, Any], split: str) -> str:
+    return f"validation text: {plural(metrics['tokens']['validation'], 'token')}"
+
+
+def next_commands(folder: RunFolder) -> list[str]:
+    return [command("generate", folder.path)]
 
 
 def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> float:
@@ -288,4 +286,19 @@ def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> 
     return float(-np.log((seen + 1) / (firsts + num_tokens)).mean())
 
 
-TASK = LanguageTask()
+TASK = Task(
+    settings_type=LanguageRunSettings,
+    noun="tokens",
+    headlines=same("loss", "perplexity"),
+    labels={"pairs": "pairs of tokens"},
+    prepare=prepare,
+    prepared=prepared,
+    recipe=recipe,
+    member_loaders=loaders,
+    loss=loss,
+    evaluate=evaluate,
+    description=describe,
+    warnings=warnings,
+    title=title,
+    further_commands=next_commands,
+)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -75,246 +75,241 @@ class LinkData:
     """The table that the graph was read from."""
 
 
-class LinksTask(Task):
-    """The links of one graph."""
-
-    settings_type = LinkRunSettings
-    noun = "links"
-    headlines = same(*LINK_SCORES)
-    labels: ClassVar = {
-        "common_neighbors": "common neighbors",
-        "adamic_adar": "Adamic-Adar",
-        "preferential": "degree times degree",
-        "other_way": "the other way is known",
-        "features": "likeness of features",
+def prepare(settings: LinkRunSettings) -> Prepared:
+    column, seed = settings.splits_column, settings.data_seed
+    how = {"edge_splits_column": column, "fills_edges": settings.missing == "impute"}
+    table = _graph(settings.data, settings.columns, settings.graph, settings.strict, **how)
+    links = Links.of(table.edges, table.num_rows, settings.graph.directed)
+    if column is None:
+        split_of_link = random_splits(links, settings.split_sizes, seed)
+    else:
+        split_of_link = named_splits(links, split_labels(table.edges, column), seed)
+    splits = LinkSplits.of(links, split_of_link, settings.negatives, seed)
+    settings = replace(settings, descriptors_columns=table.columns.descriptors_columns)
+    ready = prepared(settings, LinkData(LinkGraph.of(table), links, table), splits)
+    # Edges as they stand in the file, both where a link has two; what is no edge is not counted.
+    of_edge = links.of_edge[: len(table.edges) - table.edges.num_mirrored]
+    rows = {
+        name: np.flatnonzero(np.isin(of_edge, some)).tolist()
+        for name, some in (("train", splits.train), ("val", splits.val), ("test", splits.test))
     }
+    return replace(ready, rows=rows, rejected=table.rejected)
 
-    def prepare(self, settings: LinkRunSettings) -> Prepared:
-        column, seed = settings.splits_column, settings.data_seed
-        how = {"edge_splits_column": column, "fills_edges": settings.missing == "impute"}
-        table = _graph(settings.data, settings.columns, settings.graph, settings.strict, **how)
-        links = Links.of(table.edges, table.num_rows, settings.graph.directed)
-        if column is None:
-            split_of_link = random_splits(links, settings.split_sizes, seed)
-        else:
-            split_of_link = named_splits(links, split_labels(table.edges, column), seed)
-        splits = LinkSplits.of(links, split_of_link, settings.negatives, seed)
-        settings = replace(settings, descriptors_columns=table.columns.descriptors_columns)
-        prepared = self.prepared(settings, LinkData(LinkGraph.of(table), links, table), splits)
-        # Edges as they stand in the file, both where a link has two; what is no edge is not counted.
-        of_edge = links.of_edge[: len(table.edges) - table.edges.num_mirrored]
-        rows = {
-            name: np.flatnonzero(np.isin(of_edge, some)).tolist()
-            for name, some in (("train", splits.train), ("val", splits.val), ("test", splits.test))
+
+def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> Prepared:
+    """The same of a graph whose links are split.
+
+    Raises:
+        DataError: there are fewer than two training links.
+        SettingError: the batches are so large that fewer than half of the training links carry messages.
+    """
+    count = len(splits.train)
+    if count < 2:
+        raise DataError(f"{count} training link; expected two or more: while one is predicted, others carry messages.")
+    batch_size = settings.train.batch_size or math.ceil(count / STEPS_AN_EPOCH)
+    if 2 * batch_size > count + 1:
+        raise SettingError(
+            f"--batch-size is {batch_size}, but there are {count} training links; no message goes along those that "
+            f"are predicted in a step, so expected at most {(count + 1) // 2}."
+        )
+    settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
+    fitted = untrained(settings, data.graph)
+    fitted.edge_categories = data.graph.edges.categories
+    if data.table is not None:
+        fitted.category_columns, fitted.categories = settings.category_columns, data.table.categories
+    return Prepared(settings, data, splits, fitted)
+
+
+def untrained(settings: LinkRunSettings, graph: LinkGraph) -> FittedLinks:
+    """The model before its first step; the features are scaled by all nodes, which are all seen in training.
+
+    Raises:
+        SettingError: a scale is given, and there are no features.
+    """
+    num_columns = graph.features.shape[1]
+    if num_columns:
+        scale, scaler = scale_of(graph.features, settings.feature_scale)
+        assert not isinstance(scaler, TypeScaler)
+        num_features = num_columns if scaler is None else scaler.num_features
+    elif settings.feature_scale != "auto":
+        raise SettingError(f"--feature-scale {settings.feature_scale} does nothing: the nodes have no features.")
+    else:
+        scale, scaler, num_features = "none", None, len(graph)
+    imputer = Imputer.fit([graph.edges.features]) if settings.missing == "impute" else Imputer()
+    num_edge_columns = graph.edges.features.shape[1] + num_edge_marks(imputer, settings.model)
+    sizes = NodeSizes(
+        num_features=num_features,
+        num_edge_features=num_edge_inputs(num_edge_columns, settings.model),
+        num_outputs=settings.model.model_dim,
+    )
+    return FittedLinks(
+        settings=settings.model,
+        link=settings.link,
+        sizes=sizes,
+        place=settings.graph,
+        feature_columns=settings.descriptors_columns,
+        feature_scale=scale,
+        scaler=scaler,
+        edge_imputer=imputer,
+        graph=graph,
+    )
+
+
+def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+    """Messages go along the training links alone, without those that a step predicts."""
+    links, splits, negatives = prepared.data.links, prepared.splits, prepared.settings.negatives
+    messages = prepared.fitted.messages(prepared.data.graph)
+    validation = None
+    if len(splits.val):
+        batch = link_batch(messages.along(links.edges_of(splits.seen)), links, splits.val, splits.val_others)
+        validation = RowLoader(np.zeros(1), lambda rows: batch, 1)
+
+    def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+        assert recipe.batch_size is not None
+        return LinkLoader(messages, links, splits, recipe.batch_size, negatives, recipe.seed), validation
+
+    return of_member
+
+
+def whole_graph(prepared: Prepared) -> str | None:
+    return "train in one process, with a --batch-size if you like"
+
+
+def loss(prepared: Prepared) -> TargetLoss:
+    return TargetLoss("classification", prepared.settings.train.loss_function)
+
+
+def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+    """The scores of the model and of baselines, messages going along the training links alone."""
+    fitted, splits, settings = prepared.fitted, prepared.splits, prepared.settings
+    data: LinkData = prepared.data
+    graph, links = data.graph, data.links
+    counts = {name: len(getattr(splits, name)) for name in ("train", "val", "test")}
+    if data.table is not None:
+        counts["rejected"] = len(data.table.rejected)
+    metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+    vectors = fitted.vectors(fitted.messages(graph).along(links.edges_of(splits.seen)))
+    models = {"edgewise": lambda senders, receivers: fitted.scores(vectors, senders, receivers)}
+    if settings.baselines:
+        ends = links.pairs.ends(links.numbers[splits.seen])
+        models |= simple_links(*ends, len(graph), settings.graph.directed, sparse(graph.features))
+    for name, score in counted(models.items(), "scoring"):
+        found = {
+            split: link_scores(score(*linked), score(*others)) for split, linked, others in scored_pairs(links, splits)
         }
-        return replace(prepared, rows=rows, rejected=table.rejected)
-
-    def prepared(self, settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> Prepared:
-        """The same of a graph whose links are split.
-
-        Raises:
-            DataError: there are fewer than two training links.
-            SettingError: the batches are so large that fewer than half of the training links carry messages.
-        """
-        count = len(splits.train)
-        if count < 2:
-            raise DataError(
-                f"{count} training link; expected two or more: while one is predicted, others carry messages."
-            )
-        batch_size = settings.train.batch_size or math.ceil(count / STEPS_AN_EPOCH)
-        if 2 * batch_size > count + 1:
-            raise SettingError(
-                f"--batch-size is {batch_size}, but there are {count} training links; no message goes along those that "
-                f"are predicted in a step, so expected at most {(count + 1) // 2}."
-            )
-        settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
-        fitted = self.untrained(settings, data.graph)
-        fitted.edge_categories = data.graph.edges.categories
-        if data.table is not None:
-            fitted.category_columns, fitted.categories = settings.category_columns, data.table.categories
-        return Prepared(settings, data, splits, fitted)
-
-    def untrained(self, settings: LinkRunSettings, graph: LinkGraph) -> FittedLinks:
-        """The model before its first step; the features are scaled by all nodes, which are all seen in training.
-
-        Raises:
-            SettingError: a scale is given, and there are no features.
-        """
-        num_columns = graph.features.shape[1]
-        if num_columns:
-            scale, scaler = scale_of(graph.features, settings.feature_scale)
-            assert not isinstance(scaler, TypeScaler)
-            num_features = num_columns if scaler is None else scaler.num_features
-        elif settings.feature_scale != "auto":
-            raise SettingError(f"--feature-scale {settings.feature_scale} does nothing: the nodes have no features.")
+        if name == "edgewise":
+            metrics |= found
         else:
-            scale, scaler, num_features = "none", None, len(graph)
-        imputer = Imputer.fit([graph.edges.features]) if settings.missing == "impute" else Imputer()
-        num_edge_columns = graph.edges.features.shape[1] + num_edge_marks(imputer, settings.model)
-        sizes = NodeSizes(
-            num_features=num_features,
-            num_edge_features=num_edge_inputs(num_edge_columns, settings.model),
-            num_outputs=settings.model.model_dim,
-        )
-        return FittedLinks(
-            settings=settings.model,
-            link=settings.link,
-            sizes=sizes,
-            place=settings.graph,
-            feature_columns=settings.descriptors_columns,
-            feature_scale=scale,
-            scaler=scaler,
-            edge_imputer=imputer,
-            graph=graph,
-        )
+            metrics.setdefault("baselines", {})[name] = found
+    return metrics
 
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        """Messages go along the training links alone, without those that a step predicts."""
-        links, splits, negatives = prepared.data.links, prepared.splits, prepared.settings.negatives
-        messages = prepared.fitted.messages(prepared.data.graph)
-        validation = None
-        if len(splits.val):
-            batch = link_batch(messages.along(links.edges_of(splits.seen)), links, splits.val, splits.val_others)
-            validation = RowLoader(np.zeros(1), lambda rows: batch, 1)
 
-        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
-            assert recipe.batch_size is not None
-            return LinkLoader(messages, links, splits, recipe.batch_size, negatives, recipe.seed), validation
+def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+    """Writes the test links, the pairs that are none, and their probabilities."""
+    fitted, data, splits = prepared.fitted, prepared.data, prepared.splits
+    names = data.graph.names
+    vectors = fitted.vectors(fitted.messages(data.graph).along(data.links.edges_of(splits.seen)))
+    rows = [
+        [names[sender], names[receiver], is_link, show(probability)]
+        for split, *both in scored_pairs(data.links, splits)
+        if split == "test"
+        for is_link, ends in zip((1, 0), both, strict=True)
+        for sender, receiver, probability in zip(*ends, probabilities(fitted.scores(vectors, *ends)))
+    ]
+    folder.write_table("test_predictions.csv", ["sender", "receiver", "is_link", "link_prob"], rows)
 
-        return of_member
 
-    def whole_graph(self, prepared: Prepared) -> str | None:
-        return "train in one process, with a --batch-size if you like"
+def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+    data, splits, settings = prepared.data, prepared.splits, prepared.settings
+    table, links = data.table, data.links
+    lines = [
+        f"{table.source}: {plural(table.num_rows, 'node')}, {plural(len(links), 'link')}, "
+        f"{plural(len(table.rejected), 'row')} rejected"
+    ]
+    if table.rejected:
+        first, place = table.rejected[0], folder.path / "rejected.csv"
+        where = f"{first.file}, line {first.line}, column {first.column!r}"
+        lines.append(f"  the first in {where}: {first.reason} (all in {place})")
+    lines += [f"  {note}" for note in notes(prepared)]
+    counts = split_line({split: len(getattr(splits, split)) for split in ("train", "val", "test")}, "link")
+    lines.append(
+        f"{counts} (split: {'column' if settings.splits_column else 'random'}), for each {settings.negatives} of "
+        f"{plural(links.pairs.total - len(links), 'pair that is none', 'pairs that are none')}"
+    )
+    if not len(splits.val):
+        lines.append("  no validation links: the last epoch is used")
+    return lines
 
-    def loss(self, prepared: Prepared) -> TargetLoss:
-        return TargetLoss("classification", prepared.settings.train.loss_function)
 
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-        """The scores of the model and of baselines, messages going along the training links alone."""
-        fitted, splits, settings = prepared.fitted, prepared.splits, prepared.settings
-        data: LinkData = prepared.data
-        graph, links = data.graph, data.links
-        counts = {name: len(getattr(splits, name)) for name in ("train", "val", "test")}
-        if data.table is not None:
-            counts["rejected"] = len(data.table.rejected)
-        metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
-        vectors = fitted.vectors(fitted.messages(graph).along(links.edges_of(splits.seen)))
-        models = {"edgewise": lambda senders, receivers: fitted.scores(vectors, senders, receivers)}
-        if settings.baselines:
-            ends = links.pairs.ends(links.numbers[splits.seen])
-            models |= simple_links(*ends, len(graph), settings.graph.directed, sparse(graph.features))
-        for name, score in counted(models.items(), "scoring"):
-            found = {
-                split: link_scores(score(*linked), score(*others))
-                for split, linked, others in scored_pairs(links, splits)
-            }
-            if name == "edgewise":
-                metrics |= found
-            else:
-                metrics.setdefault("baselines", {})[name] = found
-        return metrics
+def warnings(prepared: Prepared) -> list[str]:
+    """Features of nodes that do not vary; Python warns of them, too."""
+    fitted, named = prepared.fitted, prepared.settings.descriptors_columns
+    data, edges = prepared.data, fitted.graph.edges
+    is_loop = "edge is a loop, which is no link, and carries messages"
+    are_loops = "edges are loops, which are no links, and carry messages"
+    count = data.graph.edges.num_loops
+    found = [plural(count, is_loop, are_loops)] if count else []
+    of_edges = prepared.settings.graph.edge_feature_columns
+    names = names_of_features(of_edges, edges.features.shape[1], fitted.edge_categories)
+    found += notes_of_missing_edges(edges, names, fitted.settings)
+    if not isinstance(scaler := fitted.scaler, ConditionScaler):
+        return found
+    if len(scaler.constant_columns) == len(scaler.mean):
+        constant = "warning: no feature of a node varies; leave them out, and each node learns a vector instead"
+        return [*found, constant]
+    names = names_of_features(named, fitted.num_columns, fitted.categories)
+    found += filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
+    return [*found, *constant_features(scaler, names, "nodes")]
 
-    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
-        """Writes the test links, the pairs that are none, and their probabilities."""
-        fitted, data, splits = prepared.fitted, prepared.data, prepared.splits
-        names = data.graph.names
-        vectors = fitted.vectors(fitted.messages(data.graph).along(data.links.edges_of(splits.seen)))
-        rows = [
-            [names[sender], names[receiver], is_link, show(probability)]
-            for split, *both in scored_pairs(data.links, splits)
-            if split == "test"
-            for is_link, ends in zip((1, 0), both, strict=True)
-            for sender, receiver, probability in zip(*ends, probabilities(fitted.scores(vectors, *ends)))
-        ]
-        folder.write_table("test_predictions.csv", ["sender", "receiver", "is_link", "link_prob"], rows)
 
-    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
-        data, splits, settings = prepared.data, prepared.splits, prepared.settings
-        table, links = data.table, data.links
-        lines = [
-            f"{table.source}: {plural(table.num_rows, 'node')}, {plural(len(links), 'link')}, "
-            f"{plural(len(table.rejected), 'row')} rejected"
-        ]
-        if table.rejected:
-            first, place = table.rejected[0], folder.path / "rejected.csv"
-            where = f"{first.file}, line {first.line}, column {first.column!r}"
-            lines.append(f"  the first in {where}: {first.reason} (all in {place})")
-        lines += [f"  {note}" for note in notes(prepared)]
-        counts = split_line({split: len(getattr(splits, split)) for split in ("train", "val", "test")}, "link")
-        lines.append(
-            f"{counts} (split: {'column' if settings.splits_column else 'random'}), for each {settings.negatives} of "
-            f"{plural(links.pairs.total - len(links), 'pair that is none', 'pairs that are none')}"
-        )
-        if not len(splits.val):
-            lines.append("  no validation links: the last epoch is used")
-        return lines
+def title(metrics: dict[str, Any], split: str) -> str:
+    links, others = (metrics[split][name] for name in ("num_links", "num_others"))
+    return f"{plural(links, split + ' link')} and {plural(others, 'pair that is none', 'pairs that are none')}"
 
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """Features of nodes that do not vary; Python warns of them, too."""
-        fitted, named = prepared.fitted, prepared.settings.descriptors_columns
-        data, edges = prepared.data, fitted.graph.edges
-        is_loop = "edge is a loop, which is no link, and carries messages"
-        are_loops = "edges are loops, which are no links, and carry messages"
-        count = data.graph.edges.num_loops
-        found = [plural(count, is_loop, are_loops)] if count else []
-        of_edges = prepared.settings.graph.edge_feature_columns
-        names = names_of_features(of_edges, edges.features.shape[1], fitted.edge_categories)
-        found += notes_of_missing_edges(edges, names, fitted.settings)
-        if not isinstance(scaler := fitted.scaler, ConditionScaler):
-            return found
-        if len(scaler.constant_columns) == len(scaler.mean):
-            constant = "warning: no feature of a node varies; leave them out, and each node learns a vector instead"
-            return [*found, constant]
-        names = names_of_features(named, fitted.num_columns, fitted.categories)
-        found += filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
-        return [*found, *constant_features(scaler, names, "nodes")]
 
-    def title(self, metrics: dict[str, Any], split: str) -> str:
-        links, others = (metrics[split][name] for name in ("num_links", "num_others"))
-        return f"{plural(links, split + ' link')} and {plural(others, 'pair that is none', 'pairs that are none')}"
+def next_commands(folder: RunFolder) -> list[str]:
+    config = folder.read_config()
+    if config.get("edges"):  # a table of edges is one of pairs, too
+        return [command("predict", folder.path, config["edges"], "-o", free_name("predictions.csv"))]
+    return [command("fingerprint", folder.path, config["data"][0], "-o", free_name("vectors.npz"))]
 
-    def next_commands(self, folder: RunFolder) -> list[str]:
-        config = folder.read_config()
-        if config.get("edges"):  # a table of edges is one of pairs, too
-            return [command("predict", folder.path, config["edges"], "-o", free_name("predictions.csv"))]
-        return [command("fingerprint", folder.path, config["data"][0], "-o", free_name("vectors.npz"))]
 
-    def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
-        """How probably each pair of a table is a link, and whether it is one already."""
-        trained = loaded(request)
-        graph = graph_of(trained, request)
-        table = read_pairs_of_nodes(
-            request.data, NodeNames(graph.names), trained.place.edge_columns, strict=request.strict
-        )
-        rows = np.flatnonzero(table.usable)
-        ends = table.senders[rows], table.receivers[rows]
-        links = Links.of(graph.edges, len(graph), trained.place.directed, may_be_none=True)
-        of_nodes = lost_within_reach(trained.settings, graph.edges, len(graph))
-        hops = np.minimum(of_nodes[ends[0]], of_nodes[ends[1]])
-        status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
-        num_lacking = int((hops != NOWHERE).sum())
-        are_known = links.know(links.pairs.of(*ends)).astype(int)
-        known: list[Any] = [""] * table.num_rows
-        for row, is_known in zip(rows.tolist(), are_known.tolist()):
-            known[row] = is_known
-        found = trained.predict(*ends, graph, pick_device(request.device))
-        added = {"link_prob": spread(found, rows, table.num_rows), "is_known": known, "status": status}
-        content = with_columns(table.frame, added, request.data, suffix)
-        summary = (
-            f"{len(rows):,} of {plural(table.num_rows, 'pair')} predicted, {sum(are_known):,} of them links of the "
-            f"graph already{f', {num_lacking:,} of them {REASON}' if num_lacking else ''}"
-        )
-        return content, f"{summary}{unpredicted(table.num_rows - len(rows))}"
+def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+    """How probably each pair of a table is a link, and whether it is one already."""
+    trained = loaded(request)
+    graph = graph_of(trained, request)
+    table = read_pairs_of_nodes(request.data, NodeNames(graph.names), trained.place.edge_columns, strict=request.strict)
+    rows = np.flatnonzero(table.usable)
+    ends = table.senders[rows], table.receivers[rows]
+    links = Links.of(graph.edges, len(graph), trained.place.directed, may_be_none=True)
+    of_nodes = lost_within_reach(trained.settings, graph.edges, len(graph))
+    hops = np.minimum(of_nodes[ends[0]], of_nodes[ends[1]])
+    status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
+    num_lacking = int((hops != NOWHERE).sum())
+    are_known = links.know(links.pairs.of(*ends)).astype(int)
+    known: list[Any] = [""] * table.num_rows
+    for row, is_known in zip(rows.tolist(), are_known.tolist()):
+        known[row] = is_known
+    found = trained.predict(*ends, graph, pick_device(request.device))
+    added = {"link_prob": spread(found, rows, table.num_rows), "is_known": known, "status": status}
+    content = with_columns(table.frame, added, request.data, suffix)
+    summary = (
+        f"{len(rows):,} of {plural(table.num_rows, 'pair')} predicted, {sum(are_known):,} of them links of the "
+        f"graph already{f', {num_lacking:,} of them {REASON}' if num_lacking else ''}"
+    )
+    return content, f"{summary}{unpredicted(table.num_rows - len(rows))}"
 
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        """The trained model, and the graph whose nodes have vectors."""
-        if request["nodes"] is not None:
-            raise SettingError("--nodes is for pairs of nodes; DATA names the nodes whose vectors are written.")
-        trained = loaded(request)
-        return trained, nodes_of(trained, request, request.data)
 
-    def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
-        return judged_links(folder)
+def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
+    """The trained model, and the graph whose nodes have vectors."""
+    if request["nodes"] is not None:
+        raise SettingError("--nodes is for pairs of nodes; DATA names the nodes whose vectors are written.")
+    trained = loaded(request)
+    return trained, nodes_of(trained, request, request.data)
+
+
+def test_targets(folder: RunFolder) -> "list[Numbers | Labels]":
+    return judged_links(folder)
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -337,7 +332,7 @@ def notes(prepared: Prepared) -> list[str]:
     ]
     if holds_types(settings.data):
         found.append("types of nodes or edges, which no model of links uses")
-    found += [*note_of_edges(edges.features.shape[1], settings.model), *TASK.warnings(prepared)]
+    found += [*note_of_edges(edges.features.shape[1], settings.model), *warnings(prepared)]
     return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
 
 
@@ -417,4 +412,29 @@ def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: 
     return read_nodes(paths, columns, source, strict=strict, need_targets=False, **found)
 
 
-TASK = LinksTask()
+TASK = Task(
+    settings_type=LinkRunSettings,
+    noun="links",
+    headlines=same(*LINK_SCORES),
+    labels={
+        "common_neighbors": "common neighbors",
+        "adamic_adar": "Adamic-Adar",
+        "preferential": "degree times degree",
+        "other_way": "the other way is known",
+        "features": "likeness of features",
+    },
+    prepare=prepare,
+    prepared=prepared,
+    member_loaders=loaders,
+    whole_graph=whole_graph,
+    loss=loss,
+    evaluate=evaluate,
+    write_predictions=write_predictions,
+    description=describe,
+    warnings=warnings,
+    title=title,
+    further_commands=next_commands,
+    predict=predict_pairs,
+    open_rows=open_nodes,
+    test_targets=test_targets,
+)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -131,123 +131,124 @@ def scores_of_frequency(training: TokenChunks, masking: Masking, loader: MaskLoa
     return MaskedScores(float(losses[targets].mean()), float((targets == losses.argmin()).mean()))
 
 
-class MaskedTask(Task):
-    """Hidden tokens of texts."""
-
-    settings_type = MaskedRunSettings
-    noun = "hidden tokens"
-    headlines = same("loss", "perplexity", "accuracy")
-    labels: ClassVar = {"frequency": "most frequent"}
-
-    def prepare(self, settings: MaskedRunSettings) -> Prepared:
-        texts = read_corpus(settings.data, settings.text_columns)
-        rows = texts.split(settings.split_sizes, settings.data_seed)
-        words = {split: texts.of_rows(found) for split, found in rows.items()}
-        tokenizer = Tokenizer.learned(
-            words["train"], settings.tokens, settings.vocabulary_size, special=(MASK,), lowercase=settings.lowercase
+def prepare(settings: MaskedRunSettings) -> Prepared:
+    texts = read_corpus(settings.data, settings.text_columns)
+    rows = texts.split(settings.split_sizes, settings.data_seed)
+    words = {split: texts.of_rows(found) for split, found in rows.items()}
+    tokenizer = Tokenizer.learned(
+        words["train"], settings.tokens, settings.vocabulary_size, special=(MASK,), lowercase=settings.lowercase
+    )
+    splits = {
+        split: TokenChunks.of([tokenizer.encode(text).numbers for text in found], settings.model.context)
+        for split, found in words.items()
+    }
+    if not len(masking_of(tokenizer, settings).able(splits["train"].numbers)):
+        many = plural(len(words["train"]), "training text has", "training texts have")
+        raise DataError(
+            f"{', '.join(settings.data)}: the {many} no token that could be hidden; give more texts, or a larger "
+            "--vocabulary-size."
         )
-        splits = {
-            split: TokenChunks.of([tokenizer.encode(text).numbers for text in found], settings.model.context)
-            for split, found in words.items()
-        }
-        if not len(masking_of(tokenizer, settings).able(splits["train"].numbers)):
-            many = plural(len(words["train"]), "training text has", "training texts have")
-            raise DataError(
-                f"{', '.join(settings.data)}: the {many} no token that could be hidden; give more texts, or a larger "
-                "--vocabulary-size."
-            )
-        fitted = FittedMasked(
-            tokenizer=tokenizer, tokens=tokenizer.kind, num_tokens=len(tokenizer), settings=settings.model
-        )
-        listed = {split: found.tolist() for split, found in rows.items()}
-        return Prepared(settings, texts, splits, fitted, listed, texts.rejected)
+    fitted = FittedMasked(
+        tokenizer=tokenizer, tokens=tokenizer.kind, num_tokens=len(tokenizer), settings=settings.model
+    )
+    listed = {split: found.tolist() for split, found in rows.items()}
+    return Prepared(settings, texts, splits, fitted, listed, texts.rejected)
 
-    def validation(self, prepared: Prepared) -> MaskLoader | None:
-        """The validation texts, always the same tokens hidden; None where none can be."""
-        masking = masking_of(prepared.fitted.tokenizer, prepared.settings)
-        pieces = prepared.splits["val"]
-        return MaskLoader(pieces, masking, TOKENS_A_BATCH) if len(masking.able(pieces.numbers)) else None
 
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        masking, validation = masking_of(prepared.fitted.tokenizer, prepared.settings), self.validation(prepared)
+def validation_loader(prepared: Prepared) -> MaskLoader | None:
+    """The validation texts, always the same tokens hidden; None where none can be."""
+    masking = masking_of(prepared.fitted.tokenizer, prepared.settings)
+    pieces = prepared.splits["val"]
+    return MaskLoader(pieces, masking, TOKENS_A_BATCH) if len(masking.able(pieces.numbers)) else None
 
-        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
-            assert recipe.batch_size is not None
-            return MaskLoader(prepared.splits["train"], masking, recipe.batch_size, recipe.seed), validation
 
-        return of_member
+def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+    masking, validation = masking_of(prepared.fitted.tokenizer, prepared.settings), validation_loader(prepared)
 
-    def loss(self, prepared: Prepared) -> TokenLoss:
-        return TokenLoss()
+    def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+        assert recipe.batch_size is not None
+        return MaskLoader(prepared.splits["train"], masking, recipe.batch_size, recipe.seed), validation
 
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-        """The scores on hidden tokens of the validation texts, beside those of the most frequent token."""
-        fitted, splits, validation = prepared.fitted, prepared.splits, self.validation(prepared)
-        num_tokens = len(fitted.tokenizer)
-        counts = {split: len(pieces.numbers) for split, pieces in splits.items()}
-        metrics: dict[str, Any] = {
-            "texts": {split: pieces.num_texts for split, pieces in splits.items()},
-            "pieces": {split: len(pieces) for split, pieces in splits.items()},
-            "tokens": {"vocabulary": num_tokens, **counts},
-            **training_metrics(prepared, results[0]),
-            "rejected": len(prepared.rejected),
-        }
-        if validation is not None:
-            masking = masking_of(fitted.tokenizer, prepared.settings)
-            metrics["tokens"]["hidden"] = sum(len(batch.places) for batch in validation)
-            metrics["validation"] = MaskedScores(*fitted.token_scores(validation)).to_dict()
-            known = scores_of_frequency(splits["train"], masking, validation, num_tokens)
-            metrics["baselines"] = {"frequency": {"validation": known.to_dict()}}
-        return metrics
+    return of_member
 
-    def row_text(self, prepared: Prepared) -> Callable[[int], str]:
-        """The texts of a row, one below the other."""
-        held: dict[int, list[str]] = {}
-        for row, text in zip(prepared.data.row_of_text.tolist(), prepared.data.texts, strict=True):
-            held.setdefault(row, []).append(text)
-        return lambda row: "\n".join(held[row])
 
-    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
-        texts, train, val = prepared.data, prepared.splits["train"], prepared.splits["val"]
-        rejected = f", {plural(len(texts.rejected), 'empty cell')} rejected" if texts.rejected else ""
-        lines = [
-            f"{', '.join(texts.files)}: {plural(len(texts.texts), 'text')}{rejected}; a vocabulary of "
-            f"{len(prepared.fitted.tokenizer):,}"
-        ]
-        lines += first_rejected(texts.rejected, folder)
+def loss(prepared: Prepared) -> TokenLoss:
+    return TokenLoss()
+
+
+def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+    """The scores on hidden tokens of the validation texts, beside those of the most frequent token."""
+    fitted, splits, validation = prepared.fitted, prepared.splits, validation_loader(prepared)
+    num_tokens = len(fitted.tokenizer)
+    counts = {split: len(pieces.numbers) for split, pieces in splits.items()}
+    metrics: dict[str, Any] = {
+        "texts": {split: pieces.num_texts for split, pieces in splits.items()},
+        "pieces": {split: len(pieces) for split, pieces in splits.items()},
+        "tokens": {"vocabulary": num_tokens, **counts},
+        **training_metrics(prepared, results[0]),
+        "rejected": len(prepared.rejected),
+    }
+    if validation is not None:
+        masking = masking_of(fitted.tokenizer, prepared.settings)
+        metrics["tokens"]["hidden"] = sum(len(batch.places) for batch in validation)
+        metrics["validation"] = MaskedScores(*fitted.token_scores(validation)).to_dict()
+        known = scores_of_frequency(splits["train"], masking, validation, num_tokens)
+        metrics["baselines"] = {"frequency": {"validation": known.to_dict()}}
+    return metrics
+
+
+def row_text(prepared: Prepared) -> Callable[[int], str]:
+    """The texts of a row, one below the other."""
+    held: dict[int, list[str]] = {}
+    for row, text in zip(prepared.data.row_of_text.tolist(), prepared.data.texts, strict=True):
+        held.setdefault(row, []).append(text)
+    return lambda row: "\n".join(held[row])
+
+
+def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+    texts, train, val = prepared.data, prepared.splits["train"], prepared.splits["val"]
+    rejected = f", {plural(len(texts.rejected), 'empty cell')} rejected" if texts.rejected else ""
+    lines = [
+        f"{', '.join(texts.files)}: {plural(len(texts.texts), 'text')}{rejected}; a vocabulary of "
+        f"{len(prepared.fitted.tokenizer):,}"
+    ]
+    lines += first_rejected(texts.rejected, folder)
+    lines.append(
+        f"{train.num_texts:,} training and {plural(val.num_texts, 'validation text')}; {len(train.numbers):,} and "
+        f"{plural(len(val.numbers), 'token')}"
+    )
+    lines += [f"  {note}" for note in script_note(texts.texts, prepared.fitted.tokenizer.kind)]
+    if cut := train.num_cut + val.num_cut:
+        longer = plural(cut, "text is", "texts are")
         lines.append(
-            f"{train.num_texts:,} training and {plural(val.num_texts, 'validation text')}; {len(train.numbers):,} and "
-            f"{plural(len(val.numbers), 'token')}"
+            f"  {longer} longer than --context {prepared.settings.model.context} and read in pieces of that length"
         )
-        lines += [f"  {note}" for note in script_note(texts.texts, prepared.fitted.tokenizer.kind)]
-        if cut := train.num_cut + val.num_cut:
-            longer = plural(cut, "text is", "texts are")
-            lines.append(
-                f"  {longer} longer than --context {prepared.settings.model.context} and read in pieces of that length"
-            )
-        if not val.num_texts:
-            lines.append("  no validation texts: the model is not evaluated")
-        return lines
+    if not val.num_texts:
+        lines.append("  no validation texts: the model is not evaluated")
+    return lines
 
-    def title(self, metrics: dict[str, Any], split: str) -> str:
-        return f"validation texts: {plural(metrics['tokens']['hidden'], 'hidden token')}"
 
-    def next_commands(self, folder: RunFolder) -> list[str]:
-        data = folder.read_config()["data"][-1]
-        return [command("fingerprint", folder.path, data, "-o", free_name("vectors.npz"))]
+def title(metrics: dict[str, Any], split: str) -> str:
+    return f"validation texts: {plural(metrics['tokens']['hidden'], 'hidden token')}"
 
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        """The trained model, and the table, or the lines, with the columns it has read."""
-        folder = request.run_folder
-        trained, names = FittedMasked.load(folder), request["text_columns"]
-        if not names and (folder.path / "config.toml").is_file():
-            names = folder.read_config().get("text-columns")
-        if request.data.lower().endswith(LINES):
-            names = ["text"]
-        elif not names:
-            raise SettingError(f"{request.data} is a table; name the columns that hold texts: --text-columns text.")
-        columns = Columns(text_columns=tuple(names))
-        return trained, read_texts([request.data], columns, strict=request.strict, need_targets=False)
+
+def next_commands(folder: RunFolder) -> list[str]:
+    data = folder.read_config()["data"][-1]
+    return [command("fingerprint", folder.path, data, "-o", free_name("vectors.npz"))]
+
+
+def open_texts(request: PredictRequest) -> tuple[Any, Any]:
+    """The trained model, and the table, or the lines, with the columns it has read."""
+    folder = request.run_folder
+    trained, names = FittedMasked.load(folder), request["text_columns"]
+    if not names and (folder.path / "config.toml").is_file():
+        names = folder.read_config().get("text-columns")
+    if request.data.lower().endswith(LINES):
+        names = ["text"]
+    elif not names:
+        raise SettingError(f"{request.data} is a table; name the columns that hold texts: --text-columns text.")
+    columns = Columns(text_columns=tuple(names))
+    return trained, read_texts([request.data], columns, strict=request.strict, need_targets=False)
 
 
 def masking_of(tokenizer: Tokenizer, settings: MaskedRunSettings) -> Masking:
@@ -256,4 +257,18 @@ def masking_of(tokenizer: Tokenizer, settings: MaskedRunSettings) -> Masking:
     return Masking(tokenizer.mask, tokenizer.ordinary, settings.mask_fraction)
 
 
-TASK = MaskedTask()
+TASK = Task(
+    settings_type=MaskedRunSettings,
+    noun="hidden tokens",
+    headlines=same("loss", "perplexity", "accuracy"),
+    labels={"frequency": "most frequent"},
+    prepare=prepare,
+    member_loaders=loaders,
+    loss=loss,
+    evaluate=evaluate,
+    row_text=row_text,
+    description=describe,
+    title=title,
+    further_commands=next_commands,
+    open_rows=open_texts,
+)

@@ -19,7 +19,7 @@ from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
-from edgewise.learn.tasks.chunks import Tally, predictions, read_rows
+from edgewise.learn.tasks.chunks import RowTask, Tally, predictions, read_rows
 from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
 from edgewise.learn.tasks.molecules.trained import (
     MAX_KNOWN,
@@ -36,6 +36,7 @@ from edgewise.learn.tasks.table_task import (
     Features,
     TableTask,
     check_same_numbers,
+    contents_of_rows,
     num_outputs,
     outputs_of,
     target_fields,
@@ -87,177 +88,186 @@ def check_memory_of_process(num_rows: int) -> None:
         )
 
 
-class MoleculesTask(TableTask):
-    """Numbers or classes of molecules."""
+def read_molecules(settings: PropertyRunSettings) -> MoleculeTable:
+    return read_table(
+        list(settings.data),
+        settings.columns,
+        strict=settings.strict,
+        with_descriptors=settings.molecule_descriptors,
+        limits=settings.limits,
+    )
 
-    settings_type = PropertyRunSettings
-    noun = "molecules"
-    trees_beside = True
 
-    def read_table(self, settings: PropertyRunSettings) -> MoleculeTable:
-        return read_table(
-            list(settings.data),
-            settings.columns,
-            strict=settings.strict,
-            with_descriptors=settings.molecule_descriptors,
-            limits=settings.limits,
-        )
+def resolved(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
+    num_molecules = len(np.unique(table.graph_of_row[splits.train]))
+    of_classes = table.columns.task_type != "regression"
+    of_few = share_molecules(len(splits.train), num_molecules)
+    of_known = splits.calibration == "random" and of_few
+    reads_all = len(splits.train) <= process_rows(table.targets.shape[1])
+    process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
+    conditions = table.conditions[splits.train]
+    vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
+    process = process and (of_known and vary if of_few else reads_all)
+    if process and settings.train.check_memory:
+        rows = len(splits.train) + len(splits.val)
+        check_memory_of_process(min(rows, process_rows(table.targets.shape[1])))
+    has_process = process and reads_all and of_few
+    steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
+    train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
+    assert train.batch_size is not None
+    model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
+    forest = settings.forest and of_classes and settings.molecule_descriptors and settings.class_weight is None
+    forest = forest and len(splits.train) < FOREST_ROWS
+    return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
 
-    def resolved(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
-        num_molecules = len(np.unique(table.graph_of_row[splits.train]))
-        of_classes = table.columns.task_type != "regression"
-        of_few = share_molecules(len(splits.train), num_molecules)
-        of_known = splits.calibration == "random" and of_few
-        reads_all = len(splits.train) <= process_rows(table.targets.shape[1])
-        process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
-        conditions = table.conditions[splits.train]
-        vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
-        process = process and (of_known and vary if of_few else reads_all)
-        if process and settings.train.check_memory:
-            rows = len(splits.train) + len(splits.val)
-            check_memory_of_process(min(rows, process_rows(table.targets.shape[1])))
-        has_process = process and reads_all and of_few
-        steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
-        train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
-        assert train.batch_size is not None
-        model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
-        forest = settings.forest and of_classes and settings.molecule_descriptors and settings.class_weight is None
-        forest = forest and len(splits.train) < FOREST_ROWS
-        return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
 
-    def calibrate(self, prepared: Prepared) -> None:
-        """The same. When a Gaussian process or a forest has been judged, it learns from the validation rows, too."""
-        fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
-        seed, all_alike = prepared.settings.train.seed, not splits.left_out  # else most members know a row already
-        if prepared.settings.gaussian_process:
-            members = [splits.of_member(number) for number in range(len(fitted.members))]
-            fitted.add_processes(table, members, seed, later=all_alike)
-        super().calibrate(prepared)
-        if all_alike:
-            fitted.learn_later()
-        if prepared.settings.forest:
-            rows, more = self.scored(prepared, splits.val), evenly(splits.val, FOREST_ROWS - len(splits.train))
-            fitted.grow_forest(table, splits.train, seed)
-            if len(rows):
-                prepared.found["validation"] = rows, outputs_of(fitted.predict_rows(table, rows))
-                fitted.grow_forest(table, np.union1d(splits.train, more), seed)
+def calibrate(task: TableTask, prepared: Prepared) -> None:
+    """Puts a Gaussian process or a forest beside the network.
 
-    def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
-        """The model before its first step: sizes, scales, and the molecules of the training rows."""
-        rows, store, columns = splits.train, table.store, table.columns
-        graphs = np.unique(table.graph_of_row[rows])
-        scales = Scales(
-            target_scale(table, rows),
-            FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
-            ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.descriptors_columns)),
-        )
-        sizes = PropertySizes(
-            num_node_features=store.node_types.shape[1],
-            num_edge_features=store.edge_types.shape[1],
-            num_global_features=store.global_features.shape[1],
-            num_components=table.graph_of_row.shape[1],
-            num_conditions=scales.condition.num_features,
-            num_outputs=num_outputs(table),
-            typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
-        )
-        if settings.bounds and scales.target is not None:
-            learned = np.sort(np.concatenate([splits.train, splits.val]))
-            low, high = scaled_bounds(settings.bounds, table, learned, scales.target)
-            sizes = replace(sizes, low=low, high=high)
-        known = distinct_rows(table, rows)
-        return FittedProperty(
-            **target_fields(table, settings.coverage),
-            sizes=sizes,
-            settings=settings.model,
-            scales=scales,
-            known_rows=molecules_of(table, evenly(known, MAX_KNOWN)),
-            num_known=len(known) if len(known) > MAX_KNOWN else None,
-            descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
-            limits=settings.limits,
-            bounds=settings.bounds,
-        )
+    When one has been judged, it learns from the validation rows, too.
+    """
+    fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
+    seed, all_alike = prepared.settings.train.seed, not splits.left_out  # else most members know a row already
+    if prepared.settings.gaussian_process:
+        members = [splits.of_member(number) for number in range(len(fitted.members))]
+        fitted.add_processes(table, members, seed, later=all_alike)
+    task.calibrate_intervals(prepared)
+    if all_alike:
+        fitted.learn_later()
+    if prepared.settings.forest:
+        rows, more = task.scored(prepared, splits.val), evenly(splits.val, FOREST_ROWS - len(splits.train))
+        fitted.grow_forest(table, splits.train, seed)
+        if len(rows):
+            prepared.found["validation"] = rows, outputs_of(fitted.predict_rows(table, rows))
+            fitted.grow_forest(table, np.union1d(splits.train, more), seed)
 
-    def features(self, prepared: Prepared) -> Features:
-        """RDKit's descriptors and the conditions; those of a row that cannot be used mean nothing."""
-        table = prepared.data
 
-        def raw(rows: np.ndarray) -> np.ndarray:
-            graphs = table.graph_of_row[rows].reshape(-1)
-            known = copied_rows(table.store.global_features.numpy(), graphs).reshape(len(rows), -1)
-            return np.concatenate([known, table.conditions[rows]], axis=1)
+def untrained(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
+    """The model before its first step: sizes, scales, and the molecules of the training rows."""
+    rows, store, columns = splits.train, table.store, table.columns
+    graphs = np.unique(table.graph_of_row[rows])
+    scales = Scales(
+        target_scale(table, rows),
+        FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
+        ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.descriptors_columns)),
+    )
+    sizes = PropertySizes(
+        num_node_features=store.node_types.shape[1],
+        num_edge_features=store.edge_types.shape[1],
+        num_global_features=store.global_features.shape[1],
+        num_components=table.graph_of_row.shape[1],
+        num_conditions=scales.condition.num_features,
+        num_outputs=num_outputs(table),
+        typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
+    )
+    if settings.bounds and scales.target is not None:
+        learned = np.sort(np.concatenate([splits.train, splits.val]))
+        low, high = scaled_bounds(settings.bounds, table, learned, scales.target)
+        sizes = replace(sizes, low=low, high=high)
+    known = distinct_rows(table, rows)
+    return FittedProperty(
+        **target_fields(table, settings.coverage),
+        sizes=sizes,
+        settings=settings.model,
+        scales=scales,
+        known_rows=molecules_of(table, evenly(known, MAX_KNOWN)),
+        num_known=len(known) if len(known) > MAX_KNOWN else None,
+        descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
+        limits=settings.limits,
+        bounds=settings.bounds,
+    )
 
-        learned = raw(evenly(prepared.splits.train, MAX_FITTED))
-        if not learned.shape[1]:
-            return raw
-        finite = FiniteFeatures.fit(learned)
-        return lambda rows: finite(raw(rows))
 
-    def split_contents(self, prepared: Prepared) -> SplitContents:
-        """The molecules of each split, the same and nearly so."""
-        table, split = prepared.data, super().split_contents(prepared)
-        molecules = by_key(split.rows, split.contents, lambda rows: molecules_of(table, rows))
-        return molecule_contents(split.unit, split.rows, split.contents, molecules)
+def features(prepared: Prepared) -> Features:
+    """RDKit's descriptors and the conditions; those of a row that cannot be used mean nothing."""
+    table = prepared.data
 
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
-        scaler, names = prepared.fitted.scales.condition, prepared.fitted.columns.descriptors_columns
-        table, found = prepared.data, super().warnings(prepared)
-        found += filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
-        found += constant_features(scaler, list(map(repr, names)), "training rows")
-        conformers = table.store.conformer_note if prepared.settings.model.needs_coordinates else ""
-        return [*found, *([f"conformers: {conformers}"] if conformers else [])]
+    def raw(rows: np.ndarray) -> np.ndarray:
+        graphs = table.graph_of_row[rows].reshape(-1)
+        known = copied_rows(table.store.global_features.numpy(), graphs).reshape(len(rows), -1)
+        return np.concatenate([known, table.conditions[rows]], axis=1)
 
-    def notes(self, prepared: Prepared) -> list[str]:
-        """How the conditions are scaled, and what must be known of targets and molecules."""
-        conditions = prepared.fitted.scales.condition.note(prepared.fitted.columns.descriptors_columns)
-        notes = [f"conditions, scaled: {conditions}"] if conditions else []
-        targets, settings = prepared.data.targets[prepared.splits.train], prepared.settings
-        if prepared.fitted.task_type == "regression" and not settings.bounds and could_be_fractions(targets):
-            notes.append("all training targets lie between 0 and 1; if all must, --bounds 0 1 keeps predictions there")
-        chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
-        if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
-            notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
-        if (known := prepared.fitted.num_known) is not None:
-            unit = prepared.data.row_unit
-            notes.append(f"new {unit} will be compared with {chosen.format(known, unit)}")
-        return notes
+    learned = raw(evenly(prepared.splits.train, MAX_FITTED))
+    if not learned.shape[1]:
+        return raw
+    finite = FiniteFeatures.fit(learned)
+    return lambda rows: finite(raw(rows))
 
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        return read_rows(self, request)
 
-    def predictions(
-        self, request: PredictRequest, suffix: str, workers: Workers | None = None
-    ) -> Generator[tuple[Any, str]]:
-        return predictions(self, request, suffix, workers)
+def split_contents(prepared: Prepared) -> SplitContents:
+    """The molecules of each split, the same and nearly so."""
+    table, split = prepared.data, contents_of_rows(prepared)
+    molecules = by_key(split.rows, split.contents, lambda rows: molecules_of(table, rows))
+    return molecule_contents(split.unit, split.rows, split.contents, molecules)
 
-    def opened(self, request: PredictRequest) -> tuple[FittedProperty, Columns]:
-        trained = FittedProperty.load(request.run_folder)
-        columns = renamed(trained.columns, request["smiles_columns"], request["descriptors_columns"])
-        check_same_numbers(columns, trained.columns)
-        trained.limits = trained.limits.changed(
-            max_atoms=request["max_atoms"], molecule_timeout=request["molecule_timeout"]
-        )
-        return trained, columns
 
-    def chunks(self, request: PredictRequest, columns: Columns) -> TableChunks:
-        return TableChunks(request.data)
+def warnings(prepared: Prepared) -> list[str]:
+    """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
+    scaler, names = prepared.fitted.scales.condition, prepared.fitted.columns.descriptors_columns
+    table = prepared.data
+    found = filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
+    found += constant_features(scaler, list(map(repr, names)), "training rows")
+    conformers = table.store.conformer_note if prepared.settings.model.needs_coordinates else ""
+    return [*found, *([f"conformers: {conformers}"] if conformers else [])]
 
-    def table_of(self, trained: FittedProperty, columns: Columns, cells: Cells, *, strict: bool) -> MoleculeTable:
-        return table_of(
-            cells,
-            columns,
-            strict=strict,
-            need_targets=False,
-            with_descriptors=trained.descriptors,
-            limits=trained.limits,
-        )
 
-    def tally(self, trained: FittedProperty, table: MoleculeTable) -> Tally:
-        if not trained.settings.needs_coordinates:
-            return Tally()
-        store = table.store
-        found = zip(store.canonical, store.conformers, store.smiles, strict=True)
-        return Tally(conformers={key: (each.how, text) for key, each, text in found if each.how != "relaxed"})
+def notes(prepared: Prepared) -> list[str]:
+    """How the conditions are scaled, and what must be known of targets and molecules."""
+    conditions = prepared.fitted.scales.condition.note(prepared.fitted.columns.descriptors_columns)
+    notes = [f"conditions, scaled: {conditions}"] if conditions else []
+    targets, settings = prepared.data.targets[prepared.splits.train], prepared.settings
+    if prepared.fitted.task_type == "regression" and not settings.bounds and could_be_fractions(targets):
+        notes.append("all training targets lie between 0 and 1; if all must, --bounds 0 1 keeps predictions there")
+    chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
+    if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
+        notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
+    if (known := prepared.fitted.num_known) is not None:
+        unit = prepared.data.row_unit
+        notes.append(f"new {unit} will be compared with {chosen.format(known, unit)}")
+    return notes
+
+
+def open_molecules(request: PredictRequest) -> tuple[Any, Any]:
+    return read_rows(ROWS, request)
+
+
+def predict_molecules(
+    request: PredictRequest, suffix: str, workers: Workers | None = None
+) -> Generator[tuple[Any, str]]:
+    return predictions(ROWS, request, suffix, workers)
+
+
+def opened(request: PredictRequest) -> tuple[FittedProperty, Columns]:
+    trained = FittedProperty.load(request.run_folder)
+    columns = renamed(trained.columns, request["smiles_columns"], request["descriptors_columns"])
+    check_same_numbers(columns, trained.columns)
+    trained.limits = trained.limits.changed(
+        max_atoms=request["max_atoms"], molecule_timeout=request["molecule_timeout"]
+    )
+    return trained, columns
+
+
+def chunks(request: PredictRequest, columns: Columns) -> TableChunks:
+    return TableChunks(request.data)
+
+
+def molecules_of_cells(trained: FittedProperty, columns: Columns, cells: Cells, *, strict: bool) -> MoleculeTable:
+    return table_of(
+        cells,
+        columns,
+        strict=strict,
+        need_targets=False,
+        with_descriptors=trained.descriptors,
+        limits=trained.limits,
+    )
+
+
+def tally(trained: FittedProperty, table: MoleculeTable) -> Tally:
+    if not trained.settings.needs_coordinates:
+        return Tally()
+    store = table.store
+    found = zip(store.canonical, store.conformers, store.smiles, strict=True)
+    return Tally(conformers={key: (each.how, text) for key, each, text in found if each.how != "relaxed"})
 
 
 def scaled_bounds(
@@ -308,4 +318,23 @@ def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequenc
     )
 
 
-TASK = MoleculesTask()
+ROWS = RowTask(opened=opened, chunks=chunks, table_of=molecules_of_cells, tally=tally)
+"""How rows of a file are predicted, each by itself."""
+
+TABLE = TableTask(
+    settings_type=PropertyRunSettings,
+    noun="molecules",
+    trees_beside=True,
+    read_table=read_molecules,
+    resolved=resolved,
+    with_companions=calibrate,
+    untrained=untrained,
+    features=features,
+    contents=split_contents,
+    further_warnings=warnings,
+    notes=notes,
+    read=open_molecules,
+    predict_in_parts=predict_molecules,
+)
+
+TASK = TABLE.task

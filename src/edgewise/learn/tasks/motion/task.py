@@ -3,7 +3,7 @@
 import io
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,124 +33,122 @@ LACKS = {
 """What is assumed where a file does not say."""
 
 
-class MotionTask(Task):
-    """Moving bodies."""
+def prepare(settings: DynamicsRunSettings) -> Prepared:
+    return prepared(settings, read_motion(settings.data[0]))
 
-    settings_type = DynamicsRunSettings
-    noun = "moving bodies"
-    has_orbits = True
-    scored_together = ROWS_A_BATCH
-    headlines: ClassVar = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
-    labels: ClassVar = {"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"}
-    output_formats = (".npz",)
 
-    def prepare(self, settings: DynamicsRunSettings) -> Prepared:
-        return self.prepared(settings, read_motion(settings.data[0]))
+def prepared(settings: DynamicsRunSettings, motion: Motion, validation: Motion | None = None) -> Prepared:
+    """The same of trajectories that are read, and perhaps others for validation; the units are those of the
+    training moments."""
+    how = settings.start, settings.horizon, settings.split_sizes, settings.data_seed, settings.model.target_quantity
+    if validation is not None:
+        settings = replace(settings, split_sizes=(1.0, 0.0, 0.0))
+        how = (*how[:2], settings.split_sizes, *how[3:])
+    splits = split_moments(motion, *how, every_start=settings.every_start)
+    if validation is not None:
+        splits["val"] = split_moments(validation, *how)["train"]
+    if not len(splits["train"].moment):
+        raise DataError(f"{motion.source}: no moment is left for training.")
+    sizes = motion.positions.shape[-1], motion.charges.shape[-1]
+    units = Units.of(splits["train"])
+    fitted = FittedDynamics(settings=settings.model, sizes=sizes, units=units, ahead=settings.horizon)
+    rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
+    return Prepared(settings, motion, splits, fitted, rows)
 
-    def prepared(self, settings: DynamicsRunSettings, motion: Motion, validation: Motion | None = None) -> Prepared:
-        """The same of trajectories that are read, and perhaps others for validation; the units are those of the
-        training moments."""
-        how = settings.start, settings.horizon, settings.split_sizes, settings.data_seed, settings.model.target_quantity
-        if validation is not None:
-            settings = replace(settings, split_sizes=(1.0, 0.0, 0.0))
-            how = (*how[:2], settings.split_sizes, *how[3:])
-        splits = split_moments(motion, *how, every_start=settings.every_start)
-        if validation is not None:
-            splits["val"] = split_moments(validation, *how)["train"]
-        if not len(splits["train"].moment):
-            raise DataError(f"{motion.source}: no moment is left for training.")
-        sizes = motion.positions.shape[-1], motion.charges.shape[-1]
-        units = Units.of(splits["train"])
-        fitted = FittedDynamics(settings=settings.model, sizes=sizes, units=units, ahead=settings.horizon)
-        rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
-        return Prepared(settings, motion, splits, fitted, rows)
 
-    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
-        moments, units = prepared.splits[split], prepared.fitted.units
-        quantity, count = prepared.settings.model.target_quantity, len(moments.moment)
-        return RowLoader(np.arange(count), lambda rows: units.scaled(moments.batch(rows), quantity), batch_size, seed)
+def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+    moments, units = prepared.splits[split], prepared.fitted.units
+    quantity, count = prepared.settings.model.target_quantity, len(moments.moment)
+    return RowLoader(np.arange(count), lambda rows: units.scaled(moments.batch(rows), quantity), batch_size, seed)
 
-    def loss(self, prepared: Prepared) -> RelativeLoss:
-        recipe = prepared.settings.train
-        return RelativeLoss(TargetLoss("regression", recipe.loss_function, recipe.huber_width))
 
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-        """The errors of the model beside those of the simplest predictions."""
-        fitted, splits = prepared.fitted, prepared.splits
-        counts = {name: len(moments.moment) for name, moments in splits.items()}
-        metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
-        for split, name in (("val", "validation"), ("test", "test")):
-            if counts[split]:
-                metrics[name] = errors(fitted.predict(splits[split]), splits[split])
-        if counts["test"]:
-            test = splits["test"]
-            metrics["baselines"] = {name: {"test": errors(found, test)} for name, found in simple(test).items()}
-        metrics["bodies"] = list(prepared.data.names)
-        metrics["units"] = {name: unit for name, unit in prepared.data.units.items() if unit != "1"}
-        return metrics
+def loss(prepared: Prepared) -> RelativeLoss:
+    recipe = prepared.settings.train
+    return RelativeLoss(TargetLoss("regression", recipe.loss_function, recipe.huber_width))
 
-    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
-        """Writes the predictions of the test moments; of accelerations also rollouts and the learned force."""
-        fitted, test = prepared.fitted, prepared.splits["test"]
+
+def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+    """The errors of the model beside those of the simplest predictions."""
+    fitted, splits = prepared.fitted, prepared.splits
+    counts = {name: len(moments.moment) for name, moments in splits.items()}
+    metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+    for split, name in (("val", "validation"), ("test", "test")):
+        if counts[split]:
+            metrics[name] = errors(fitted.predict(splits[split]), splits[split])
+    if counts["test"]:
+        test = splits["test"]
+        metrics["baselines"] = {name: {"test": errors(found, test)} for name, found in simple(test).items()}
+    metrics["bodies"] = list(prepared.data.names)
+    metrics["units"] = {name: unit for name, unit in prepared.data.units.items() if unit != "1"}
+    return metrics
+
+
+def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+    """Writes the predictions of the test moments; of accelerations also rollouts and the learned force."""
+    fitted, test = prepared.fitted, prepared.splits["test"]
+    if len(test.moment):
+        folder.write_table("test_predictions.csv", *predicted_table(test, fitted.predict(test)))
+    if prepared.settings.model.target_quantity == "accelerations":
         if len(test.moment):
-            folder.write_table("test_predictions.csv", *predicted_table(test, fitted.predict(test)))
-        if prepared.settings.model.target_quantity == "accelerations":
-            if len(test.moment):
-                metrics["rollout"] = rollouts(prepared, folder)
-            pull = read_off(fitted, prepared.splits["train"])
-            if pull is not None:
-                metrics["force"] = pull.scores()
-                folder.write_table("force.csv", *pull_table(pull, prepared.data))
+            metrics["rollout"] = rollouts(prepared, folder)
+        pull = read_off(fitted, prepared.splits["train"])
+        if pull is not None:
+            metrics["force"] = pull.scores()
+            folder.write_table("force.csv", *pull_table(pull, prepared.data))
 
-    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
-        motion, settings = prepared.data, prepared.settings
-        num_trajectories, num_times, num_bodies, space_dim = motion.positions.shape
-        counts = {part: len(moments.moment) for part, moments in prepared.splits.items()}
-        is_later = settings.model.target_quantity == "positions"
-        target = f"predicted {settings.horizon} moments ahead" if is_later else "with its accelerations"
-        lines = [
-            f"{motion.source}: {plural(num_trajectories, 'trajectory', 'trajectories')} of "
-            f"{plural(num_bodies, 'body', 'bodies')} in {plural(space_dim, 'dimension')}, "
-            f"{plural(num_times, 'moment')}",
-            f"{split_line(counts, 'moment')}, each {target}",
-        ]
-        if settings.model.target_quantity == "accelerations":
-            lines += [f"  no {name} in the file: {LACKS[name]}" for name in motion.lacks]
-        if not counts["val"]:
-            lines.append("  no validation moments: the last epoch is used")
-        return lines
 
-    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
-        """The scores on test moments, the learned force and the rollouts."""
-        if split != "test":
-            return []
-        shown = {name: self.headlines[name] for name in metrics["test"]}
-        title = plural(metrics["rows"]["test"], "test moment")
-        table = score_table(title, self.models(metrics, split), shown)
-        return [table, *lines_of_force(metrics), *lines_of_rollout(metrics)]
+def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+    motion, settings = prepared.data, prepared.settings
+    num_trajectories, num_times, num_bodies, space_dim = motion.positions.shape
+    counts = {part: len(moments.moment) for part, moments in prepared.splits.items()}
+    is_later = settings.model.target_quantity == "positions"
+    target = f"predicted {settings.horizon} moments ahead" if is_later else "with its accelerations"
+    lines = [
+        f"{motion.source}: {plural(num_trajectories, 'trajectory', 'trajectories')} of "
+        f"{plural(num_bodies, 'body', 'bodies')} in {plural(space_dim, 'dimension')}, "
+        f"{plural(num_times, 'moment')}",
+        f"{split_line(counts, 'moment')}, each {target}",
+    ]
+    if settings.model.target_quantity == "accelerations":
+        lines += [f"  no {name} in the file: {LACKS[name]}" for name in motion.lacks]
+    if not counts["val"]:
+        lines.append("  no validation moments: the last epoch is used")
+    return lines
 
-    def next_commands(self, folder: RunFolder) -> list[str]:
-        drawn = [command("report", folder.path)] if "test" in folder.read_json("metrics.json") else []
-        return [*drawn, self.prediction(folder, "later.npz")]
 
-    def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
-        """Where the bodies of a file will be from each of its moments on, or their accelerations at it."""
-        trained = FittedDynamics.load(request.run_folder)
-        trained.threads = request.threads
-        motion = read_motion(request.data)
-        num_trajectories, num_times = motion.positions.shape[:2]
-        rows = np.repeat(np.arange(num_trajectories), num_times), np.tile(np.arange(num_times), num_trajectories)
-        found = trained.predict(Moments(motion, *rows, 0), pick_device(request.device))
-        buffer, quantity = io.BytesIO(), trained.settings.target_quantity
-        later = {"ahead": np.array(trained.ahead)} if quantity == "positions" else {}
-        content: dict[str, Any] = {
-            f"{quantity}_pred": found.reshape(motion.positions.shape).astype(np.float32),
-            **later,
-        }
-        np.savez_compressed(buffer, **content)
-        when = f"{trained.ahead} moments after" if quantity == "positions" else "at"
-        many = plural(num_trajectories, "trajectory", "trajectories")
-        return buffer.getvalue(), f"{quantity} {when} each of {plural(num_times, 'moment')} of {many}"
+def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+    """The scores on test moments, the learned force and the rollouts."""
+    if split != "test":
+        return []
+    shown = {name: TASK.headlines[name] for name in metrics["test"]}
+    title = plural(metrics["rows"]["test"], "test moment")
+    table = score_table(title, TASK.scores_of_models(metrics, split), shown)
+    return [table, *lines_of_force(metrics), *lines_of_rollout(metrics)]
+
+
+def next_commands(folder: RunFolder) -> list[str]:
+    drawn = [command("report", folder.path)] if "test" in folder.read_json("metrics.json") else []
+    return [*drawn, TASK.prediction(folder, "later.npz")]
+
+
+def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+    """Where the bodies of a file will be from each of its moments on, or their accelerations at it."""
+    trained = FittedDynamics.load(request.run_folder)
+    trained.threads = request.threads
+    motion = read_motion(request.data)
+    num_trajectories, num_times = motion.positions.shape[:2]
+    rows = np.repeat(np.arange(num_trajectories), num_times), np.tile(np.arange(num_times), num_trajectories)
+    found = trained.predict(Moments(motion, *rows, 0), pick_device(request.device))
+    buffer, quantity = io.BytesIO(), trained.settings.target_quantity
+    later = {"ahead": np.array(trained.ahead)} if quantity == "positions" else {}
+    content: dict[str, Any] = {
+        f"{quantity}_pred": found.reshape(motion.positions.shape).astype(np.float32),
+        **later,
+    }
+    np.savez_compressed(buffer, **content)
+    when = f"{trained.ahead} moments after" if quantity == "positions" else "at"
+    many = plural(num_trajectories, "trajectory", "trajectories")
+    return buffer.getvalue(), f"{quantity} {when} each of {plural(num_times, 'moment')} of {many}"
 
 
 def simple(moments: Moments) -> dict[str, np.ndarray]:
@@ -281,4 +279,22 @@ def words(unit: str) -> str:
     return f" {unit}" if unit else ""
 
 
-TASK = MotionTask()
+TASK = Task(
+    settings_type=DynamicsRunSettings,
+    noun="moving bodies",
+    has_orbits=True,
+    scored_together=ROWS_A_BATCH,
+    headlines={"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"},
+    labels={"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"},
+    output_formats=(".npz",),
+    prepare=prepare,
+    prepared=prepared,
+    loader=loader,
+    loss=loss,
+    evaluate=evaluate,
+    write_predictions=write_predictions,
+    description=describe,
+    score_tables=score_tables,
+    further_commands=next_commands,
+    predict=predict,
+)

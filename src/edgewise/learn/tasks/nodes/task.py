@@ -60,7 +60,15 @@ from edgewise.learn.tasks.nodes.units import (
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_notes import names_of_features
-from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, num_outputs
+from edgewise.learn.tasks.table_task import (
+    MAX_FITTED,
+    Features,
+    TableTask,
+    contents_of_rows,
+    num_outputs,
+    row_loader,
+    rows_to_score,
+)
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.baseline import filled
 from edgewise.learn.training.device import cpu_threads
@@ -223,186 +231,190 @@ def _with_extras(edges: Edges, features: torch.Tensor, settings: NodeSettings) -
     return extended, torch.cat([known, F.one_hot(types, len(EDGE_TYPES)).to(features.dtype)], 1)
 
 
-class NodesTask(TableTask):
-    """Numbers or classes of the nodes of a graph."""
+def read_table(settings: NodeRunSettings) -> NodeTable | StoredTable:
+    if is_store(settings.data[0]):
+        return without_splits(stored_table(settings), settings)
+    with_types = settings.model.is_relational
+    table = read_nodes(
+        settings.data,
+        units.reading_columns(settings.columns, settings.feature_scale),
+        settings.graph,
+        strict=settings.strict,
+        with_types=with_types,
+        fills_edges=settings.columns.imputes,
+    )
+    return without_splits(table, settings)
 
-    settings_type = NodeRunSettings
-    noun = "nodes"
 
-    def read_table(self, settings: NodeRunSettings) -> NodeTable | StoredTable:
-        if is_store(settings.data[0]):
-            return without_splits(stored_table(settings), settings)
-        with_types = settings.model.is_relational
-        table = read_nodes(
-            settings.data,
-            units.reading_columns(settings.columns, settings.feature_scale),
-            settings.graph,
-            strict=settings.strict,
-            with_types=with_types,
-            fills_edges=settings.columns.imputes,
-        )
-        return without_splits(table, settings)
+def sampled_where_needed(prepared: Prepared) -> Prepared:
+    """The same; neighbors are sampled where the whole graph does not fit into memory."""
+    found = sampled_if_large(prepared, prepared.settings.train.batch_size)
+    # The rows of a store may be too many to list; they follow from its checksum and the seed.
+    return replace(found, rows=None) if isinstance(found.data, StoredTable) else found
 
-    def prepare(self, settings: NodeRunSettings) -> Prepared:
-        """As of every table; neighbors are sampled where the whole graph does not fit into memory."""
-        found = sampled_if_large(super().prepare(settings), settings.train.batch_size)
-        # The rows of a store may be too many to list; they follow from its checksum and the seed.
-        return replace(found, rows=None) if isinstance(found.data, StoredTable) else found
 
-    def resolved(self, settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> NodeRunSettings:
-        """A step sees all training nodes, unless a batch size is given or neighbors are sampled."""
-        if isinstance(table, StoredTable):
-            settings = replace(settings, graph=source_of(table.store))
-        else:
-            units.check_types(table, settings.model)
-        batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
-        return replace(settings, train=replace(settings.train, batch_size=batch_size))
+def resolved(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> NodeRunSettings:
+    """A step sees all training nodes, unless a batch size is given or neighbors are sampled."""
+    if isinstance(table, StoredTable):
+        settings = replace(settings, graph=source_of(table.store))
+    else:
+        units.check_types(table, settings.model)
+    batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
+    return replace(settings, train=replace(settings.train, batch_size=batch_size))
 
-    def whole_graph(self, prepared: Prepared) -> str | None:
-        return None if prepared.settings.fanouts else "sample neighborhoods with --fanouts 15 10 --batch-size 1024"
 
-    def training_loader(self, rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
-        """Batches see sampled neighborhoods where there are fanouts."""
-        if not (fanouts := prepared.settings.fanouts):
-            return super().training_loader(rows, prepared, batches, recipe)
-        graph, seed = batches.graph, recipe.seed
-        stored = isinstance(graph, StoredNodes)
-        samples = graph.sampler(fanouts, seed) if stored else GraphSampler(graph, fanouts, seed)
-        return SampledLoader(batches, samples, rows, recipe.batch_size or SAMPLED_ROWS, seed)
+def whole_graph(prepared: Prepared) -> str | None:
+    return None if prepared.settings.fanouts else "sample neighborhoods with --fanouts 15 10 --batch-size 1024"
 
-    def batches(self, prepared: Prepared) -> RowBatches:
-        found: RowBatches = prepared.fitted.batches(
-            prepared.data, **({} if prepared.settings.fanouts else {"whole": True})
-        )
+
+def training_loader(rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
+    """Batches see sampled neighborhoods where there are fanouts."""
+    if not (fanouts := prepared.settings.fanouts):
+        return row_loader(rows, prepared, batches, recipe)
+    graph, seed = batches.graph, recipe.seed
+    stored = isinstance(graph, StoredNodes)
+    samples = graph.sampler(fanouts, seed) if stored else GraphSampler(graph, fanouts, seed)
+    return SampledLoader(batches, samples, rows, recipe.batch_size or SAMPLED_ROWS, seed)
+
+
+def batches(prepared: Prepared) -> RowBatches:
+    found: RowBatches = prepared.fitted.batches(prepared.data, **({} if prepared.settings.fanouts else {"whole": True}))
+    return found
+
+
+def scored(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
+    """At most some of the rows of a store, evenly over them; all of a graph in memory, which is computed whole."""
+    return rows_to_score(prepared, rows) if isinstance(prepared.data, StoredTable) else rows
+
+
+def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> FittedNodes:
+    """The model before its first step."""
+    if isinstance(table, StoredTable):
+        check_stored(settings.model, table.store)
+        found, num_edge_features, imputer = None, table.num_edge_features, Imputer()
+    else:
+        found, num_edge_features = table.types, table.edges.features.shape[1]
+        imputer = Imputer.fit([table.edges.features]) if settings.columns.imputes else Imputer()
+        num_edge_features += num_edge_marks(imputer, settings.model)
+    model = settings.model
+    edges = None if isinstance(table, StoredTable) else table.edges
+    known = graph_fields(settings, table, splits.train, table.features, edges, found)
+    scaler = known["scaler"]
+    of_types = () if found is None else units.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
+    sizes = NodeSizes(
+        num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
+        num_edge_features=num_edge_inputs(num_edge_features, model, len(EDGE_TYPES) if model.is_extended else 0),
+        num_outputs=num_outputs(table),
+        type_features=of_types,
+        num_relations=0 if found is None else len(found.names.relations),
+    )
+    return FittedNodes(
+        **known,
+        sizes=sizes,
+        edge_imputer=imputer,
+        types=None
+        if found is None or isinstance(table, StoredTable)
+        else replace(found.names, predicted=units.types_with_targets(table, splits.train)),
+    )
+
+
+def features(prepared: Prepared) -> Features:
+    table = prepared.data
+    found: Features = table.features.of_rows
+    if isinstance(table, StoredTable) or not table.features.num_missing:
         return found
+    return filled(found, evenly(prepared.splits.train, MAX_FITTED))
 
-    def scored(self, prepared: Prepared, rows: np.ndarray) -> np.ndarray:
-        """At most some of the rows of a store, evenly over them; all of a graph in memory, which is computed whole."""
-        return super().scored(prepared, rows) if isinstance(prepared.data, StoredTable) else rows
 
-    def untrained(self, settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> FittedNodes:
-        """The model before its first step."""
-        if isinstance(table, StoredTable):
-            check_stored(settings.model, table.store)
-            found, num_edge_features, imputer = None, table.num_edge_features, Imputer()
-        else:
-            found, num_edge_features = table.types, table.edges.features.shape[1]
-            imputer = Imputer.fit([table.edges.features]) if settings.columns.imputes else Imputer()
-            num_edge_features += num_edge_marks(imputer, settings.model)
-        model = settings.model
-        edges = None if isinstance(table, StoredTable) else table.edges
-        known = graph_fields(settings, table, splits.train, table.features, edges, found)
-        scaler = known["scaler"]
-        of_types = () if found is None else units.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
-        sizes = NodeSizes(
-            num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
-            num_edge_features=num_edge_inputs(num_edge_features, model, len(EDGE_TYPES) if model.is_extended else 0),
-            num_outputs=num_outputs(table),
-            type_features=of_types,
-            num_relations=0 if found is None else len(found.names.relations),
+def warnings(prepared: Prepared) -> list[str]:
+    """Features that do not vary, too."""
+    table = prepared.data
+    fitted = prepared.fitted
+    found = units.notes_of_missing(fitted, table.columns, table.features)
+    if not isinstance(table, StoredTable):
+        found += notes_of_missing_edges(table.edges, fitted.names_of_edges(table.edges), fitted.settings)
+    return [*found, *units.notes_of_constants(fitted, table, table.features)]
+
+
+def notes(prepared: Prepared) -> list[str]:
+    """The edges, what was assumed of them, and what the nodes lack."""
+    table, settings, splits = prepared.data, prepared.settings, prepared.splits
+    if isinstance(table, StoredTable):
+        return [*notes_of_store(table, settings.model), *notes_of_targets(table, settings)]
+    edges, graph = table.edges, settings.graph
+    found = [f"{edges.ways(graph.directed)}; {features_in_words(table, table.features.shape[1])}"]
+    remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
+    found += edges.unused(remedy)
+    if table.types is not None:
+        found += units.notes_of_types(table, splits.train)
+        num_repeated = units.num_repeated(table)
+    else:
+        num_repeated = edges.num_repeated(table.num_rows)
+        if holds_types(settings.data):
+            found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
+    found += note_of_edges(edges.features.shape[1], settings.model)
+    found += edges.notes(table.num_rows, num_repeated)
+    found += notes_of_targets(table, settings)
+    if degree := settings.model.expander_degree:
+        found.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
+    if num_virtual := settings.model.num_virtual_nodes:
+        whole = ("virtual node is", "virtual nodes are")
+        found.append(f"{plural(num_virtual, *whole)} joined with all others")
+    return found
+
+
+def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
+    trained = FittedNodes.load(request.run_folder)
+    columns = trained.columns.to_predict(
+        node_column=request["node_column"] or AUTO,
+        node_type_column=request["node_type_column"],
+        descriptors_columns=tuple(request["descriptors_columns"] or trained.columns.descriptors_columns),
+    )
+    if trained.types is None and (request["node_type_column"] or request["edge_type_column"]):
+        raise SettingError(
+            f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and --edge-type-column."
         )
-        return FittedNodes(
-            **known,
-            sizes=sizes,
-            edge_imputer=imputer,
-            types=None
-            if found is None or isinstance(table, StoredTable)
-            else replace(found.names, predicted=units.types_with_targets(table, splits.train)),
-        )
+    if is_store(request.data):
+        for name in ("edges", "features"):
+            if request[name]:
+                raise SettingError(f"{request.data} is a store, which holds its {name}; leave out --{name}.")
+        stored = read_store(request.data, columns, strict=request.strict, **trained.known_words)
+        lost, count = lost_edges_of(stored.store, strict=request.strict)
+        list_left_out(lost, request=request, count=count)
+        say_unknown_words(stored, strict=request.strict)
+        return trained, stored
+    source = replace(
+        trained.graph,
+        edges=request["edges"],
+        features=request["features"],
+        edge_type_column=request["edge_type_column"],
+    )
+    if not is_graph_file(request.data):
+        columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
+        source = replace(source, edge_type_column=request["edge_type_column"] or trained.graph.edge_type_column)
+    table = trained.read([request.data], columns, source, strict=request.strict)
+    list_left_out(table.edges.rejected, table.rejected, request)
+    return trained, table
 
-    def features(self, prepared: Prepared) -> Features:
-        table = prepared.data
-        found: Features = table.features.of_rows
-        if isinstance(table, StoredTable) or not table.features.num_missing:
-            return found
-        return filled(found, evenly(prepared.splits.train, MAX_FITTED))
 
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """Features that do not vary, too."""
-        table = prepared.data
-        fitted, found = prepared.fitted, super().warnings(prepared)
-        found += units.notes_of_missing(fitted, table.columns, table.features)
-        if not isinstance(table, StoredTable):
-            found += notes_of_missing_edges(table.edges, fitted.names_of_edges(table.edges), fitted.settings)
-        return [*found, *units.notes_of_constants(fitted, table, table.features)]
+def predict_nodes(request: PredictRequest, suffix: str, workers: Workers | None = None) -> Generator[tuple[Any, str]]:
+    """The nodes of a graph together; those of a store some at a time."""
+    TASK.refuse_workers(workers)
+    if not is_store(request.data):
+        assert TASK.predict is not None
+        yield TASK.predict(request, suffix)
+        return
+    with stage(f"reading {request.data}"):
+        trained, table = open_nodes(request)
+    trained.threads = request.threads
+    trained.check_coverage(request["coverage"])
+    yield from stored_predictions(trained, table, request, suffix)
 
-    def notes(self, prepared: Prepared) -> list[str]:
-        """The edges, what was assumed of them, and what the nodes lack."""
-        table, settings, splits = prepared.data, prepared.settings, prepared.splits
-        if isinstance(table, StoredTable):
-            return [*notes_of_store(table, settings.model), *notes_of_targets(table, settings)]
-        edges, graph = table.edges, settings.graph
-        found = [f"{edges.ways(graph.directed)}; {features_in_words(table, table.features.shape[1])}"]
-        remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
-        found += edges.unused(remedy)
-        if table.types is not None:
-            found += units.notes_of_types(table, splits.train)
-            num_repeated = units.num_repeated(table)
-        else:
-            num_repeated = edges.num_repeated(table.num_rows)
-            if holds_types(settings.data):
-                found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
-        found += note_of_edges(edges.features.shape[1], settings.model)
-        found += edges.notes(table.num_rows, num_repeated)
-        found += notes_of_targets(table, settings)
-        if degree := settings.model.expander_degree:
-            found.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
-        if num_virtual := settings.model.num_virtual_nodes:
-            whole = ("virtual node is", "virtual nodes are")
-            found.append(f"{plural(num_virtual, *whole)} joined with all others")
-        return found
 
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        trained = FittedNodes.load(request.run_folder)
-        columns = trained.columns.to_predict(
-            node_column=request["node_column"] or AUTO,
-            node_type_column=request["node_type_column"],
-            descriptors_columns=tuple(request["descriptors_columns"] or trained.columns.descriptors_columns),
-        )
-        if trained.types is None and (request["node_type_column"] or request["edge_type_column"]):
-            raise SettingError(
-                f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and "
-                "--edge-type-column."
-            )
-        if is_store(request.data):
-            for name in ("edges", "features"):
-                if request[name]:
-                    raise SettingError(f"{request.data} is a store, which holds its {name}; leave out --{name}.")
-            stored = read_store(request.data, columns, strict=request.strict, **trained.known_words)
-            lost, count = lost_edges_of(stored.store, strict=request.strict)
-            list_left_out(lost, request=request, count=count)
-            say_unknown_words(stored, strict=request.strict)
-            return trained, stored
-        source = replace(
-            trained.graph,
-            edges=request["edges"],
-            features=request["features"],
-            edge_type_column=request["edge_type_column"],
-        )
-        if not is_graph_file(request.data):
-            columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
-            source = replace(source, edge_type_column=request["edge_type_column"] or trained.graph.edge_type_column)
-        table = trained.read([request.data], columns, source, strict=request.strict)
-        list_left_out(table.edges.rejected, table.rejected, request)
-        return trained, table
-
-    def predictions(
-        self, request: PredictRequest, suffix: str, workers: Workers | None = None
-    ) -> Generator[tuple[Any, str]]:
-        """Of a store some nodes at a time, by their names."""
-        if workers is not None or not is_store(request.data):
-            yield from super().predictions(request, suffix, workers)
-            return
-        with stage(f"reading {request.data}"):
-            trained, table = self.read(request)
-        trained.threads = request.threads
-        trained.check_coverage(request["coverage"])
-        yield from stored_predictions(trained, table, request, suffix)
-
-    def split_contents(self, prepared: Prepared) -> SplitContents:
-        if isinstance(prepared.data, StoredTable):
-            return None  # type: ignore[return-value]
-        return super().split_contents(prepared)
+def split_contents(prepared: Prepared) -> SplitContents:
+    if isinstance(prepared.data, StoredTable):
+        return None  # type: ignore[return-value]
+    return contents_of_rows(prepared)
 
 
 def without_splits(table: Any, settings: NodeRunSettings) -> Any:
@@ -444,4 +456,23 @@ def unlabelled_test(table: NodeTable | StoredTable) -> int:
     return int((is_test & np.isnan(table.targets).all(axis=1)).sum())
 
 
-TASK = NodesTask()
+TABLE = TableTask(
+    settings_type=NodeRunSettings,
+    noun="nodes",
+    read_table=read_table,
+    after_split=sampled_where_needed,
+    resolved=resolved,
+    whole_graph=whole_graph,
+    training_loader=training_loader,
+    batches=batches,
+    scored=scored,
+    untrained=untrained,
+    features=features,
+    further_warnings=warnings,
+    notes=notes,
+    read=open_nodes,
+    predict_in_parts=predict_nodes,
+    contents=split_contents,
+)
+
+TASK = TABLE.task

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -130,147 +130,145 @@ HEADLINES = {True: same("f1", "precision", "recall", "accuracy"), False: same("a
 """The scores that tables show, for tags that mark spans and for others."""
 
 
-class TaggingTask(Task):
-    """Sentences, and the tag of each of their words."""
+def prepare(settings: TaggingRunSettings) -> Prepared:
+    sentences = read_tagged(settings.data, settings.text_columns, settings.target_columns, strict=settings.strict)
+    return prepared(settings, sentences)
 
-    settings_type = TaggingRunSettings
-    noun = "tags"
-    scored_together = PIECES_A_BATCH
-    labels: ClassVar = {"usual_tags": "each word's most frequent tag"}
-    row_texts = "sentence"
-    units = ("sentence",)
-    output = "tagged.jsonl"
-    output_formats = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
 
-    def prepare(self, settings: TaggingRunSettings) -> Prepared:
-        sentences = read_tagged(settings.data, settings.text_columns, settings.target_columns, strict=settings.strict)
-        return self.prepared(settings, sentences)
+def prepared(
+    settings: TaggingRunSettings, sentences: TaggedSentences, splits: dict[str, np.ndarray] | None = None
+) -> Prepared:
+    """The same of sentences that are read; the vocabulary and the tags are those of the training sentences.
 
-    def prepared(
-        self, settings: TaggingRunSettings, sentences: TaggedSentences, splits: dict[str, np.ndarray] | None = None
-    ) -> Prepared:
-        """The same of sentences that are read; the vocabulary and the tags are those of the training sentences.
+    Raises:
+        DataError: There is no training sentence, or one tag alone.
+    """
+    splits = splits or sentences.split(settings.split_sizes, settings.data_seed)
+    if not len(splits["train"]):
+        raise DataError(f"{', '.join(sentences.files)}: no sentence is left for training.")
+    words, tags_of = contents(sentences, splits["train"])
+    tags = sorted({tag for each in tags_of for tag in each})
+    if len(tags) < 2:
+        raise DataError(f"{', '.join(sentences.files)}: the only tag is {tags[0]!r}, expected two or more.")
+    texts = (" ".join(each) for each in words)
+    tokenizer, weights = started(
+        settings.pretrained, texts, settings.tokens, settings.vocabulary_size, settings.lowercase
+    )
+    fitted = FittedTagger(
+        tokenizer=tokenizer,
+        tokens=tokenizer.kind,
+        tags=tuple(tags),
+        usual=UsualTags(words, tags_of).usual,
+        names=names_of(settings.text_columns, settings.target_columns),
+        reader=settings.reader,
+        settings=settings.model,
+        start=weights,
+    )
+    settings = replace(settings, train=scheduled(settings.train, len(splits["train"])))
+    rows = {split: found.tolist() for split, found in splits.items()}
+    return Prepared(settings, sentences, splits, fitted, rows, sentences.rejected)
 
-        Raises:
-            DataError: There is no training sentence, or one tag alone.
-        """
-        splits = splits or sentences.split(settings.split_sizes, settings.data_seed)
-        if not len(splits["train"]):
-            raise DataError(f"{', '.join(sentences.files)}: no sentence is left for training.")
-        words, tags_of = contents(sentences, splits["train"])
-        tags = sorted({tag for each in tags_of for tag in each})
-        if len(tags) < 2:
-            raise DataError(f"{', '.join(sentences.files)}: the only tag is {tags[0]!r}, expected two or more.")
-        texts = (" ".join(each) for each in words)
-        tokenizer, weights = started(
-            settings.pretrained, texts, settings.tokens, settings.vocabulary_size, settings.lowercase
+
+def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+    return tag_loader(prepared.fitted, prepared.data, prepared.splits[split], batch_size, seed)
+
+
+def loss(prepared: Prepared) -> TokenLoss:
+    return TokenLoss()
+
+
+def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+    """The scores of validation and test sentences, beside those of each word's most frequent tag."""
+    fitted, sentences, splits = prepared.fitted, prepared.data, prepared.splits
+    metrics: dict[str, Any] = {
+        "rows": {split: len(rows) for split, rows in splits.items()} | {"rejected": len(sentences.rejected)},
+        "tokens": {"vocabulary": len(fitted.tokenizer)},
+        "tags": list(fitted.tags),
+        **training_metrics(prepared, results[0]),
+        "baselines": {"usual_tags": {}},
+    }
+    usual = UsualTags(*contents(sentences, splits["train"]))
+    for split, name in (("val", "validation"), ("test", "test")):
+        if len(splits[split]):
+            words, tags = contents(sentences, splits[split])
+            metrics[name] = tag_scores(tags, fitted.tag(words), spans=fitted.spans)
+            compared = tag_scores(tags, usual.tag(words), spans=fitted.spans)
+            metrics["baselines"]["usual_tags"][name] = compared
+    return metrics
+
+
+def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+    """Writes the test sentences with their tags and the predicted ones."""
+    fitted = prepared.fitted
+    words, tags = contents(prepared.data, prepared.splits["test"])
+    names = (*fitted.names, f"{fitted.names[1]}_pred")
+    rows = [dict(zip(names, each, strict=True)) for each in zip(words, tags, fitted.tag(words), strict=True)]
+    if rows:
+        folder.write("test_predictions.jsonl", json_lines(rows).encode())
+
+
+def row_text(prepared: Prepared) -> Callable[[int], str]:
+    return lambda row: " ".join(prepared.data.words[row])
+
+
+def opening(prepared: Prepared) -> str:
+    sentences, fitted = prepared.data, prepared.fitted
+    return (
+        f"{', '.join(sentences.files)}: {plural(len(sentences.words), 'sentence')}, "
+        f"{len(sentences.rejected):,} rejected; "
+        f"{plural(len(fitted.tags), 'tag')}, a vocabulary of {len(fitted.tokenizer):,}"
+    )
+
+
+def warnings(prepared: Prepared) -> list[str]:
+    """Tags that no training sentence has."""
+    if not (count := num_unknown(prepared)):
+        return []
+    return [f"{plural(count, 'word to be scored has', 'words to be scored have')} a tag that no training sentence has"]
+
+
+def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+    scores = metrics[split]
+    title = f"{plural(scores['num_sentences'], split + ' sentence')}, {plural(scores['num_words'], 'word')}"
+    types = scores.get("types", {})
+    found: list[ScoreTable | str] = [
+        score_table(title, TASK.scores_of_models(metrics, split), HEADLINES["types" in scores])
+    ]
+    if types:
+        shown = same("f1", "precision", "recall", "support") | {"support": "spans"}
+        found.append(score_table(plural(scores["num_spans"], "span"), types, shown))
+    return found
+
+
+def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+    """The tag of each word of a file of sentences."""
+    trained = FittedTagger.load(request.run_folder)
+    trained.threads = request.threads
+    sentences = read_tagged(
+        [request.data], request["text_columns"] or (), usual=trained.names, strict=request.strict, need_tags=False
+    )
+    added = f"{trained.names[1]}_pred"
+    for name in (added, "status"):
+        if any(name in row for row in sentences.rows):
+            raise DataError(f"{request.data} already has the key {name!r}, which predictions need; rename it.")
+    if warning := coverage_warning(trained.tokenizer, (word for words in sentences.words for word in words)):
+        note(warning)
+    tags = trained.tag(sentences.words, pick_device(request.device))
+    if suffix.startswith(".jsonl"):
+        pairs = zip(sentences.words, sentences.status, strict=True)
+        statuses = [trained.tokenizer.status_of(words) if status == OK else status for words, status in pairs]
+        rows = zip(sentences.rows, tags, statuses, sentences.status, strict=True)
+        content = json_lines(
+            {**row, added: each if read == OK else None, "status": status} for row, each, status, read in rows
         )
-        fitted = FittedTagger(
-            tokenizer=tokenizer,
-            tokens=tokenizer.kind,
-            tags=tuple(tags),
-            usual=UsualTags(words, tags_of).usual,
-            names=names_of(settings.text_columns, settings.target_columns),
-            reader=settings.reader,
-            settings=settings.model,
-            start=weights,
-        )
-        settings = replace(settings, train=scheduled(settings.train, len(splits["train"])))
-        rows = {split: found.tolist() for split, found in splits.items()}
-        return Prepared(settings, sentences, splits, fitted, rows, sentences.rejected)
-
-    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
-        return tag_loader(prepared.fitted, prepared.data, prepared.splits[split], batch_size, seed)
-
-    def loss(self, prepared: Prepared) -> TokenLoss:
-        return TokenLoss()
-
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-        """The scores of validation and test sentences, beside those of each word's most frequent tag."""
-        fitted, sentences, splits = prepared.fitted, prepared.data, prepared.splits
-        metrics: dict[str, Any] = {
-            "rows": {split: len(rows) for split, rows in splits.items()} | {"rejected": len(sentences.rejected)},
-            "tokens": {"vocabulary": len(fitted.tokenizer)},
-            "tags": list(fitted.tags),
-            **training_metrics(prepared, results[0]),
-            "baselines": {"usual_tags": {}},
-        }
-        usual = UsualTags(*contents(sentences, splits["train"]))
-        for split, name in (("val", "validation"), ("test", "test")):
-            if len(splits[split]):
-                words, tags = contents(sentences, splits[split])
-                metrics[name] = tag_scores(tags, fitted.tag(words), spans=fitted.spans)
-                compared = tag_scores(tags, usual.tag(words), spans=fitted.spans)
-                metrics["baselines"]["usual_tags"][name] = compared
-        return metrics
-
-    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
-        """Writes the test sentences with their tags and the predicted ones."""
-        fitted = prepared.fitted
-        words, tags = contents(prepared.data, prepared.splits["test"])
-        names = (*fitted.names, f"{fitted.names[1]}_pred")
-        rows = [dict(zip(names, each, strict=True)) for each in zip(words, tags, fitted.tag(words), strict=True)]
-        if rows:
-            folder.write("test_predictions.jsonl", json_lines(rows).encode())
-
-    def row_text(self, prepared: Prepared) -> Callable[[int], str]:
-        return lambda row: " ".join(prepared.data.words[row])
-
-    def opening(self, prepared: Prepared) -> str:
-        sentences, fitted = prepared.data, prepared.fitted
-        return (
-            f"{', '.join(sentences.files)}: {plural(len(sentences.words), 'sentence')}, "
-            f"{len(sentences.rejected):,} rejected; "
-            f"{plural(len(fitted.tags), 'tag')}, a vocabulary of {len(fitted.tokenizer):,}"
-        )
-
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """Tags that no training sentence has."""
-        if not (count := num_unknown(prepared)):
-            return []
-        return [
-            f"{plural(count, 'word to be scored has', 'words to be scored have')} a tag that no training sentence has"
-        ]
-
-    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
-        scores = metrics[split]
-        title = f"{plural(scores['num_sentences'], split + ' sentence')}, {plural(scores['num_words'], 'word')}"
-        types = scores.get("types", {})
-        found: list[ScoreTable | str] = [score_table(title, self.models(metrics, split), HEADLINES["types" in scores])]
-        if types:
-            shown = same("f1", "precision", "recall", "support") | {"support": "spans"}
-            found.append(score_table(plural(scores["num_spans"], "span"), types, shown))
-        return found
-
-    def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
-        """The tag of each word of a file of sentences."""
-        trained = FittedTagger.load(request.run_folder)
-        trained.threads = request.threads
-        sentences = read_tagged(
-            [request.data], request["text_columns"] or (), usual=trained.names, strict=request.strict, need_tags=False
-        )
-        added = f"{trained.names[1]}_pred"
-        for name in (added, "status"):
-            if any(name in row for row in sentences.rows):
-                raise DataError(f"{request.data} already has the key {name!r}, which predictions need; rename it.")
-        if warning := coverage_warning(trained.tokenizer, (word for words in sentences.words for word in words)):
-            note(warning)
-        tags = trained.tag(sentences.words, pick_device(request.device))
-        if suffix.startswith(".jsonl"):
-            pairs = zip(sentences.words, sentences.status, strict=True)
-            statuses = [trained.tokenizer.status_of(words) if status == OK else status for words, status in pairs]
-            rows = zip(sentences.rows, tags, statuses, sentences.status, strict=True)
-            content = json_lines(
-                {**row, added: each if read == OK else None, "status": status} for row, each, status, read in rows
-            )
-        else:
-            content = columns(sentences, tags)
-        known = sum(status == OK for status in sentences.status)
-        summary = f"{known:,} of {plural(len(tags), 'sentence')} tagged"
-        if known < len(tags):
-            first = sentences.rejected[0]
-            summary += f"; the first that could not be in line {first.line}: {first.column}: {first.reason}"
-        return content, summary
+    else:
+        content = columns(sentences, tags)
+    known = sum(status == OK for status in sentences.status)
+    summary = f"{known:,} of {plural(len(tags), 'sentence')} tagged"
+    if known < len(tags):
+        first = sentences.rejected[0]
+        summary += f"; the first that could not be in line {first.line}: {first.column}: {first.reason}"
+    return content, summary
 
 
 def contents(sentences: TaggedSentences, rows: np.ndarray) -> tuple[list[Any], list[Any]]:
@@ -301,4 +299,24 @@ def columns(sentences: Any, tags: list[list[str]]) -> str:
     return "".join(written)
 
 
-TASK = TaggingTask()
+TASK = Task(
+    settings_type=TaggingRunSettings,
+    noun="tags",
+    scored_together=PIECES_A_BATCH,
+    labels={"usual_tags": "each word's most frequent tag"},
+    row_texts="sentence",
+    units=("sentence",),
+    output="tagged.jsonl",
+    output_formats=(".jsonl", ".jsonl.gz", ".conll", ".conll.gz"),
+    prepare=prepare,
+    prepared=prepared,
+    loader=loader,
+    loss=loss,
+    evaluate=evaluate,
+    write_predictions=write_predictions,
+    row_text=row_text,
+    opening=opening,
+    warnings=warnings,
+    score_tables=score_tables,
+    predict=predict,
+)

@@ -23,7 +23,7 @@ from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.chunks import CutCells, Tally, predictions, read_rows
+from edgewise.learn.tasks.chunks import CutCells, RowTask, Tally, predictions, read_rows
 from edgewise.learn.tasks.fitted import load_tokenizer, save_tokenizer
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.learn.tasks.table_task import (
@@ -127,116 +127,135 @@ TOKENS = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wo
 """Each kind of tokens, in the plural."""
 
 
-class TextsTask(TableTask):
-    """Numbers or classes of texts."""
-
-    settings_type = TextRunSettings
-    noun = "texts"
-
-    def read_table(self, settings: TextRunSettings) -> TextTable:
-        return read_texts(settings.data, settings.columns, strict=settings.strict)
-
-    def resolved(self, settings: TextRunSettings, table: TextTable, splits: Splits) -> TextRunSettings:
-        model, num_columns = settings.model, len(table.columns.text_columns)
-        if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
-            model = replace(model, num_segments=max(num_columns, model.num_segments))
-        of_classes = table.columns.task_type != "regression"
-        return replace(settings, model=model, train=settings.scheduled(len(splits.train), of_classes=of_classes))
-
-    def untrained(self, settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTexts:
-        """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
-        known = (text for texts in table.in_turn(splits.train) for text in texts)
-        tokenizer, weights = started(
-            settings.pretrained, known, settings.tokens, settings.vocabulary_size, settings.lowercase
-        )
-        fitted = FittedTexts(
-            **target_fields(table, settings.coverage),
-            tokenizer=tokenizer,
-            tokens=tokenizer.kind,
-            num_tokens=weights["embedding.weight"].shape[0] if weights else len(tokenizer),
-            text=settings.text,
-            settings=settings.model,
-            scale=target_scale(table, splits.train),
-            start=weights,
-        )
-        if settings.text.word_counts and fitted.task_type != "regression":
-            names = [tokenizer.inner.id_to_token(number) or "" for number in range(fitted.num_tokens)]
-            rows = splits.train[table.weights[splits.train] > 0]
-            texts = table.tokens(tokenizer, settings.model.context).of(rows)
-            classes = fitted.num_classes if fitted.task_type == "multiclass" else ()
-            targets = torch.from_numpy(table.targets[rows].astype(np.float32))
-            counts = WordCounts.counted(names, texts, targets, classes)
-            fitted.counts, fitted.counted = counts.sizes, counts.state_dict()
-        return fitted
-
-    def features(self, prepared: Prepared) -> Features:
-        """The texts, those of several columns joined."""
-        return lambda rows: ["\n".join(texts) for texts in prepared.data.contents(rows)]
-
-    def baselines(
-        self, prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]
-    ) -> dict[str, Predictor]:
-        """The training mean, and linear models over counts of words and pairs of words."""
-        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
-        mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), evenly(rows, MAX_FITTED)
-        return {"mean": mean, **fit_words(features(rows), table.targets[rows], table.weights[rows], classes)}
-
-    def split_contents(self, prepared: Prepared) -> SplitContents:
-        """The texts of each split, the same and nearly so."""
-        table, rows = prepared.data, rows_of(prepared.splits)
-
-        def read(some: np.ndarray) -> Iterator[str]:
-            return (normalized("\n".join(texts)) for texts in table.in_turn(some))
-
-        keys = {name: keys_of(read(found)) for name, found in rows.items()}
-        texts = by_key(rows, keys, lambda some: list(read(some)))
-        return text_contents(table.row_unit, rows, keys, texts)
-
-    def notes(self, prepared: Prepared) -> list[str]:
-        """The vocabulary."""
-        fitted, settings = prepared.fitted, prepared.settings
-        source = "the training rows" if settings.pretrained is None else settings.pretrained
-        found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
-        if fitted.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
-            found.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
-        return found
-
-    def warnings(self, prepared: Prepared) -> list[str]:
-        """Scripts that have no words between spaces, and how many texts are longer than the model reads."""
-        fitted, data = prepared.fitted, prepared.data
-        sample = ("\n".join(texts) for texts in data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
-        cut = cut_note(fitted.num_cut(data), f"--context {prepared.settings.model.context}")
-        found = [*super().warnings(prepared), *script_note(sample, fitted.tokenizer.kind)]
-        return [*found, cut] if cut else found
-
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        return read_rows(self, request)
-
-    def predictions(
-        self, request: PredictRequest, suffix: str, workers: Workers | None = None
-    ) -> Generator[tuple[Any, str]]:
-        return predictions(self, request, suffix, workers)
-
-    def opened(self, request: PredictRequest) -> tuple[FittedTexts, Columns]:
-        trained = FittedTexts.load(request.run_folder)
-        columns = trained.columns.to_predict(
-            text_columns=tuple(request["text_columns"] or trained.columns.text_columns)
-        )
-        check_same_numbers(columns, trained.columns)
-        return trained, columns
-
-    def chunks(self, request: PredictRequest, columns: Columns) -> TableChunks | CutCells:
-        if request.data.lower().endswith(LINES):
-            return CutCells(from_lines([request.data], columns))
-        return TableChunks(request.data)
-
-    def table_of(self, trained: FittedTexts, columns: Columns, cells: Cells, *, strict: bool) -> TextTable:
-        return texts_of(cells, columns, strict=strict, need_targets=False)
-
-    def tally(self, trained: FittedTexts, table: TextTable) -> Tally:
-        texts = table.contents(np.flatnonzero(table.usable))
-        unknown, total = unknown_tokens(trained.tokenizer, (text for found in texts for text in found))
-        return Tally(num_cut=trained.num_cut(table), num_unknown=unknown, num_tokens=total)
+def read_table(settings: TextRunSettings) -> TextTable:
+    return read_texts(settings.data, settings.columns, strict=settings.strict)
 
 
-TASK = TextsTask()
+def resolved(settings: TextRunSettings, table: TextTable, splits: Splits) -> TextRunSettings:
+    model, num_columns = settings.model, len(table.columns.text_columns)
+    if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
+        model = replace(model, num_segments=max(num_columns, model.num_segments))
+    of_classes = table.columns.task_type != "regression"
+    return replace(settings, model=model, train=settings.scheduled(len(splits.train), of_classes=of_classes))
+
+
+def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTexts:
+    """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
+    known = (text for texts in table.in_turn(splits.train) for text in texts)
+    tokenizer, weights = started(
+        settings.pretrained, known, settings.tokens, settings.vocabulary_size, settings.lowercase
+    )
+    fitted = FittedTexts(
+        **target_fields(table, settings.coverage),
+        tokenizer=tokenizer,
+        tokens=tokenizer.kind,
+        num_tokens=weights["embedding.weight"].shape[0] if weights else len(tokenizer),
+        text=settings.text,
+        settings=settings.model,
+        scale=target_scale(table, splits.train),
+        start=weights,
+    )
+    if settings.text.word_counts and fitted.task_type != "regression":
+        names = [tokenizer.inner.id_to_token(number) or "" for number in range(fitted.num_tokens)]
+        rows = splits.train[table.weights[splits.train] > 0]
+        texts = table.tokens(tokenizer, settings.model.context).of(rows)
+        classes = fitted.num_classes if fitted.task_type == "multiclass" else ()
+        targets = torch.from_numpy(table.targets[rows].astype(np.float32))
+        counts = WordCounts.counted(names, texts, targets, classes)
+        fitted.counts, fitted.counted = counts.sizes, counts.state_dict()
+    return fitted
+
+
+def features(prepared: Prepared) -> Features:
+    """The texts, those of several columns joined."""
+    return lambda rows: ["\n".join(texts) for texts in prepared.data.contents(rows)]
+
+
+def baselines(prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]) -> dict[str, Predictor]:
+    """The training mean, and linear models over counts of words and pairs of words."""
+    table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+    mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), evenly(rows, MAX_FITTED)
+    return {"mean": mean, **fit_words(features(rows), table.targets[rows], table.weights[rows], classes)}
+
+
+def split_contents(prepared: Prepared) -> SplitContents:
+    """The texts of each split, the same and nearly so."""
+    table, rows = prepared.data, rows_of(prepared.splits)
+
+    def read(some: np.ndarray) -> Iterator[str]:
+        return (normalized("\n".join(texts)) for texts in table.in_turn(some))
+
+    keys = {name: keys_of(read(found)) for name, found in rows.items()}
+    texts = by_key(rows, keys, lambda some: list(read(some)))
+    return text_contents(table.row_unit, rows, keys, texts)
+
+
+def notes(prepared: Prepared) -> list[str]:
+    """The vocabulary."""
+    fitted, settings = prepared.fitted, prepared.settings
+    source = "the training rows" if settings.pretrained is None else settings.pretrained
+    found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
+    if fitted.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
+        found.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
+    return found
+
+
+def warnings(prepared: Prepared) -> list[str]:
+    """Scripts that have no words between spaces, and how many texts are longer than the model reads."""
+    fitted, data = prepared.fitted, prepared.data
+    sample = ("\n".join(texts) for texts in data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
+    cut = cut_note(fitted.num_cut(data), f"--context {prepared.settings.model.context}")
+    found = [*script_note(sample, fitted.tokenizer.kind)]
+    return [*found, cut] if cut else found
+
+
+def open_texts(request: PredictRequest) -> tuple[Any, Any]:
+    return read_rows(ROWS, request)
+
+
+def predict_texts(request: PredictRequest, suffix: str, workers: Workers | None = None) -> Generator[tuple[Any, str]]:
+    return predictions(ROWS, request, suffix, workers)
+
+
+def opened(request: PredictRequest) -> tuple[FittedTexts, Columns]:
+    trained = FittedTexts.load(request.run_folder)
+    columns = trained.columns.to_predict(text_columns=tuple(request["text_columns"] or trained.columns.text_columns))
+    check_same_numbers(columns, trained.columns)
+    return trained, columns
+
+
+def chunks(request: PredictRequest, columns: Columns) -> TableChunks | CutCells:
+    if request.data.lower().endswith(LINES):
+        return CutCells(from_lines([request.data], columns))
+    return TableChunks(request.data)
+
+
+def table_of(trained: FittedTexts, columns: Columns, cells: Cells, *, strict: bool) -> TextTable:
+    return texts_of(cells, columns, strict=strict, need_targets=False)
+
+
+def tally(trained: FittedTexts, table: TextTable) -> Tally:
+    texts = table.contents(np.flatnonzero(table.usable))
+    unknown, total = unknown_tokens(trained.tokenizer, (text for found in texts for text in found))
+    return Tally(num_cut=trained.num_cut(table), num_unknown=unknown, num_tokens=total)
+
+
+ROWS = RowTask(opened=opened, chunks=chunks, table_of=table_of, tally=tally)
+"""How rows of a file are predicted, each by itself."""
+
+TABLE = TableTask(
+    settings_type=TextRunSettings,
+    noun="texts",
+    read_table=read_table,
+    resolved=resolved,
+    untrained=untrained,
+    features=features,
+    baselines=baselines,
+    contents=split_contents,
+    notes=notes,
+    further_warnings=warnings,
+    read=open_texts,
+    predict_in_parts=predict_texts,
+)
+
+TASK = TABLE.task

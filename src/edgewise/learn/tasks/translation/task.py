@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -166,126 +166,126 @@ class TranslationData:
     """The pairs as tokens."""
 
 
-class TranslationTask(Task):
-    """Sentences to their translations."""
+def prepare(settings: TranslationRunSettings) -> Prepared:
+    texts = read_pairs(settings.data, settings.text_columns, settings.target_columns)
+    return prepared(settings, texts, texts.split(settings.split_sizes, settings.data_seed))
 
-    settings_type = TranslationRunSettings
-    noun = "translations"
-    units = ("pair",)
-    headlines: ClassVar = {"bleu": "BLEU", "loss": "loss"}
-    labels: ClassVar = {"copy": "not translated"}
 
-    def prepare(self, settings: TranslationRunSettings) -> Prepared:
-        texts = read_pairs(settings.data, settings.text_columns, settings.target_columns)
-        return self.prepared(settings, texts, texts.split(settings.split_sizes, settings.data_seed))
+def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[str, np.ndarray]) -> Prepared:
+    """The same of pairs that are read and split; the vocabulary is that of the training rows."""
+    known = [text for row in splits["train"] for text in (texts.sources[row], texts.targets[row])]
+    tokenizer = Tokenizer.learned(known, "bpe", settings.vocabulary_size)
+    assert tokenizer.end is not None
+    sources, targets = (
+        [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in side]
+        for side in (texts.sources, texts.targets)
+    )
+    pairs = TokenPairs(sources, targets, tokenizer.end)
+    texts = without_long(texts, pairs, settings.model.context)
+    splits = {split: rows[[texts.status[row] == OK for row in rows]] for split, rows in splits.items()}
+    if not len(splits["train"]):
+        raise DataError(f"{', '.join(texts.files)}: no pair is left for training.")
+    names = (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
+    fitted = FittedTranslation(
+        tokenizer=tokenizer,
+        num_tokens=len(tokenizer),
+        kind="recurrent" if isinstance(settings.model, RecurrentSettings) else "transformer",
+        settings=settings.model,
+        names=names,
+        beam=settings.beam,
+    )
+    rows = {split: found.tolist() for split, found in splits.items()}
+    return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
 
-    def prepared(self, settings: TranslationRunSettings, texts: TextPairs, splits: dict[str, np.ndarray]) -> Prepared:
-        """The same of pairs that are read and split; the vocabulary is that of the training rows."""
-        known = [text for row in splits["train"] for text in (texts.sources[row], texts.targets[row])]
-        tokenizer = Tokenizer.learned(known, "bpe", settings.vocabulary_size)
-        assert tokenizer.end is not None
-        sources, targets = (
-            [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in side]
-            for side in (texts.sources, texts.targets)
-        )
-        pairs = TokenPairs(sources, targets, tokenizer.end)
-        texts = without_long(texts, pairs, settings.model.context)
-        splits = {split: rows[[texts.status[row] == OK for row in rows]] for split, rows in splits.items()}
-        if not len(splits["train"]):
-            raise DataError(f"{', '.join(texts.files)}: no pair is left for training.")
-        names = (
-            (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
-        )
-        fitted = FittedTranslation(
-            tokenizer=tokenizer,
-            num_tokens=len(tokenizer),
-            kind="recurrent" if isinstance(settings.model, RecurrentSettings) else "transformer",
-            settings=settings.model,
-            names=names,
-            beam=settings.beam,
-        )
-        rows = {split: found.tolist() for split, found in splits.items()}
-        return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
 
-    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
-        return prepared.data.tokens.loader(prepared.splits[split], batch_size, seed)
+def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+    return prepared.data.tokens.loader(prepared.splits[split], batch_size, seed)
 
-    def loss(self, prepared: Prepared) -> TokenLoss:
-        return TokenLoss(prepared.settings.label_smoothing)
 
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-        """The BLEU of the test rows, beside that of the sources, and the loss."""
-        fitted, pairs, splits = prepared.fitted, prepared.data.tokens, prepared.splits
-        counts = {split: len(rows) for split, rows in splits.items()}
-        metrics: dict[str, Any] = {
-            "rows": {**counts, "rejected": len(prepared.rejected)},
-            "tokens": {"vocabulary": len(fitted.tokenizer)},
-            **training_metrics(prepared, results[0]),
-        }
-        for split, name in (("val", "validation"), ("test", "test")):
-            if counts.get(split):
-                metrics[name] = {"loss": fitted.token_scores(pairs.loader(splits[split], 4096))[0]}
-        return metrics
+def loss(prepared: Prepared) -> TokenLoss:
+    return TokenLoss(prepared.settings.label_smoothing)
 
-    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
-        """Writes the translations of the test rows, and adds their BLEU and that of the sources to the metrics."""
-        fitted, texts, rows = prepared.fitted, prepared.data.texts, prepared.splits["test"]
-        if not len(rows):
-            return
-        sources, right = ([side[row] for row in rows] for side in (texts.sources, texts.targets))
-        written = [text or "" for text in fitted.translate(sources)]
-        metrics["test"]["bleu"] = bleu(written, right)
-        metrics["baselines"] = {"copy": {"test": {"bleu": bleu(sources, right)}}}
-        header = ["row_in_data", *fitted.names, f"{fitted.names[1]}_pred"]
-        folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, right, written, strict=True))
 
-    def row_text(self, prepared: Prepared) -> Callable[[int], str]:
-        """What is translated."""
-        found: Callable[[int], str] = prepared.data.texts.sources.__getitem__
-        return found
+def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+    """The BLEU of the test rows, beside that of the sources, and the loss."""
+    fitted, pairs, splits = prepared.fitted, prepared.data.tokens, prepared.splits
+    counts = {split: len(rows) for split, rows in splits.items()}
+    metrics: dict[str, Any] = {
+        "rows": {**counts, "rejected": len(prepared.rejected)},
+        "tokens": {"vocabulary": len(fitted.tokenizer)},
+        **training_metrics(prepared, results[0]),
+    }
+    for split, name in (("val", "validation"), ("test", "test")):
+        if counts.get(split):
+            metrics[name] = {"loss": fitted.token_scores(pairs.loader(splits[split], 4096))[0]}
+    return metrics
 
-    def opening(self, prepared: Prepared) -> str:
-        texts = prepared.data.texts
-        return (
-            f"{', '.join(texts.files)}: {plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} rejected; a "
-            f"vocabulary of {len(prepared.fitted.tokenizer):,} byte pairs"
-        )
 
-    def title(self, metrics: dict[str, Any], split: str) -> str:
-        return plural(metrics["rows"]["test"], "test pair")
+def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+    """Writes the translations of the test rows, and adds their BLEU and that of the sources to the metrics."""
+    fitted, texts, rows = prepared.fitted, prepared.data.texts, prepared.splits["test"]
+    if not len(rows):
+        return
+    sources, right = ([side[row] for row in rows] for side in (texts.sources, texts.targets))
+    written = [text or "" for text in fitted.translate(sources)]
+    metrics["test"]["bleu"] = bleu(written, right)
+    metrics["baselines"] = {"copy": {"test": {"bleu": bleu(sources, right)}}}
+    header = ["row_in_data", *fitted.names, f"{fitted.names[1]}_pred"]
+    folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, right, written, strict=True))
 
-    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
-        """The BLEU of test rows; validation rows have none."""
-        return super().score_tables(metrics, split) if split == "test" else []
 
-    def next_commands(self, folder: RunFolder) -> list[str]:
-        config = folder.read_config()
-        # Aligned files come in pairs, of which the first is read.
-        data = None if config.get("text-columns") else config["data"][-2]
-        return [self.prediction(folder, "translations.csv", data=data)]
+def row_text(prepared: Prepared) -> Callable[[int], str]:
+    """What is translated."""
+    found: Callable[[int], str] = prepared.data.texts.sources.__getitem__
+    return found
 
-    def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
-        """The translations of a column of a table, or of the lines of a text."""
-        trained = FittedTranslation.load(request.run_folder)
-        trained.threads = request.threads
-        if is_table(request.data):
-            cells = read_cells(request.data)
-            column = (request["text_columns"] or [trained.names[0]])[0]
-            check_columns_exist(cells, (column,))
-            frame = cells.as_written
-        else:
-            column = trained.names[0]
-            frame = pd.DataFrame({column: lines_of(read_text(request.data))})
-        texts = frame[column].tolist()
-        found = trained.translate(texts, device=pick_device(request.device))
-        statuses = [
-            "the text is empty or too long" if translated is None else trained.tokenizer.status_of([text])
-            for text, translated in zip(texts, found, strict=True)
-        ]
-        added = {f"{trained.names[1]}_pred": [text or "" for text in found], "status": statuses}
-        content = with_columns(frame, added, request.data, suffix)
-        known = sum(text is not None for text in found)
-        return content, f"{known:,} of {plural(len(found), 'row')} translated{unpredicted(len(found) - known)}"
+
+def opening(prepared: Prepared) -> str:
+    texts = prepared.data.texts
+    return (
+        f"{', '.join(texts.files)}: {plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} rejected; a "
+        f"vocabulary of {len(prepared.fitted.tokenizer):,} byte pairs"
+    )
+
+
+def title(metrics: dict[str, Any], split: str) -> str:
+    return plural(metrics["rows"]["test"], "test pair")
+
+
+def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+    """The BLEU of test rows; validation rows have none."""
+    return TASK.score_table(metrics, split) if split == "test" else []
+
+
+def next_commands(folder: RunFolder) -> list[str]:
+    config = folder.read_config()
+    # Aligned files come in pairs, of which the first is read.
+    data = None if config.get("text-columns") else config["data"][-2]
+    return [TASK.prediction(folder, "translations.csv", data=data)]
+
+
+def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+    """The translations of a column of a table, or of the lines of a text."""
+    trained = FittedTranslation.load(request.run_folder)
+    trained.threads = request.threads
+    if is_table(request.data):
+        cells = read_cells(request.data)
+        column = (request["text_columns"] or [trained.names[0]])[0]
+        check_columns_exist(cells, (column,))
+        frame = cells.as_written
+    else:
+        column = trained.names[0]
+        frame = pd.DataFrame({column: lines_of(read_text(request.data))})
+    texts = frame[column].tolist()
+    found = trained.translate(texts, device=pick_device(request.device))
+    statuses = [
+        "the text is empty or too long" if translated is None else trained.tokenizer.status_of([text])
+        for text, translated in zip(texts, found, strict=True)
+    ]
+    added = {f"{trained.names[1]}_pred": [text or "" for text in found], "status": statuses}
+    content = with_columns(frame, added, request.data, suffix)
+    known = sum(text is not None for text in found)
+    return content, f"{known:,} of {plural(len(found), 'row')} translated{unpredicted(len(found) - known)}"
 
 
 def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs:
@@ -303,4 +303,22 @@ def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs
     return dataclasses.replace(texts, status=status, rejected=rejected)
 
 
-TASK = TranslationTask()
+TASK = Task(
+    settings_type=TranslationRunSettings,
+    noun="translations",
+    units=("pair",),
+    headlines={"bleu": "BLEU", "loss": "loss"},
+    labels={"copy": "not translated"},
+    prepare=prepare,
+    prepared=prepared,
+    loader=loader,
+    loss=loss,
+    evaluate=evaluate,
+    write_predictions=write_predictions,
+    row_text=row_text,
+    opening=opening,
+    title=title,
+    score_tables=score_tables,
+    further_commands=next_commands,
+    predict=predict,
+)
