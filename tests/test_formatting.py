@@ -19,19 +19,19 @@ from edgewise.view.explanation import prediction_words as words_of_a_page
 FIXED = re.compile(r":,?\.\d[f%]\}")
 """A format with a fixed number of decimals, which shows 0.0000 for what is small."""
 ALLOWED = {
-    "digits.py": 1,  # what all others call
-    "tasks/report/sections.py": 1,  # seconds
-    "tasks/motion/task.py": 1,  # an exponent
-    "tasks/scores.py": 1,  # seconds
-    "tasks/nodes/explainable.py": 1,  # a large share
-    "tasks/molecules/explainable.py": 1,  # a large share
-    "progress.py": 2,  # seconds
+    "formatting.py": 1,  # what all others call
+    "learn/tasks/report/sections.py": 1,  # seconds
+    "learn/tasks/motion/task.py": 1,  # an exponent
+    "learn/tasks/scores.py": 1,  # seconds
+    "learn/tasks/nodes/explainable.py": 1,  # a large share
+    "learn/tasks/molecules/explainable.py": 1,  # a large share
+    "learn/progress.py": 2,  # seconds
     "explain/sets.py": 2,  # degrees
     "explain/verdict.py": 1,  # the confidence
-    "train/estimate.py": 2,  # gigabytes, kilobytes
+    "learn/training/estimate.py": 2,  # gigabytes, kilobytes
     "cli/verify.py": 1,  # megabytes
-    "data/store/build.py": 1,  # megabytes
-    "data/tables/arrays.py": 2,  # gigabytes
+    "learn/readers/store/build.py": 1,  # megabytes
+    "learn/tables/arrays.py": 2,  # gigabytes
     "view/molecule.py": 2,  # places on a page
     "view/force.py": 1,  # an exponent
 }
