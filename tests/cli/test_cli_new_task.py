@@ -60,5 +60,5 @@ def test_a_task_of_another_package_is_listed_trains_predicts_and_opens(package, 
 
 def test_two_tasks_of_one_name_are_an_error(package):
     (package / "my_package-1.dist-info/entry_points.txt").write_text("[edgewise.tasks]\nedges = my_package.edges\n")
-    with pytest.raises(SettingError, match=r"two tasks are called edges, those of edgewise\.learn\.tasks\.edges and my_pack"):
+    with pytest.raises(SettingError, match=r"called edges, those of edgewise\.learn\.tasks\.edges and my_pack"):
         registry.names()

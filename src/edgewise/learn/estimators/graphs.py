@@ -20,7 +20,7 @@ from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingC
 from edgewise.learn.estimators.state import Estimator, Names, names_of
 from edgewise.learn.readers.graphs.graphs import GraphRow, GraphTable, graphs_from_arrays
 from edgewise.learn.tasks.graphs.explainable import explain_graph
-from edgewise.learn.tasks.graphs.task import TASK, FittedGraphs
+from edgewise.learn.tasks.graphs.task import TASK
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> GraphTable:
@@ -87,7 +87,6 @@ def targets_of(held: Any, y: Any) -> Any:
 
 GRAPHS = RowAdapter(
     task=TASK,
-    fitted_type=FittedGraphs,
     required={"data": ("the graphs",)},
     names_of_run=_names_of_run,
     training_table=training_table,

@@ -36,8 +36,8 @@ def explaining(item: Callable[..., Explainable]) -> Callable[..., Explanation]:
 class ExplainableModel(ABC):
     """A trained model, and the rows that it takes."""
 
-    trained_type: ClassVar[Any]
-    """The class of the trained model."""
+    load_trained: Callable[[RunFolder], Any]
+    """Reads the trained model of a run folder."""
     kind: Kind
     """What a row is."""
     over: str
@@ -58,7 +58,7 @@ class ExplainableModel(ABC):
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
         """The model of a run folder."""
-        return cls(cls.trained_type.load(folder))
+        return cls(cls.load_trained(folder))
 
     @property
     @abstractmethod
@@ -208,7 +208,7 @@ class ExplainableByName(ExplainableTable):
         Raises:
             RunFolderError: the folder does not say where the files are, or they are not there any more.
         """
-        trained = cls.trained_type.load(folder)
+        trained = cls.load_trained(folder)
         with files_of(folder, *cls.in_files) as config:
             table = cls.read_table(trained, cls.settings_type.of(config, "config.toml"))
         list_left_out(table.lost_edges)

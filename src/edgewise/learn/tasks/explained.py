@@ -109,7 +109,9 @@ class Explained:
         """
         with torch.no_grad(), cpu_threads(trained.threads):
             members = enumerate(trained.members)
-            outputs = [trained.variants(compute(place, member.eval()).double()).numpy() for place, member in members]
+            outputs = [
+                trained.output.variants(compute(place, member.eval()).double()).numpy() for place, member in members
+            ]
         row = np.zeros(1, dtype=np.int64)
         predictions = target_predictions(
             trained, trained.to_predictions(Outputs.of(outputs), row, 1, similarities or {})
@@ -132,8 +134,8 @@ class Explained:
     def of_batch(self, batch: Any) -> Float[np.ndarray, " row"]:
         """The number of each row of a batch."""
         with torch.no_grad(), cpu_threads(self.trained.threads):
-            outputs = [self.trained.finish(member(batch).double()).numpy() for member in self.trained.members]
-        found = self.trained.by_target(np.stack(outputs))[self.column].mean(axis=0)
+            outputs = [self.trained.output.finish(member(batch).double()).numpy() for member in self.trained.members]
+        found = self.trained.output.by_target(np.stack(outputs))[self.column].mean(axis=0)
         return found if self.label is None else found[..., self.label]
 
     def without(
@@ -170,4 +172,4 @@ class Explained:
         scale = trained.target_scale
         assert scale is not None
         values = scores[:, self.column] * scale.std[self.column] + scale.mean[self.column]
-        return values if trained.value_bounds is None else values.clamp(*trained.value_bounds)
+        return values if trained.output.value_bounds is None else values.clamp(*trained.output.value_bounds)

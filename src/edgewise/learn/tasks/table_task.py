@@ -12,8 +12,12 @@ from edgewise.formatting import percent, plural
 from edgewise.graph.records import Prediction
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import release
+from edgewise.learn.fitted import E, Fitted
+from edgewise.learn.intervals import Intervals
+from edgewise.learn.outputs import Label, Targets
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
+from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.scale import TargetScaler
@@ -102,8 +106,10 @@ class TableTask:
     """The table of a run."""
     resolved: Callable[[Any, Any, Splits], Any]
     """The settings with nothing left open: what fits the training rows replaces None."""
-    untrained: Callable[[Any, Any, Splits], FittedTable]
+    untrained: Callable[[Any, Any, Splits], FittedTable | Fitted[Any]]
     """The model before its first step; its scales are those of the training rows."""
+    load: Callable[[RunFolder], Any]
+    """Reads the trained ensemble of a run folder."""
     features: Callable[[Prepared], Features]
     """What baselines predict rows from."""
     read: Callable[[PredictRequest], tuple[Any, Any]]
@@ -140,6 +146,7 @@ class TableTask:
             settings_type=self.settings_type,
             noun=self.noun,
             prepare=self.prepare,
+            load=self.load,
             prepared=self.prepared,
             loss=self.loss,
             member_loaders=self.loaders,
@@ -196,7 +203,7 @@ class TableTask:
         settings.check_task_type(settings.columns.task_type)
         fitted = self.untrained(settings, table, learned)
         if fitted.task_type == "regression":
-            fitted.calibration = splits.calibration
+            set_calibration(fitted, calibration=splits.calibration)
         return Prepared(settings, table, splits, fitted, rows, table.rejected)
 
     def loaders(self, prepared: Prepared) -> Loaders:
@@ -241,15 +248,16 @@ class TableTask:
         outputs = fitted.all_outputs(table, rows)
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
         values, validate = outputs.mean(chosen), np.isin(rows, splits.val)
-        fitted.errors = values - table.targets[rows]
+        all_errors = values - table.targets[rows]
+        set_calibration(fitted, errors=all_errors)
         prepared.found["validation"] = rows[validate], list(values[validate].T)
         groups = np.unique(groups_of(table, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
         spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
-        found = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(fitted.errors.T)]
+        found = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(all_errors.T)]
         if any(difficulty.slopes for difficulty, _ in found):
-            fitted.difficulty = tuple(difficulty for difficulty, _ in found)
-            fitted.sigma = np.stack([sigma for _, sigma in found], axis=1)
+            sigma = np.stack([sigma for _, sigma in found], axis=1)
+            set_calibration(fitted, difficulty=tuple(difficulty for difficulty, _ in found), sigma=sigma)
 
     def held_out_similarities(self, prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
         """How similar calibration rows are to the rows that the members which left them out learned from."""
@@ -276,7 +284,7 @@ class TableTask:
             elif name != "test" and task_type == "regression":  # intervals, and similarities for them, are not needed
                 outputs = list(fitted.outputs(table, rows).mean(axis=0).T)
             else:
-                similarities = fitted.similarities(table, rows) if fitted.difficulty else None
+                similarities = fitted.similarities(table, rows) if fitted.intervals.difficulty else None
                 predictions = fitted.predict_rows(table, rows, similarities=similarities)
                 if name == "test":
                     prepared.found[name] = predictions, similarities
@@ -317,7 +325,10 @@ class TableTask:
     def coverage(self, prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> dict[str, Any]:
         """How many targets of some rows lie within their intervals, of several coverages, and the mean width."""
         fitted = prepared.fitted
-        found: dict[str, Any] = {"promised": fitted.coverage, "calibration": fitted.calibration}
+        found: dict[str, Any] = {
+            "promised": fitted.intervals.coverage,
+            "calibration": fitted.intervals.calibration,
+        }
         found |= {"test": {}, "width": {}, "curve": {}}
         for column, (name, each) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
             targets, low, high = prepared.data.targets[rows, column], each.low, each.high
@@ -326,7 +337,7 @@ class TableTask:
             assert each.sigma is not None
             scores = np.abs(each.value - targets) / each.sigma
             scores = scores[~np.isnan(scores)]
-            radii = {promised: fitted.radius(column, promised) for promised in COVERAGES}
+            radii = {promised: fitted.intervals.radius(column, promised) for promised in COVERAGES}
             found["curve"][name] = [
                 [promised, float((scores <= radius).mean())]
                 for promised, radius in radii.items()
@@ -421,6 +432,15 @@ def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
     return [*found, *epochs_line(metrics)]
 
 
+def set_calibration(fitted: Any, **learned: Any) -> None:
+    """Gives a model what was learned from its errors on validation rows."""
+    if isinstance(fitted, Fitted):
+        fitted.intervals = replace(fitted.intervals, **learned)
+        return
+    for name, value in learned.items():
+        setattr(fitted, name, value)
+
+
 def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list[np.ndarray]:
     """What a baseline predicts for some rows, an array for each target."""
     parts = np.array_split(rows, len(rows) // TOGETHER + 1)
@@ -472,6 +492,27 @@ def target_fields(table: Table, coverage: float) -> dict[str, Any]:
         "errors": np.zeros((0, len(table.columns.target_columns))),
         "coverage": coverage,
     }
+
+
+def targets_of(table: Table, rows: np.ndarray, columns: Columns) -> Targets:
+    """What the outputs of a network mean that learns some rows.
+
+    Args:
+        table: the data.
+        rows: those of the training.
+        columns: their roles, as predictions need them.
+    """
+    is_regression = columns.task_type == "regression"
+    classes: dict[str, tuple[Label, ...]] = {}
+    if not is_regression:
+        classes = {name: tuple(labels) for name, labels in table.classes.items()}
+    return Targets(columns, classes, target_scale(table, rows))
+
+
+def untrained_model(settings: TableRunSettings, encoder: E, output: Targets) -> Fitted[E]:
+    """An ensemble before its first step, without members."""
+    no_errors = np.zeros((0, len(output.names)))
+    return Fitted(settings.FORMAT, encoder, output, Intervals(no_errors, coverage=settings.coverage))
 
 
 def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:

@@ -142,6 +142,8 @@ class Task:
     evaluate: "Callable[[Prepared, list[FitResult]], dict[str, Any]]"
     """The content of metrics.json: sizes, and the scores beside those of baselines."""
 
+    load: Callable[[RunFolder], Any]
+    """Reads the trained model of a run folder."""
     prepared: Callable[..., Any] = nothing
     """The same as `prepare` from data that is read; what estimators call."""
     loader: Callable[[Prepared, str, int, int | None], Loader] | None = None

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -80,6 +80,16 @@ class FittedTable(Fitted):
     """How the validation rows were drawn, and how new rows differ; None in runs of older versions."""
     difficulty: tuple[Difficulty, ...] = ()
     """The size of error to be expected of a row, for each target; none where it is the same for all."""
+
+    @property
+    def output(self) -> Self:
+        """What the numbers of a network mean."""
+        return self
+
+    @property
+    def intervals(self) -> Self:
+        """How far predictions may be off."""
+        return self
 
     @property
     def task_type(self) -> str:

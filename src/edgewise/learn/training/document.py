@@ -21,6 +21,8 @@ MAX_LAYERS = 4096
 """Layers, and members of an ensemble: a loop over more would not end."""
 TRANSIENT = {"saved": False}
 """The metadata of dataclass fields that no document holds."""
+INLINE = {"inline": True}
+"""The metadata of fields that are dataclasses themselves, whose fields stand in the document beside the others."""
 _SHOWN = 60
 
 
@@ -57,11 +59,11 @@ def is_saved(field: "dataclasses.Field[Any]") -> bool:
 def to_document(value: object) -> Any:
     """A value as JSON can hold it: dataclasses become objects, tuples lists, and infinity a word."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            saved_field.name: to_document(getattr(value, saved_field.name))
-            for saved_field in dataclasses.fields(value)
-            if is_saved(saved_field)
-        }
+        document: dict[str, Any] = {}
+        for saved_field in filter(is_saved, dataclasses.fields(value)):
+            part = to_document(getattr(value, saved_field.name))
+            document |= part if saved_field.metadata.get("inline") else {saved_field.name: part}
+        return document
     if isinstance(value, Mapping):
         return {name: to_document(entry) for name, entry in value.items()}
     if isinstance(value, (tuple, list)):
@@ -75,15 +77,14 @@ def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict
     Raises:
         DataError: A value is missing or of another type.
     """
-    saved, type_of_field = (
-        [saved_field for saved_field in dataclasses.fields(kind) if is_saved(saved_field)],
-        _annotations(kind),
-    )
-    needed = [
-        saved_field.name
-        for saved_field in saved
-        if saved_field.default is saved_field.default_factory is dataclasses.MISSING
-    ]
+    type_of_field, inline = _annotations(kind), {}
+    for field in dataclasses.fields(kind):
+        if field.metadata.get("inline"):
+            part = type_of_field[field.name]
+            inline[field.name] = part(**read_fields(part, content, where))
+
+    saved = [field for field in dataclasses.fields(kind) if is_saved(field) and field.name not in inline]
+    needed = [field.name for field in saved if field.default is field.default_factory is dataclasses.MISSING]
     if missing := [name for name in needed if name not in content]:
         raise DataError(f"{_inside(where, missing[0])} is missing.")
 
@@ -98,7 +99,7 @@ def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict
         if name.endswith("_layers") and isinstance(value, int) and value > MAX_LAYERS:
             raise _mismatch(value, f"at most {MAX_LAYERS}", _inside(where, name))
 
-    return fields
+    return fields | inline
 
 
 def typed(kind: Any, value: object, where: str) -> Any:

@@ -8,10 +8,11 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.graph.records import NodeBatch
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.edge import EdgeBatch
-from edgewise.learn.readers.graphs.edge_table import EdgeTable
+from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.learn.tasks.edges.settings import EdgeRunSettings
-from edgewise.learn.tasks.edges.task import FittedEdges
+from edgewise.learn.tasks.edges.task import EdgeEncoder, load
 from edgewise.learn.tasks.explainable import ExplainableByName, Names, checked_row, explaining, own_names, title_of
 from edgewise.learn.tasks.nodes.explainable import EnsembleItem
 
@@ -22,7 +23,7 @@ NOTE = (
 
 
 def edge_item(
-    trained: FittedEdges,
+    trained: Fitted[EdgeEncoder],
     table: EdgeTable,
     row: int,
     *,
@@ -38,7 +39,7 @@ def edge_item(
     """
     checked_row("edge", table, row)
     ((sender, receiver),) = table.ends(np.array([row]))
-    notes, is_directed = [NOTE], trained.graph.directed
+    notes, is_directed = [NOTE], trained.encoder.on_graph.graph.directed
     if (count := len(rows_between(table, sender, receiver, is_directed))) > 1:
         notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
     title = title_of(table.names[sender], table.names[receiver], is_directed)
@@ -50,7 +51,10 @@ def edge_item(
         return EdgeBatch(graph, ends[:, 0], ends[:, -1], features.expand(len(ends), -1))
 
     centers = list(dict.fromkeys((sender, receiver)))
-    return EnsembleItem(trained, batches.graph, table.names, title, centers, hops, target, label, to_batch, notes)
+    layers = trained.encoder.on_graph.settings
+    return EnsembleItem(
+        trained, layers, batches.graph, table.names, title, centers, hops, target, label, to_batch, notes
+    )
 
 
 explain_edge = explaining(edge_item)
@@ -69,20 +73,26 @@ class ExplainableEdges(ExplainableByName):
     """The edges of the graph that a model was trained on."""
 
     unit = "edge"
-    trained_type = FittedEdges
+    load_trained = staticmethod(load)
     settings_type = EdgeRunSettings
     in_files = "graph", "explain(graph, edge=…)"
     over = "the edges of a graph"
     row_item = staticmethod(edge_item)
 
     @classmethod
-    def read_table(cls, trained: FittedEdges, job: EdgeRunSettings) -> EdgeTable:
+    def read_table(cls, trained: Fitted[EdgeEncoder], job: EdgeRunSettings) -> EdgeTable:
         columns = trained.columns.to_predict(**own_names(job.columns))
-        return trained.read(job.data, columns, job.graph, job.nodes)
+        words = trained.encoder.on_graph.known_words
+        return read_edge_table(job.data, columns, job.graph, job.nodes, **words)
 
-    def __init__(self, trained: FittedEdges, table: EdgeTable, names: Sequence[str]):
+    def __init__(self, trained: Fitted[EdgeEncoder], table: EdgeTable, names: Sequence[str]):
         super().__init__(trained, table, names)
         self._names = Names("node", names)
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.encoder.on_graph.settings.model
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -91,7 +101,7 @@ class ExplainableEdges(ExplainableByName):
 
     def find(self, *names: str) -> int:
         """The first edge between two nodes, by their names."""
-        is_directed = self.trained.graph.directed
+        is_directed = self.trained.encoder.on_graph.graph.directed
         sender, receiver = (
             self._names.place(name, f"{field}: ") for (field, _), name in zip(self.fields, names, strict=True)
         )

@@ -1,34 +1,32 @@
 """Edges: a number or a class for each edge of one graph, such as trust, fraud, or the rating of a product."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.edge import EdgeBatch, EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
+from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
-from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import filled_notes, with_filled
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.edges.settings import EdgeRunSettings
 from edgewise.learn.tasks.nodes.units import (
-    FittedOnGraph,
+    WHOLE_GRAPH,
+    GraphEncoding,
     check_features,
     check_same_kind,
     check_weights,
     graph_batch,
-    graph_fields,
     lost_within_reach,
-    names_of_node_features,
     notes_of_constants,
     notes_of_missing,
     num_edge_features,
@@ -37,81 +35,96 @@ from edgewise.learn.tasks.nodes.units import (
 )
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
-from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, num_outputs
+from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.tasks.trained import spread
 from edgewise.learn.training.baseline import filled
+from edgewise.learn.training.document import INLINE
+from edgewise.learn.training.folder import RunFolder
 
 
-@dataclass(kw_only=True)
-class FittedEdges(FittedOnGraph):
-    """A trained ensemble over the edges of a graph."""
+@dataclass(frozen=True)
+class EdgeEncoder:
+    """The edges of a graph and their nodes as numbers."""
 
-    FORMAT = EdgeRunSettings.FORMAT
-
+    on_graph: GraphEncoding = field(metadata=INLINE)
+    """That of the nodes, which is the same for all tasks over one graph."""
+    sizes: NodeSizes
+    """What the data looks like."""
     edge_scaler: ConditionScaler
     """Of the features of edges."""
 
-    def new_member(self) -> EdgeModel:
-        num_features = self.edge_scaler.num_features
-        return EdgeModel(self.sizes, num_features, self.settings, is_directed=self.graph.directed)
+    @property
+    def rows_per_batch(self) -> int:
+        """All rows are computed together."""
+        return WHOLE_GRAPH
 
-    def read(
-        self, paths: Sequence[str], columns: Columns, source: GraphSource, nodes: str | None, *, strict: bool = False
-    ) -> EdgeTable:
-        """Edges to predict, with the words that the model knows."""
-        return read_edge_table(paths, columns, source, nodes, strict=strict, **self.known_words)
+    def new_network(self, output: Targets) -> EdgeModel:
+        """Layers over the graph, and a network on both ends of an edge."""
+        num_features, on_graph = self.edge_scaler.num_features, self.on_graph
+        return EdgeModel(self.sizes, num_features, on_graph.settings, is_directed=on_graph.graph.directed)
 
-    def batches(self, table: EdgeTable) -> RowBatches:
+    def batches(self, table: EdgeTable, scale: TargetScaler | None) -> RowBatches:
         """The graph as the models take it.
 
         Raises:
             DataError: its nodes or edges have another number of features than those of the training graph.
         """
-        given = table.nodes.shape[1], table.edges.features.shape[1]
-        check_features(table.source, (self.num_columns, len(self.edge_scaler.mean)), given)
-        check_same_kind(self, table, self.num_columns)
+        on_graph, settings = self.on_graph, self.on_graph.settings
+        num_features = table.nodes.shape[1], table.edges.features.shape[1]
+        check_features(table.source, (on_graph.num_columns, len(self.edge_scaler.mean)), num_features)
+        check_same_kind(on_graph, table, on_graph.num_columns)
+        check_weights(table.source, table.edges, settings, self.sizes)
+
         features = self.edge_scaler.transform(table.edges.features.astype(np.float64)).astype(np.float32)
-        check_weights(table.source, table.edges, self.settings, self.sizes)
-        is_weight = self.settings.spec.reads_edge_weights  # a weight is not scaled
+        # A weight is not scaled.
         weights = self.edge_scaler.imputer.complete(table.edges.features, are_marked=False)
-        edges = replace(table.edges, features=weights if is_weight else features)
-        if not self.graph.directed:
+        edges = replace(table.edges, features=weights if settings.spec.reads_edge_weights else features)
+        if not on_graph.graph.directed:
             edges = edges.both_ways(len(table.names))
-        nodes = scaled(self.node_features(table.nodes, table.edges), self.feature_scale, self.scaler)
-        graph = graph_batch(nodes, edges, self.settings.has_loops)
+        node_features = on_graph.node_features(table.nodes, table.edges)
+        nodes = scaled(node_features, on_graph.feature_scale, on_graph.scaler)
+        graph = graph_batch(nodes, edges, settings.has_loops)
 
         def batch(rows: np.ndarray) -> EdgeBatch:
             places = table.place[rows]
-            senders, receivers, known = (
-                torch.from_numpy(each[places]) for each in (table.edges.senders, table.edges.receivers, features)
-            )
-            return EdgeBatch(graph, senders, receivers, known)
+            columns = table.edges.senders, table.edges.receivers, features
+            return EdgeBatch(graph, *(torch.from_numpy(column[places]) for column in columns))
 
-        return RowBatches.of(table, self.scale, batch, graph)
+        return RowBatches.of(table, scale, batch, graph)
 
     def statuses(self, table: EdgeTable) -> list[str]:
-        """Also of which edges the nodes lack others that cannot be read."""
+        """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers."""
         count, rows = len(table.names), np.flatnonzero(table.usable)
-        edges = table.edges if self.graph.directed else table.edges.both_ways(count)
-        of_nodes, places = lost_within_reach(self.settings, edges, count), table.place[rows]
-        hops = np.minimum(of_nodes[table.edges.senders[places]], of_nodes[table.edges.receivers[places]])
+        places, ends = table.place[rows], (table.edges.senders, table.edges.receivers)
+        edges = table.edges if self.on_graph.graph.directed else table.edges.both_ways(count)
+        hops_of_node = lost_within_reach(self.on_graph.settings, edges, count)
+        hops = np.minimum(*(hops_of_node[end[places]] for end in ends))
         status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
+
         missing: dict[int, list[str]] = {}
-        of_edges = names_of_features(self.graph.edge_feature_columns, self.num_numbers_of_edges, {})
         for place, column in np.argwhere(np.isnan(table.edges.features[places])).tolist():
-            missing.setdefault(int(rows[place]), []).append(of_edges[column])
-        names_of_nodes = names_of_node_features(self, self.columns)
-        for side in (table.edges.senders, table.edges.receivers):
-            for place, columns in table.nodes.missing_of(side[places]).items():
-                names = [f"{names_of_nodes[column]} of a node" for column in columns]
-                missing[int(rows[place])] = list(dict.fromkeys([*missing.get(int(rows[place]), []), *names]))
+            missing.setdefault(int(rows[place]), []).append(self.names_of_features[column])
+        names = self.on_graph.names_of_features()
+        for end in ends:
+            for place, columns in table.nodes.missing_of(end[places]).items():
+                lacking = [f"{names[column]} of a node" for column in columns]
+                missing[int(rows[place])] = list(dict.fromkeys([*missing.get(int(rows[place]), []), *lacking]))
         return with_filled(status, missing)
 
     @property
-    def num_numbers_of_edges(self) -> int:
-        """Features of an edge but for words."""
-        return len(self.edge_scaler.mean) - sum(map(len, self.edge_categories.values()))
+    def names_of_features(self) -> list[str]:
+        """The names of the features of edges, but for words."""
+        on_graph = self.on_graph
+        return names_of_features(
+            on_graph.graph.edge_feature_columns, len(self.edge_scaler.mean), on_graph.edge_categories
+        )
+
+    def check(self, output: Targets) -> None:
+        """Raise DataError unless the fields fit each other."""
+        self.on_graph.check()
+        if self.sizes.num_outputs != output.num_outputs:
+            raise DataError(f"sizes.num_outputs is {self.sizes.num_outputs}, expected {output.num_outputs}.")
 
 
 def read_table(settings: EdgeRunSettings) -> EdgeTable:
@@ -125,40 +138,40 @@ def resolved(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> Edg
     return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
 
 
-def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> FittedEdges:
+def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> Fitted[EdgeEncoder]:
     """The model before its first step; features are scaled by the whole graph, which training sees."""
-    known = graph_fields(settings, table, splits.train, table.nodes, table.edges)
-    scaler = known["scaler"]
+    on_graph = GraphEncoding.fit(settings, table, table.nodes, table.edges)
+    output = targets_of(table, splits.train, on_graph.columns)
     edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
     num_columns = num_edge_features(table.edges, edge_scaler, settings.model)
     sizes = NodeSizes(
-        num_features=table.nodes.shape[1] if scaler is None else scaler.num_features,
+        num_features=on_graph.num_features,
         num_edge_features=num_edge_inputs(num_columns, settings.model),
-        num_outputs=num_outputs(table),
+        num_outputs=output.num_outputs,
     )
-    return FittedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)
+    return untrained_model(settings, EdgeEncoder(on_graph, sizes, edge_scaler), output)
 
 
-def whole_graph(prepared: Prepared) -> str | None:
+def remedy_for_processes(prepared: Prepared) -> str:
+    """What to do where several processes find nothing to share out."""
     return "train in one process, with a --batch-size if you like"
 
 
 def features(prepared: Prepared) -> Features:
     """The features of the edges and of their two nodes."""
-    found: Features = prepared.data.features
-    has_missing = prepared.data.nodes.num_missing or np.isnan(prepared.data.edges.features).any()
-    return filled(found, evenly(prepared.splits.train, MAX_FITTED)) if has_missing else found
+    table: EdgeTable = prepared.data
+    has_missing = table.nodes.num_missing or np.isnan(table.edges.features).any()
+    return filled(table.features, evenly(prepared.splits.train, MAX_FITTED)) if has_missing else table.features
 
 
 def warnings(prepared: Prepared) -> list[str]:
-    """Features of nodes and edges that do not vary, too."""
-    fitted, table = prepared.fitted, prepared.data
-    named, count = prepared.settings.graph.edge_feature_columns, table.edges.features.shape[1]
-    names = names_of_features(named, count, fitted.edge_categories)
-    of_edges = constant_features(fitted.edge_scaler, names, "edges")
-    missing = notes_of_missing(fitted, table.columns, table.nodes)
+    """Features of nodes and edges that are missing, or do not vary."""
+    encoder, table = prepared.fitted.encoder, prepared.data
+    names = encoder.names_of_features
+    missing = notes_of_missing(encoder.on_graph, table.columns, table.nodes)
     missing += filled_notes(table.edges.features[:, : len(names)], names, "edges")
-    return [*missing, *notes_of_constants(fitted, table, table.nodes), *of_edges]
+    of_edges = constant_features(encoder.edge_scaler, names, "edges")
+    return [*missing, *notes_of_constants(encoder.on_graph, table, table.nodes), *of_edges]
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -176,17 +189,25 @@ def notes(prepared: Prepared) -> list[str]:
     return found
 
 
-def open_edges(request: PredictRequest) -> tuple[Any, Any]:
-    trained = FittedEdges.load(request.run_folder)
-    known = trained.columns
-    if (known.descriptors_columns or known.category_columns) and request["nodes"] is None:
+def load(folder: RunFolder) -> Fitted[EdgeEncoder]:
+    """The model of a run folder."""
+    return Fitted.load(folder, EdgeRunSettings.FORMAT, EdgeEncoder)
+
+
+def open_edges(request: PredictRequest) -> tuple[Fitted[EdgeEncoder], EdgeTable]:
+    """The model, and the edges of a file as it reads them."""
+    trained = load(request.run_folder)
+    of_training, on_graph = trained.columns, trained.encoder.on_graph
+    if (of_training.descriptors_columns or of_training.category_columns) and request["nodes"] is None:
         raise SettingError(f"{request.folder} was trained on features of nodes; name their table: --nodes nodes.csv.")
-    columns = known.to_predict(
-        node_column=request["node_column"] or (AUTO if request["nodes"] else known.node_column),
-        descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
+    columns = of_training.to_predict(
+        node_column=request["node_column"] or (AUTO if request["nodes"] else of_training.node_column),
+        descriptors_columns=tuple(request["descriptors_columns"] or of_training.descriptors_columns),
     )
-    source = replace(trained.graph, features=request["features"])
-    table = trained.read([request.data], columns, source, request["nodes"], strict=request.strict)
+    source = replace(on_graph.graph, features=request["features"])
+    table = read_edge_table(
+        [request.data], columns, source, request["nodes"], strict=request.strict, **on_graph.known_words
+    )
     list_left_out(table.rejected, request=request)
     return trained, table
 
@@ -197,7 +218,8 @@ TABLE = TableTask(
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,
-    whole_graph=whole_graph,
+    load=load,
+    whole_graph=remedy_for_processes,
     features=features,
     further_warnings=warnings,
     notes=notes,

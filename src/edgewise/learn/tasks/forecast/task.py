@@ -296,6 +296,7 @@ TASK = Task(
     headlines=same("mae", "rmse", "mape"),
     labels={"stays": "stays as it was"},
     prepare=prepare,
+    load=FittedForecast.load,
     prepared=prepared,
     notes=notes,
     loader=loader,

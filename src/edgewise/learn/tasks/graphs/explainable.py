@@ -204,7 +204,7 @@ class ExplainableGraphs(ExplainableByName):
     """The graphs that a model of many was trained on, and those that it was tested on."""
 
     unit = "graph"
-    trained_type = FittedGraphs
+    load_trained = FittedGraphs.load
     settings_type = GraphRunSettings
     in_files = "graphs", "explain(graph)"
     over = "graphs"

@@ -351,6 +351,7 @@ TABLE = TableTask(
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,
+    load=FittedGraphs.load,
     features=features,
     further_warnings=warnings,
     notes=notes,

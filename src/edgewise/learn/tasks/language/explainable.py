@@ -81,7 +81,7 @@ class PromptItem(TokenExplainable):
 class ExplainablePrompts(ExplainableModel):
     """Texts, and the token that follows each."""
 
-    trained_type = FittedLanguage
+    load_trained = FittedLanguage.load
     kind = "text"
     over = "texts"
     open = ("label",)

@@ -292,6 +292,7 @@ TASK = Task(
     headlines=same("loss", "perplexity"),
     labels={"pairs": "pairs of tokens"},
     prepare=prepare,
+    load=FittedLanguage.load,
     prepared=prepared,
     recipe=recipe,
     member_loaders=loaders,

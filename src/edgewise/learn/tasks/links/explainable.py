@@ -206,7 +206,7 @@ def _apart(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int) -
 class ExplainableLinks(ExplainableModel):
     """Pairs of nodes of the graph that a model was trained on, which the model keeps."""
 
-    trained_type = FittedLinks
+    load_trained = FittedLinks.load
     kind = "graph"
     over = "the links of a graph"
     targets = ("link", {TARGET: []})  # type: ignore[assignment]

@@ -424,6 +424,7 @@ TASK = Task(
         "features": "likeness of features",
     },
     prepare=prepare,
+    load=FittedLinks.load,
     prepared=prepared,
     member_loaders=loaders,
     whole_graph=whole_graph,

@@ -263,6 +263,7 @@ TASK = Task(
     headlines=same("loss", "perplexity", "accuracy"),
     labels={"frequency": "most frequent"},
     prepare=prepare,
+    load=FittedMasked.load,
     member_loaders=loaders,
     loss=loss,
     evaluate=evaluate,

@@ -361,7 +361,7 @@ explain_molecule = explaining(molecule_item)
 class ExplainableMolecules(ExplainableTable):
     """Rows of molecules, and numbers beside them."""
 
-    trained_type = FittedProperty
+    load_trained = FittedProperty.load
     kind = "molecule"
     over = "molecules"
 

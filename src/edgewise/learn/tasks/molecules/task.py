@@ -329,6 +329,7 @@ TABLE = TableTask(
     resolved=resolved,
     with_companions=calibrate,
     untrained=untrained,
+    load=FittedProperty.load,
     features=features,
     contents=split_contents,
     further_warnings=warnings,

@@ -288,6 +288,7 @@ TASK = Task(
     labels={"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"},
     output_formats=(".npz",),
     prepare=prepare,
+    load=FittedDynamics.load,
     prepared=prepared,
     loader=loader,
     loss=loss,

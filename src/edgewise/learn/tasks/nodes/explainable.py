@@ -248,6 +248,7 @@ class EnsembleItem(SubgraphItem):
 
     Args:
         trained: the ensemble.
+        settings: its layers.
         graph: all of it, in the units of the models.
         names: of all nodes.
         title: what the item is called.
@@ -260,6 +261,7 @@ class EnsembleItem(SubgraphItem):
     def __init__(
         self,
         trained: Any,
+        settings: NodeSettings,
         graph: NodeBatch,
         names: Sequence[str],
         title: str,
@@ -270,7 +272,6 @@ class EnsembleItem(SubgraphItem):
         to_batch: Callable[[NodeBatch], Any] = lambda batch: batch,
         notes: Sequence[str] = (),
     ):
-        settings = trained.settings
         subgraph = Subgraph.of(graph, centers, settings.reach, border_of(settings))
         traces = [Trace() for _ in trained.members]
         batch = to_batch(subgraph.batch)
@@ -381,7 +382,7 @@ def node_item(
     """
     name = checked_row("node", table, node, table.names)
     graph = trained.batches(table).graph
-    return EnsembleItem(trained, graph, table.names, name, [node], hops, target, label)
+    return EnsembleItem(trained, trained.settings, graph, table.names, name, [node], hops, target, label)
 
 
 explain_node = explaining(node_item)
@@ -391,7 +392,7 @@ class ExplainableNodes(ExplainableByName):
     """The nodes of the graph that a model was trained on."""
 
     unit = "node"
-    trained_type = FittedNodes
+    load_trained = FittedNodes.load
     settings_type = NodeRunSettings
     in_files = "graph", "explain(features, edges, node)"
     over = "the nodes of a graph"

@@ -467,6 +467,7 @@ TABLE = TableTask(
     batches=batches,
     scored=scored,
     untrained=untrained,
+    load=FittedNodes.load,
     features=features,
     further_warnings=warnings,
     notes=notes,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -226,6 +226,102 @@ def scaled(
     return SparseFeatures(entries, torch.from_numpy(features.values))
 
 
+@dataclass(frozen=True)
+class GraphEncoding:
+    """How nodes and edges of one graph become numbers: what its reading and the scales of its features fixed."""
+
+    columns: Columns
+    """The columns of the training, targets by name."""
+    settings: NodeSettings
+    """The layers and their sizes."""
+    graph: GraphSource
+    """How the edges of the training graph were read."""
+    feature_scale: FeatureScale
+    """How the features of nodes are scaled."""
+    scaler: ConditionScaler | TypeScaler | None
+    """Of the features of nodes, where they are scaled by their spread."""
+    num_columns: int
+    """Features of a node as they stand in the file."""
+    adds_degrees: bool = False
+    """Whether the numbers of edges that come and go are features as well, because no other one varies."""
+    has_degrees: bool = False
+    """Whether nothing was known of the nodes in training but their edges."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of edges."""
+
+    @classmethod
+    def fit(
+        cls,
+        job: Any,
+        table: Any,
+        nodes: NodeFeatures | StoredFeatures,
+        edges: EdgeList | None,
+        types: GraphTypes | None = None,
+    ) -> Self:
+        """The scales of all nodes, which are all seen in training, as the model is trained on the whole graph.
+
+        Args:
+            job: the settings of the run.
+            table: the rows.
+            nodes: the features of the nodes.
+            edges: between the nodes; None where a store has them.
+            types: of nodes and edges.
+        """
+        scale, scaler = scale_of(nodes, job.feature_scale, types)
+        if adds_degrees := lacks_features(scaler, nodes, edges):
+            scale, scaler = scale_of(with_degrees(nodes, edges), job.feature_scale)
+        return cls(
+            columns=replace(table.columns, missing="impute" if fills(scaler) else "drop"),
+            settings=job.model,
+            graph=job.graph,
+            feature_scale=scale,
+            scaler=scaler,
+            num_columns=nodes.shape[1],
+            adds_degrees=adds_degrees,
+            has_degrees=table.has_degrees,
+            categories=table.categories,
+            edge_categories=table.edge_categories if isinstance(table, StoredTable) else table.edges.categories,
+        )
+
+    @property
+    def num_features(self) -> int:
+        """Features of a node as the layers read them."""
+        return self.scaler.num_features if isinstance(self.scaler, ConditionScaler) else self.num_columns
+
+    @property
+    def known_words(self) -> dict[str, Any]:
+        """How tables of graphs to predict are read: without targets, with the words that the model knows."""
+        return {"categories": self.categories, "edge_categories": self.edge_categories, "need_targets": False}
+
+    def node_features(self, features: NodeFeatures, edges: EdgeList) -> NodeFeatures:
+        """What is known of each node, before it is scaled.
+
+        Args:
+            features: as they stand in the file.
+            edges: between the nodes.
+        """
+        if not self.adds_degrees:
+            return features
+        beside = with_degrees(features, edges)
+        assert isinstance(beside, NodeFeatures)
+        return beside
+
+    def names_of_features(self) -> list[str]:
+        """The names of the features of nodes, those of words last."""
+        return names_of_node_features(self, self.columns)
+
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
+        check_categories("categories", self.categories, self.columns.category_columns)
+        check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
+
+
+WHOLE_GRAPH = 1 << 40
+"""Rows that are computed together where each batch is the whole graph."""
+
+
 @dataclass(kw_only=True)
 class FittedOnGraph(FittedTable):
     """A trained ensemble over the nodes or edges of one graph."""
@@ -343,7 +439,9 @@ def named_columns(missing: Mapping[int, Sequence[int]], names: Sequence[str]) ->
     return {row: [names[column] for column in columns if column < len(names)] for row, columns in missing.items()}
 
 
-def notes_of_missing(fitted: FittedOnGraph, columns: Columns, nodes: NodeFeatures | StoredFeatures) -> list[str]:
+def notes_of_missing(
+    fitted: FittedOnGraph | GraphEncoding, columns: Columns, nodes: NodeFeatures | StoredFeatures
+) -> list[str]:
     """The warning of features of nodes that are missing and filled."""
     if isinstance(nodes, StoredFeatures) or not nodes.num_missing:
         return []
@@ -351,7 +449,9 @@ def notes_of_missing(fitted: FittedOnGraph, columns: Columns, nodes: NodeFeature
     return filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
 
 
-def notes_of_constants(fitted: FittedOnGraph, table: Any, nodes: NodeFeatures | StoredFeatures) -> list[str]:
+def notes_of_constants(
+    fitted: FittedOnGraph | GraphEncoding, table: Any, nodes: NodeFeatures | StoredFeatures
+) -> list[str]:
     """The warnings of features of nodes that do not vary, of each type.
 
     Args:

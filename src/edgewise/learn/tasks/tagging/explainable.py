@@ -124,7 +124,7 @@ class SentenceItem(TokenExplainable):
 class ExplainableSentences(ExplainableModel):
     """Sentences, and the tag of each of their words."""
 
-    trained_type = FittedTagger
+    load_trained = FittedTagger.load
     kind = "text"
     over = "sentences"
     open = ("target",)

@@ -309,6 +309,7 @@ TASK = Task(
     output="tagged.jsonl",
     output_formats=(".jsonl", ".jsonl.gz", ".conll", ".conll.gz"),
     prepare=prepare,
+    load=FittedTagger.load,
     prepared=prepared,
     loader=loader,
     loss=loss,

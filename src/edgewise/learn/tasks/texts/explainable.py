@@ -127,7 +127,7 @@ def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRows:
 class ExplainableTexts(ExplainableTable):
     """Rows of texts."""
 
-    trained_type = FittedTexts
+    load_trained = FittedTexts.load
     kind = "text"
     over = "texts"
 

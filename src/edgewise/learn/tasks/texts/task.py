@@ -249,6 +249,7 @@ TABLE = TableTask(
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,
+    load=FittedTexts.load,
     features=features,
     baselines=baselines,
     contents=split_contents,

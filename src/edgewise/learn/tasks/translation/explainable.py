@@ -206,7 +206,7 @@ class TranslationItem(TokenExplainable):
 class ExplainableTranslations(ExplainableModel):
     """Sentences to be translated."""
 
-    trained_type = FittedTranslation
+    load_trained = FittedTranslation.load
     kind = "text"
     over = "texts"
     open = ("target",)

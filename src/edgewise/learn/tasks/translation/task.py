@@ -310,6 +310,7 @@ TASK = Task(
     headlines={"bleu": "BLEU", "loss": "loss"},
     labels={"copy": "not translated"},
     prepare=prepare,
+    load=FittedTranslation.load,
     prepared=prepared,
     loader=loader,
     loss=loss,

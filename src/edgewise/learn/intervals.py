@@ -1,0 +1,117 @@
+"""How far predictions of numbers may be off, learned from the errors on rows that no member has trained on."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgewise.choices import Calibration
+from edgewise.errors import DataError
+from edgewise.learn.training.conformal import Difficulty, interval_radius
+from edgewise.learn.training.document import TRANSIENT
+
+SPREAD_FLOOR = 1e-3
+"""The smallest spread that counts, in standard deviations of the target."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Split conformal intervals, as wide as the difficulty of a row asks for.
+
+        half the width = σ(row) · the quantile of error / σ over the calibration rows
+
+    Source: Lei et al. 2018 (section 5.2 for σ).
+    """
+
+    errors: np.ndarray = field(metadata=TRANSIENT)
+    """`(validation row, target)`: prediction minus target, NaN where missing; of size 0 for classes."""
+    sigma: np.ndarray | None = field(metadata=TRANSIENT, default=None)
+    """`(validation row, target)`: the size of error to be expected of each; None where it is the same for all."""
+    coverage: float = 0.9
+    """The coverage of intervals where no other is given."""
+    calibration: Calibration | None = None
+    """How the validation rows were drawn, and how new rows differ; None for classes."""
+    difficulty: tuple[Difficulty, ...] = ()
+    """The size of error to be expected of a row, for each target; none where it is the same for all."""
+
+    @property
+    def scores(self) -> np.ndarray:
+        """`(validation row, target)`: error / σ; NaN where the target is missing."""
+        return self.errors if self.sigma is None else self.errors / self.sigma
+
+    def radius(self, column: int, coverage: float) -> float:
+        """Half the width of the interval of a target, divided by σ; NaN with too few rows."""
+        radius = interval_radius(self.scores[:, column], coverage)
+        return radius if math.isfinite(radius) else math.nan
+
+    def around(
+        self, mean: np.ndarray, column: int, coverage: float, sigma: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The standard deviation and both ends of the interval of one target, from predictions and σ `(row)`."""
+        scores = self.scores[:, column]
+        scores = scores[~np.isnan(scores)]
+        std = sigma * (math.sqrt((scores**2).mean()) if len(scores) else math.nan)
+        half = sigma * self.radius(column, coverage)
+        return std, mean - half, mean + half
+
+    def expected_errors(self, features: np.ndarray) -> np.ndarray:
+        """`(row, target)`: σ from features of difficulty `(row, target, feature)`."""
+        return np.stack([each(features[:, column]) for column, each in enumerate(self.difficulty)], axis=1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The errors on the validation rows, and the sizes that were to be expected, for model.safetensors."""
+        parts = {"errors": self.errors} | ({} if self.sigma is None else {"sigma": self.sigma})
+        return {f"validation.{name}": torch.from_numpy(np.ascontiguousarray(part)) for name, part in parts.items()}
+
+    def check(self, names: tuple[str, ...], num_features: int) -> None:
+        """Raise DataError unless the fields fit each other and the targets.
+
+        Args:
+            names: the targets.
+            num_features: features of difficulty.
+        """
+        if not 0 < self.coverage < 1:
+            raise DataError(f"coverage is {self.coverage}, expected a number between 0 and 1.")
+        fits = len(self.difficulty) in (0, len(names))
+        for each in self.difficulty:
+            fits = fits and len(each.slopes) in (0, num_features)
+            fits = fits and all(map(math.isfinite, (each.constant, *each.slopes)))
+        if not fits:
+            raise DataError(f"difficulty does not fit the targets {', '.join(names)[:60]}.")
+
+
+def arrays_of_tensors(tensors: dict[str, Tensor], num_targets: int) -> dict[str, np.ndarray]:
+    """The errors and expected sizes that `Intervals.tensors` wrote; takes them out of `tensors`.
+
+    Raises:
+        DataError: they are damaged.
+    """
+    errors, sigma = tensors.pop("validation.errors", None), tensors.pop("validation.sigma", None)
+    if errors is None or errors.ndim != 2 or (errors.numel() and errors.shape[1] != num_targets):
+        raise DataError("validation.errors is not a table (row, target).")
+    if not errors.is_floating_point() or torch.isinf(errors).any():
+        raise DataError("validation.errors holds other values than errors.")
+    if sigma is None:
+        return {"errors": errors.double().numpy()}
+    if sigma.shape != errors.shape or not sigma.is_floating_point() or not ((sigma > 0) & sigma.isfinite()).all():
+        raise DataError("validation.sigma is not a table (row, target) of positive numbers.")
+    return {"errors": errors.double().numpy(), "sigma": sigma.double().numpy()}
+
+
+def difficulty_features(spreads: np.ndarray, stds: np.ndarray, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
+    """`(row, target, feature)`: what grows with the difficulty of rows.
+
+        log of the spread of the outputs, and 1 − similarity to the nearest training row where that is known
+
+    Args:
+        spreads: `(row, target)`, over the variants of the model.
+        stds: `(target)`, of the targets.
+        similarities: `(row)` to the training rows, by name; `similarity` is read.
+    """
+    logs = np.log(np.maximum(spreads / stds, SPREAD_FLOOR))
+    if "similarity" not in similarities:
+        return logs[..., None]
+    return np.stack([logs, np.broadcast_to(1 - similarities["similarity"][:, None], logs.shape)], axis=-1)

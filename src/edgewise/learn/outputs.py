@@ -1,0 +1,111 @@
+"""What the numbers of a network mean: values of targets in their unit, or probabilities of their classes."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgewise.errors import DataError
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.scale import TargetScaler
+
+Label = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of a table: numbers, yes or no, or one of several classes each.
+
+    numbers: y = mean + std · output;  yes or no: p = sigmoid(output);  classes: p = softmax(outputs of the target)
+    """
+
+    columns: Columns
+    """The columns of the training, targets by name."""
+    classes: dict[str, tuple[Label, ...]]
+    """The names of the classes of each target; empty for numbers."""
+    scale: TargetScaler | None
+    """From the unit of the targets to that of the network; None for classes."""
+    bounds: tuple[float, ...] = ()
+    """The lowest and the highest number that a target can have; empty where predictions may lie anywhere."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The targets."""
+        return self.columns.target_columns
+
+    @property
+    def task_type(self) -> str:
+        """regression, classification or multiclass."""
+        return self.columns.task_type
+
+    @property
+    def num_classes(self) -> tuple[int, ...]:
+        """The number of classes of each target; 0 for numbers."""
+        return tuple(len(self.classes.get(name, ())) for name in self.names)
+
+    @property
+    def num_outputs(self) -> int:
+        """Numbers that a network gives for a row."""
+        return sum(self.num_classes) if self.task_type == "multiclass" else len(self.names)
+
+    @property
+    def value_bounds(self) -> tuple[float, ...] | None:
+        """The lowest and the highest number that a target can have; None where predictions may lie anywhere."""
+        return self.bounds or None
+
+    def finish(self, output: Tensor) -> Tensor:
+        """Predictions `(row, output)` from what a network gives; members inside it, `(row, variant, output)`, are
+        averaged."""
+        if output.ndim == 3:
+            return self.variants(output).mean(dim=1)
+        if self.task_type == "classification":
+            return output.sigmoid()
+        if self.task_type == "multiclass":
+            return torch.cat([part.softmax(dim=1) for part in output.split(list(self.num_classes), dim=1)], dim=1)
+
+        assert self.scale is not None
+        values = torch.from_numpy(self.scale.inverse(output.numpy()))
+        # Rounding may not carry them beyond their bounds.
+        return values.clamp(*self.bounds) if self.bounds else values
+
+    def variants(self, output: Tensor) -> Tensor:
+        """`(row, variant, output)`: as `finish`, for each of the members inside a network."""
+        if output.ndim == 2:
+            return self.finish(output).unsqueeze(1)
+        return self.finish(output.flatten(0, 1)).unflatten(0, output.shape[:2])
+
+    def by_target(self, output: np.ndarray) -> list[np.ndarray]:
+        """Splits `(..., output)` into an array for each target: `(...)` values, or `(..., class)` probabilities."""
+        if self.task_type == "multiclass":
+            return np.split(output, np.cumsum(self.num_classes)[:-1], axis=-1)
+        columns = [output[..., column] for column in range(output.shape[-1])]
+        if self.task_type == "classification":
+            return [np.stack([1 - column, column], axis=-1) for column in columns]
+        return columns
+
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
+        is_regression, scale = self.task_type == "regression", self.scale
+        has_scale = scale is not None and len(scale.mean) == len(self.names) if is_regression else scale is None
+        has_bounds = len(self.bounds) in (0, 2) and (is_regression or not self.bounds)
+        fits = {
+            "target_columns": len(self.names) >= 1,
+            "classes": self._has_classes(),
+            "scale": has_scale,
+            "bounds": has_bounds and all(map(math.isfinite, self.bounds)),
+        }
+        for name, does_fit in fits.items():
+            if not does_fit:
+                raise DataError(f"{name} does not fit the targets {', '.join(self.names)[:60]}.")
+
+    def _has_classes(self) -> bool:
+        """Whether each target has its classes, two or more with different names; none where targets are numbers."""
+        if self.task_type == "regression":
+            return not any(self.classes.values())
+        fits = set(self.classes) == set(self.names)
+        for labels in self.classes.values():
+            fits_count = len(labels) == 2 if self.task_type == "classification" else len(labels) >= 2
+            fits = fits and fits_count and len(set(map(str, labels))) == len(labels)
+        return fits
