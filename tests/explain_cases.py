@@ -24,9 +24,9 @@ from edgewise.learn.tasks.links.task import TASK as LINKS
 from edgewise.learn.tasks.links.trained import LinkGraph
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.task import TASK as NODES
-from edgewise.learn.tasks.table_task import target_fields, target_scale
 from edgewise.learn.tasks.tagging.explainable import ExplainableSentences
 from edgewise.learn.tasks.tagging.task import FittedTagger
+from edgewise.learn.tasks.targets import target_fields, target_scale
 from edgewise.learn.tasks.texts.explainable import ExplainableTexts
 from edgewise.learn.tasks.texts.task import FittedTexts
 from edgewise.learn.tasks.translation.explainable import ExplainableTranslations

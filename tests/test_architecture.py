@@ -19,6 +19,8 @@ LEVELS = [
     {"serve"},
     {"learn.estimators", "testing"},
     {"learn.tasks"},
+    {"learn.fitted"},
+    {"learn.intervals", "learn.outputs"},
     {"learn.training", "learn.pretrained"},
     {"learn.readers", "learn.networks"},
     {"learn.tables"},

@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from edgewise.errors import DataError, RunFolderError, SettingError
 from edgewise.graph.records import Prediction
 from edgewise.learn.intervals import Intervals, arrays_of_tensors, difficulty_features
-from edgewise.learn.outputs import Targets
+from edgewise.learn.outputs import Outputs, Targets, spread
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.scale import TargetScaler
-from edgewise.learn.tasks.trained import Outputs, spread
 from edgewise.learn.training.conformal import check_coverage, empty_intervals
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import MAX_LAYERS, damage, read_fields, to_document, typed
@@ -154,6 +153,10 @@ class Fitted(Generic[E]):
         with torch.no_grad(), cpu_threads(self.threads):
             for member, computed in zip(self.members, parts, strict=True):
                 member.to(device).eval()
+                if batches.stand_in is not None:
+                    computed.append(compute(batches.stand_in(member, rows, device), None).numpy())
+                    member.to("cpu")
+                    continue
                 for start in counted(range(0, len(rows), size), "predicting"):
                     batch = batches.batch(rows[start : start + size]).to(device)
                     computed.append(compute(member, batch).numpy())

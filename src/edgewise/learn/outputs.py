@@ -1,6 +1,7 @@
 """What the numbers of a network mean: values of targets in their unit, or probabilities of their classes."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import DataError
+from edgewise.learn.readers.graphs.source import GraphColumns
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.scale import TargetScaler
 
@@ -21,7 +23,7 @@ class Targets:
     numbers: y = mean + std · output;  yes or no: p = sigmoid(output);  classes: p = softmax(outputs of the target)
     """
 
-    columns: Columns
+    columns: Columns | GraphColumns
     """The columns of the training, targets by name."""
     classes: dict[str, tuple[Label, ...]]
     """The names of the classes of each target; empty for numbers."""
@@ -109,3 +111,39 @@ class Targets:
             fits_count = len(labels) == 2 if self.task_type == "classification" else len(labels) >= 2
             fits = fits and fits_count and len(set(map(str, labels))) == len(labels)
         return fits
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What the members of an ensemble predict for some rows."""
+
+    values: np.ndarray
+    """(member, row, output), in the unit of the target, or probabilities."""
+    spread: np.ndarray
+    """(member, row, output): the standard deviation over the variants inside a member; 0 where it has one."""
+
+    @classmethod
+    def of(cls, members: Sequence[np.ndarray]) -> "Outputs":
+        """From the outputs of each member, `(row, variant, output)`."""
+        return cls(np.stack([each.mean(axis=1) for each in members]), np.stack([each.std(axis=1) for each in members]))
+
+    def mean(self, chosen: np.ndarray | None = None) -> np.ndarray:
+        """(row, output): the mean over all members, or over those chosen for each row, `(member, row)`."""
+        if chosen is None:
+            return self.values.mean(axis=0)
+        return np.average(self.values, axis=0, weights=np.broadcast_to(chosen[..., None], self.values.shape))
+
+    def spread_within(self, chosen: np.ndarray | None = None) -> np.ndarray:
+        """(row, output): the spread over variants, the root mean square over members, all or those chosen."""
+        return np.sqrt(Outputs(self.spread**2, self.spread).mean(chosen))
+
+    def spread_overall(self) -> np.ndarray:
+        """(row, output): the spread over all variants of all members."""
+        return np.sqrt(self.values.var(axis=0) + (self.spread**2).mean(axis=0))
+
+
+def spread(values: np.ndarray, rows: np.ndarray, num_rows: int, missing: float = np.nan) -> np.ndarray:
+    """Values of some rows in a table of all rows; NaN, or what is said, elsewhere."""
+    everywhere = np.full((num_rows, *values.shape[1:]), missing, dtype=values.dtype)
+    everywhere[rows] = values
+    return everywhere

@@ -146,7 +146,7 @@ def test_a_type_whose_features_do_not_vary(tmp_path):
     label = label_of_papers(data)
     with pytest.warns(UserWarning, match="no feature varies over the nodes of type 'author': the numbers of edges"):
         classifier = NodeClassifier(model="hgt", model_dim=8, num_heads=2, epochs=2).fit(data, label)
-    assert classifier.trained_.types.degrees == ("author",)
+    assert classifier.trained_.encoder.types.degrees == ("author",)
     probabilities = classifier.predict_proba(data)
     classifier.save(tmp_path / "run")
     data["author"].x = 3 * data["author"].x

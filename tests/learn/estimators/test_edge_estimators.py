@@ -80,7 +80,7 @@ def test_they_are_estimators_of_scikit_learn(data):
     with pytest.raises(NotFittedError):
         fresh.predict(graph)
     assert cross_val_score(fresh, GraphEdges(graph), fraud, cv=NodeKFold(2)).shape == (2,)
-    assert fresh.fit(graph, fraud).trained.graph.directed
+    assert fresh.fit(graph, fraud).trained.encoder.on_graph.graph.directed
     with pytest.raises(DataError, match="y has 30 rows, but there are 140 edges"):
         EdgeRegressor(epochs=1).fit(graph, fee[:30])
     typed = replace(graph, node_types=Types.of(["a", "b"] * 15))

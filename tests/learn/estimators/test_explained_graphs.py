@@ -189,7 +189,7 @@ def test_of_a_tree_goes_what_has_no_other_way_to_the_root(model):
     for node, gone in GOES_WITH.items():
         assert lost[node] == pytest.approx(whole - without(gone), abs=1e-4), node
     blank = tree.features.copy()
-    blank[1] = trained.scales.node.mean
+    blank[1] = trained.encoder.scales.node.mean
     assert lost[1] == pytest.approx(whole - rooted(replace(tree, features=blank)), abs=1e-4)
     effects = {(link.first, link.second): link.effect for link in found.links}
     assert effects[0, 1] == pytest.approx(whole - without({0, 3, 4}), abs=1e-4)

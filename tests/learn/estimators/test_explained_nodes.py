@@ -50,7 +50,9 @@ def test_the_part_says_what_the_whole_says(model, sparse):
     with torch.no_grad():
         whole = trained.members[0](replace(graph, rows=torch.arange(40)))
         for node in range(40):
-            near = Subgraph.of(graph, node, trained.settings.reach, border_of(trained.settings))
+            near = Subgraph.of(
+                graph, node, trained.encoder.on_graph.settings.reach, border_of(trained.encoder.on_graph.settings)
+            )
             torch.testing.assert_close(trained.members[0](near.batch)[0], whole[node], rtol=1e-4, atol=1e-5)
             assert near.nodes[0] == node
             assert (np.diff(near.hops) >= 0).all()

@@ -33,7 +33,7 @@ def test_nodes(tmp_path):
     features, edges, label = graph()
     with pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 1 1")):
         classifier = NodeClassifier(model="gcn", **SMALL).fit(features, label, edges)
-    assert classifier.trained_.scaler.imputer.marked == (1,)
+    assert classifier.trained_.encoder.on_graph.scaler.imputer.marked == (1,)
     assert classifier.n_features_in_ == 2
     classifier.save(tmp_path / "run")
     again = NodeClassifier.load(tmp_path / "run")
@@ -71,7 +71,7 @@ def test_types():
     features[4, 0] = np.nan
     with pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 0 1, feature 1 1")):
         classifier = NodeClassifier(model="rgcn", **SMALL).fit(features, label, edges, node_types=kinds)
-    assert [each.imputer.marked for each in classifier.trained_.scaler.scalers] == [(0,), (1,)]
+    assert [each.imputer.marked for each in classifier.trained_.encoder.on_graph.scaler.scalers] == [(0,), (1,)]
     assert np.isfinite(classifier.predict_proba(features, edges, node_types=kinds)).all()
 
 

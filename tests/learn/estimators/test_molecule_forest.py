@@ -14,7 +14,7 @@ from edgewise.learn.readers.molecules.table import table_from_arrays
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
-from edgewise.learn.tasks.table_task import outputs_of
+from edgewise.learn.tasks.targets import outputs_of
 from edgewise.learn.training.metrics import table_of_scores
 
 SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}

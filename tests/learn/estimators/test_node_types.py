@@ -39,7 +39,9 @@ def test_saved_and_loaded_predicts_the_same(arrays, tmp_path):
     features, y, index, kinds, names, known, _ = arrays
     given = {"node_types": kinds, "edge_types": names}
     classifier = NodeClassifier(**{**SMALL, "epochs": 3}).fit(features, known, index, **given)
-    assert classifier.trained_.settings.model == "hgt", "what is taken where kinds are given and no model is named"
+    assert classifier.trained_.encoder.on_graph.settings.model == "hgt", (
+        "what is taken where kinds are given and no model is named"
+    )
     predicted = classifier.predict(features, index, **given)
     assert set(predicted[:NUM_AUTHORS]) == {-1}, "no author had a label"
     assert set(predicted[NUM_AUTHORS:]) <= {0, 1}

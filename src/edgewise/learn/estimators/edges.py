@@ -20,7 +20,7 @@ from edgewise.learn.estimators.state import Estimator
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, edges_from_arrays
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.edges.explainable import explain_edge
-from edgewise.learn.tasks.edges.task import TASK
+from edgewise.learn.tasks.edges.task import TASK, FittedEdges
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> EdgeTable:
@@ -53,6 +53,7 @@ def _features_and_edges(inputs: Inputs, missing: str) -> tuple[NodeFeatures, Any
 
 EDGES = RowAdapter(
     task=TASK,
+    fitted_type=FittedEdges,
     required={"data": ("the edges",)},
     names_of_run=names_of_run,
     training_table=training_table,

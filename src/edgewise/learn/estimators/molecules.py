@@ -17,6 +17,7 @@ from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arr
 from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
 from edgewise.learn.tasks.molecules.task import TASK
+from edgewise.learn.tasks.molecules.trained import FittedProperty
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
@@ -60,6 +61,7 @@ def table(trained: FittedProperty, inputs: Inputs) -> MoleculeTable:
 
 MOLECULES = RowAdapter(
     task=TASK,
+    fitted_type=FittedProperty,
     required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
     names_of_run=inputs_of_run,
     training_table=training_table,

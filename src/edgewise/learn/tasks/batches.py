@@ -24,6 +24,9 @@ class RowBatches:
     """How much each row counts."""
     graph: Any = None
     """The whole graph as a `NodeBatch` without rows, where rows are of one graph."""
+    stand_in: Callable[[Any, np.ndarray, str], Any] | None = None
+    """From a network, rows and a device to what predicts these rows in place of the network, which computes all rows of
+    a store at once; None where a network predicts batch after batch."""
 
     @classmethod
     def of(
@@ -32,12 +35,13 @@ class RowBatches:
         scale: TargetScaler | None,
         batch: Callable[[np.ndarray], Any],
         graph: Any = None,
+        stand_in: Callable[[Any, np.ndarray, str], Any] | None = None,
     ) -> Self:
         """The rows of a table, with their targets scaled."""
         targets = table.targets
         if scale is not None and targets.shape[1]:
             targets = scale.transform(targets)
-        return cls(batch, targets.astype(np.float32), table.weights.astype(np.float32), graph)
+        return cls(batch, targets.astype(np.float32), table.weights.astype(np.float32), graph, stand_in)
 
     def training_batch(self, rows: np.ndarray) -> Any:
         """Rows to learn from."""

@@ -15,6 +15,7 @@ import numpy as np
 from edgewise.formatting import plural
 from edgewise.learn.engine.chunks import map_chunks
 from edgewise.learn.engine.workers import Workers
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.progress import monitored, note, stage
 from edgewise.learn.readers.graphs.lost import REASON
 from edgewise.learn.tables.columns import Columns
@@ -171,7 +172,7 @@ class ChunkPredictor:
 
 
 def predict_rows(
-    trained: FittedTable, table: Table, request: "PredictRequest", tally: Tally = Tally()
+    trained: FittedTable | Fitted[Any], table: Table, request: "PredictRequest", tally: Tally = Tally()
 ) -> PredictedChunk:
     """The rows of a table with their predictions; those that cannot be used keep their place.
 
@@ -227,7 +228,7 @@ def predictions(
     note_empty_intervals(predictor.trained, request)
 
 
-def note_empty_intervals(trained: FittedTable, request: "PredictRequest") -> None:
+def note_empty_intervals(trained: FittedTable | Fitted[Any], request: "PredictRequest") -> None:
     """Says why intervals stay empty, where they do."""
     if line := trained.interval_note(request["coverage"]):
         note(f"warning: {line}")

@@ -13,12 +13,14 @@ from torch import Tensor
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import Prediction
-from edgewise.learn.tasks.trained import FittedTable, Outputs
+from edgewise.learn.fitted import Fitted
+from edgewise.learn.outputs import Outputs
+from edgewise.learn.tasks.trained import FittedTable
 from edgewise.learn.training.device import cpu_threads
 
 
 def target_predictions(
-    trained: FittedTable, predictions: Sequence[Prediction], row: int = 0
+    trained: FittedTable | Fitted[Any], predictions: Sequence[Prediction], row: int = 0
 ) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
     found = []
@@ -35,7 +37,7 @@ def target_predictions(
     return tuple(found)
 
 
-def target_number(trained: FittedTable, target: str | None) -> int:
+def target_number(trained: FittedTable | Fitted[Any], target: str | None) -> int:
     """Which of the targets is meant; the first where none is named.
 
     Raises:
@@ -47,7 +49,9 @@ def target_number(trained: FittedTable, target: str | None) -> int:
     return 0 if target is None else names.index(target)
 
 
-def label_number(trained: FittedTable, target: int, label: str | None, prediction: TargetPrediction) -> int | None:
+def label_number(
+    trained: FittedTable | Fitted[Any], target: int, label: str | None, prediction: TargetPrediction
+) -> int | None:
     """Which of the classes of a target is meant; the predicted one where none is named, None for numbers.
 
     Raises:
@@ -71,7 +75,7 @@ class Explained:
     It is the mean over the members of an ensemble, as the prediction is.
     """
 
-    trained: FittedTable
+    trained: FittedTable | Fitted[Any]
     """The ensemble."""
     column: int
     """The place of the target."""
@@ -89,7 +93,7 @@ class Explained:
     @classmethod
     def of(
         cls,
-        trained: FittedTable,
+        trained: FittedTable | Fitted[Any],
         compute: Callable[[int, Any], Tensor],
         target: str | None,
         label: Any,

@@ -1,26 +1,22 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError
 from edgewise.formatting import percent, plural
 from edgewise.graph.records import Prediction
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import release
-from edgewise.learn.fitted import E, Fitted
-from edgewise.learn.intervals import Intervals
-from edgewise.learn.outputs import Label, Targets
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
-from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Table
-from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
@@ -29,6 +25,7 @@ from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.scores import ScoreTable, epochs_line, same, score_table
 from edgewise.learn.tasks.table_notes import described, warnings_of
 from edgewise.learn.tasks.table_settings import TableRunSettings
+from edgewise.learn.tasks.targets import balanced, named, num_classes, outputs_of, rows_of
 from edgewise.learn.tasks.task import (
     Loaders,
     PredictRequest,
@@ -446,86 +443,3 @@ def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list
     parts = np.array_split(rows, len(rows) // TOGETHER + 1)
     found = [baseline.predict(features(part)) for part in parts if len(part)]
     return [np.concatenate(each) for each in zip(*found, strict=True)]
-
-
-def outputs_of(predictions: Sequence[Prediction]) -> list[np.ndarray]:
-    """The values of each target, or the probabilities of its classes."""
-    return [each.value if each.probabilities is None else each.probabilities for each in predictions]
-
-
-def balanced(targets: np.ndarray, num_classes: int) -> tuple[float, ...]:
-    """The weight of each class, (known targets) / (classes · targets of the class), as scikit-learn's `balanced`."""
-    counts = np.bincount(targets[~np.isnan(targets)].astype(np.int64), minlength=num_classes)
-    return tuple(float(counts.sum() / (num_classes * count)) if count else 0.0 for count in counts)
-
-
-def rows_of(splits: Splits) -> dict[str, np.ndarray]:
-    """The rows of each split by the names in splits.json."""
-    return {"train": splits.train, "val": splits.val, "test": splits.test}
-
-
-def named(splits: Splits) -> dict[str, np.ndarray]:
-    """The rows of each split by the names in metrics.json."""
-    return {"test": splits.test, "validation": splits.val, "training": splits.train}
-
-
-def num_outputs(table: Table) -> int:
-    """Numbers that a model predicts for a row."""
-    if table.columns.task_type == "multiclass":
-        return sum(len(names) for names in table.classes.values())
-    return len(table.columns.target_columns)
-
-
-def num_classes(table: Table) -> tuple[int, ...]:
-    """The number of classes of each target; 0 for regression."""
-    columns = table.columns
-    if columns.task_type == "regression":
-        return (0,) * len(columns.target_columns)
-    return tuple(len(table.classes[name]) for name in columns.target_columns)
-
-
-def target_fields(table: Table, coverage: float) -> dict[str, Any]:
-    """The fields that every `FittedTable` has of its targets, before the first step."""
-    return {
-        "columns": table.columns,
-        "classes": {} if table.columns.task_type == "regression" else dict(table.classes),
-        "errors": np.zeros((0, len(table.columns.target_columns))),
-        "coverage": coverage,
-    }
-
-
-def targets_of(table: Table, rows: np.ndarray, columns: Columns) -> Targets:
-    """What the outputs of a network mean that learns some rows.
-
-    Args:
-        table: the data.
-        rows: those of the training.
-        columns: their roles, as predictions need them.
-    """
-    is_regression = columns.task_type == "regression"
-    classes: dict[str, tuple[Label, ...]] = {}
-    if not is_regression:
-        classes = {name: tuple(labels) for name, labels in table.classes.items()}
-    return Targets(columns, classes, target_scale(table, rows))
-
-
-def untrained_model(settings: TableRunSettings, encoder: E, output: Targets) -> Fitted[E]:
-    """An ensemble before its first step, without members."""
-    no_errors = np.zeros((0, len(output.names)))
-    return Fitted(settings.FORMAT, encoder, output, Intervals(no_errors, coverage=settings.coverage))
-
-
-def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:
-    """The scale of the targets of some rows; None for classes."""
-    if table.columns.task_type != "regression":
-        return None
-    return TargetScaler.fit(table.targets, rows, table.places(rows, table.columns.target_columns))
-
-
-def check_same_numbers(columns: Any, known: Any) -> None:
-    """Raise SettingError where a role has more or fewer columns than in training."""
-    for role in ("smiles_columns", "text_columns", "descriptors_columns"):
-        new, old = getattr(columns, role), getattr(known, role)
-        if len(new) != len(old):
-            flag = f"--{role.replace('_', '-')}"
-            raise SettingError(f"{flag} names {len(new)}, but the model was trained on {len(old)}: {', '.join(old)}.")

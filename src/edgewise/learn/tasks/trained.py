@@ -1,7 +1,7 @@
 """A trained ensemble over the rows of a table, whatever they hold: predictions, their spread and their intervals."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -11,6 +11,7 @@ import torch
 from edgewise.choices import Calibration
 from edgewise.errors import DataError, SettingError
 from edgewise.graph.records import Prediction
+from edgewise.learn.outputs import Outputs, spread
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.rows import Table
@@ -27,35 +28,6 @@ ROWS_A_BATCH = 512
 
 SPREAD_FLOOR = 1e-3
 """The smallest spread that counts, in standard deviations of the target."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outputs:
-    """What the members of an ensemble predict for some rows."""
-
-    values: np.ndarray
-    """(member, row, output), in the unit of the target, or probabilities."""
-    spread: np.ndarray
-    """(member, row, output): the standard deviation over the variants inside a member; 0 where it has one."""
-
-    @classmethod
-    def of(cls, members: Sequence[np.ndarray]) -> "Outputs":
-        """From the outputs of each member, `(row, variant, output)`."""
-        return cls(np.stack([each.mean(axis=1) for each in members]), np.stack([each.std(axis=1) for each in members]))
-
-    def mean(self, chosen: np.ndarray | None = None) -> np.ndarray:
-        """(row, output): the mean over all members, or over those chosen for each row, `(member, row)`."""
-        if chosen is None:
-            return self.values.mean(axis=0)
-        return np.average(self.values, axis=0, weights=np.broadcast_to(chosen[..., None], self.values.shape))
-
-    def spread_within(self, chosen: np.ndarray | None = None) -> np.ndarray:
-        """(row, output): the spread over variants, the root mean square over members, all or those chosen."""
-        return np.sqrt(Outputs(self.spread**2, self.spread).mean(chosen))
-
-    def spread_overall(self) -> np.ndarray:
-        """(row, output): the spread over all variants of all members."""
-        return np.sqrt(self.values.var(axis=0) + (self.spread**2).mean(axis=0))
 
 
 @dataclass(kw_only=True)
@@ -428,10 +400,3 @@ class FittedTable(Fitted):
             is_count = len(names) == 2 if self.task_type == "classification" else len(names) >= 2
             fits = fits and is_count and len(set(map(str, names))) == len(names)
         return fits
-
-
-def spread(values: np.ndarray, rows: np.ndarray, num_rows: int, missing: float = np.nan) -> np.ndarray:
-    """Values of some rows in a table of all rows; NaN, or what is said, elsewhere."""
-    everywhere = np.full((num_rows, *values.shape[1:]), missing, dtype=values.dtype)
-    everywhere[rows] = values
-    return everywhere

@@ -103,8 +103,8 @@ def test_layer_by_layer_gives_the_outputs_of_the_whole_graph(tmp_path, monkeypat
     torch.manual_seed(0)
     first = TASK.prepared(settings, table, splits).fitted
     second = TASK.prepared(kept, other, splits).fitted
-    assert second.sizes == first.sizes
-    assert second.categories == first.categories
+    assert second.encoder.sizes == first.encoder.sizes
+    assert second.encoder.on_graph.categories == first.encoder.on_graph.categories
     member = first.new_member().eval()
     second.new_member().load_state_dict(member.state_dict())
     monkeypatch.setattr(stored, "MAX_BYTES", 4 * 64 * 10)
@@ -114,7 +114,7 @@ def test_layer_by_layer_gives_the_outputs_of_the_whole_graph(tmp_path, monkeypat
         for call in (member, member.fingerprint):
             whole = call(first.batches(table).batch(rows))
             by_layer = call(second.batches(other).batch(rows))
-            in_memory = call(second.batches(other, whole=True).batch(rows))
+            in_memory = call(second.encoder.batches(other, second.output.scale, whole=True).batch(rows))
             torch.testing.assert_close(by_layer, whole, rtol=1e-5, atol=1e-6)
             torch.testing.assert_close(in_memory, whole, rtol=1e-5, atol=1e-6)
 

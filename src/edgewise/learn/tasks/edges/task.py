@@ -10,7 +10,7 @@ from edgewise.formatting import plural
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.edge import EdgeBatch, EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
-from edgewise.learn.outputs import Targets
+from edgewise.learn.outputs import Targets, spread
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
 from edgewise.learn.tables.columns import AUTO
@@ -35,9 +35,9 @@ from edgewise.learn.tasks.nodes.units import (
 )
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
-from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, targets_of, untrained_model
+from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
+from edgewise.learn.tasks.targets import targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared
-from edgewise.learn.tasks.trained import spread
 from edgewise.learn.training.baseline import filled
 from edgewise.learn.training.document import INLINE
 from edgewise.learn.training.folder import RunFolder

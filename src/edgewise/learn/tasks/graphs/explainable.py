@@ -16,12 +16,13 @@ from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
 from edgewise.graph.records import GraphBatch
-from edgewise.learn.readers.graphs.graphs import GraphTable
+from edgewise.learn.fitted import Fitted
+from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
 from edgewise.learn.readers.graphs.union import graph_copies, led_to
 from edgewise.learn.tasks.explainable import ExplainableByName, checked_row, explaining, undirected
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.graphs.settings import GraphRunSettings
-from edgewise.learn.tasks.graphs.task import FittedGraphs
+from edgewise.learn.tasks.graphs.task import GraphsEncoder, load
 from edgewise.trace import Trace
 
 MAX_NODES = 2000
@@ -62,7 +63,13 @@ class GraphItem(Explainable):
     """
 
     def __init__(
-        self, trained: FittedGraphs, table: GraphTable, row: int, *, target: str | None = None, label: Any = None
+        self,
+        trained: Fitted[GraphsEncoder],
+        table: GraphTable,
+        row: int,
+        *,
+        target: str | None = None,
+        label: Any = None,
     ):
         name = checked_row("graph", table, row, table.frame[table.columns.graph_column].array)
         batch = trained.batches(table).batch(np.array([row]))
@@ -150,8 +157,8 @@ class GraphItem(Explainable):
 
     def trace(self) -> Attention:
         """The layers among nodes, and the readout behind them."""
-        recorded, layer, size = list(self.traced.weights), self.trained.settings.spec, self.num_units
-        name = self.trained.whole.readout
+        recorded, layer, size = list(self.traced.weights), self.trained.encoder.settings.spec, self.num_units
+        name = self.trained.encoder.whole.readout
         readout = recorded.pop() if name in READOUTS else None
         recorded = self.between = [] if layer.over_distances else recorded
         layers = [to_layer(weights, f"layer {place}") for place, weights in enumerate(recorded, 1)]
@@ -177,7 +184,9 @@ class GraphItem(Explainable):
         """The graph and its nodes."""
         notes = []
         if not self.between:
-            notes.append(f"The layers of the model {self.trained.settings.model} do not attend from node to node.")
+            notes.append(
+                f"The layers of the model {self.trained.encoder.settings.model} do not attend from node to node."
+            )
         elif self.has_negative:
             notes.append("Some weights are negative: they are no shares, and there is no rollout.")
         if len(self.roots):
@@ -204,19 +213,24 @@ class ExplainableGraphs(ExplainableByName):
     """The graphs that a model of many was trained on, and those that it was tested on."""
 
     unit = "graph"
-    load_trained = FittedGraphs.load
+    load_trained = staticmethod(load)
     settings_type = GraphRunSettings
     in_files = "graphs", "explain(graph)"
     over = "graphs"
     row_item = GraphItem
 
     @classmethod
-    def read_table(cls, trained: FittedGraphs, job: GraphRunSettings) -> GraphTable:
-        return trained.read(job.data, trained.columns.to_predict(), job.graph)
+    def read_table(cls, trained: Fitted[GraphsEncoder], job: GraphRunSettings) -> GraphTable:
+        return read_graphs(job.data, trained.encoder.columns.to_predict(), job.graph, **trained.encoder.reading)
 
     @classmethod
     def names_of(cls, table: GraphTable) -> list[str]:
         return [str(name) for name in table.frame[table.columns.graph_column]]
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.encoder.settings.model
 
     @property
     def fields(self) -> list[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """Graphs: a number or a class for each of many graphs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +9,10 @@ import torch
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.graph.records import GraphBatch
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
+from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
 from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
@@ -35,10 +36,12 @@ from edgewise.learn.tasks.nodes.units import (
 )
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
-from edgewise.learn.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
+from edgewise.learn.tasks.table_task import Features, TableTask
+from edgewise.learn.tasks.targets import targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared
-from edgewise.learn.tasks.trained import ROWS_A_BATCH, FittedTable
+from edgewise.learn.tasks.trained import ROWS_A_BATCH
 from edgewise.learn.training.baseline import finite_features
+from edgewise.learn.training.folder import RunFolder
 
 NODES_A_BATCH = 100_000
 """Nodes that are computed together where no gradient is wanted, or about as many."""
@@ -54,18 +57,14 @@ class Scales:
     """Of the features of edges."""
     graph: ConditionScaler
     """Of the numbers of graphs as a whole."""
-    target: TargetScaler | None
-    """Of the targets; None for classes."""
 
 
-@dataclass(kw_only=True)
-class FittedGraphs(FittedTable):
-    """A trained ensemble over many graphs."""
-
-    FORMAT = GraphRunSettings.FORMAT
+@dataclass(frozen=True)
+class GraphsEncoder:
+    """What the training graphs fixed: their columns and words, scales, and the layers with their sizes."""
 
     columns: GraphColumns
-    """The columns it was trained on, targets by name."""
+    """The columns of the training, targets by name."""
     settings: NodeSettings
     """The layers over the edges."""
     whole: GraphSettings
@@ -80,33 +79,27 @@ class FittedGraphs(FittedTable):
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
     """The words of each column of categories of edges."""
-    has_degrees: bool | None = None
-    """Whether nothing was known of the nodes in training but their edges; None in runs of older versions."""
+    has_degrees: bool = False
+    """Whether nothing was known of the nodes in training but their edges."""
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""
 
     @property
-    def target_scale(self) -> TargetScaler | None:
-        return self.scales.target
-
-    @property
-    def rows_a_batch(self) -> int:
+    def rows_per_batch(self) -> int:
         """Graphs that are computed together: fewer where they are large."""
         return max(1, min(ROWS_A_BATCH, int(NODES_A_BATCH / self.sizes.typical_nodes)))
 
-    def new_member(self) -> GraphModel:
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How graphs to predict are read: without targets, with the words that the model knows."""
+        words = {"categories": self.categories, "edge_categories": self.edge_categories}
+        return {"need_roots": self.whole.needs_roots, "need_targets": False, "may_lack_edges": True, **words}
+
+    def new_network(self, output: Targets) -> GraphModel:
+        """Layers over the edges, and a readout over the nodes of each graph."""
         return GraphModel(self.sizes, self.settings, self.whole)
 
-    def read(
-        self, paths: Sequence[str], columns: GraphColumns, source: GraphsSource, *, strict: bool = False
-    ) -> GraphTable:
-        """Graphs to predict, with the words that the model knows."""
-        need_roots = self.whole.needs_roots
-        return read_graphs(
-            paths, columns, source, need_roots=need_roots, strict=strict, may_lack_edges=True, **self.known_words
-        )
-
-    def batches(self, table: GraphTable) -> RowBatches:
+    def batches(self, table: GraphTable, scale: TargetScaler | None) -> RowBatches:
         """The graphs as the models take them.
 
         Raises:
@@ -118,16 +111,16 @@ class FittedGraphs(FittedTable):
             "edges": (edges.features, scales.edge),
             "graphs": (table.conditions, scales.graph),
         }
-        for what, (values, scale) in columns.items():
-            if values.shape[1] != len(scale.mean):
+        for what, (values, scaler) in columns.items():
+            if values.shape[1] != len(scaler.mean):
                 added = 2 * self.adds_degrees if what == "nodes" else 0
                 raise DataError(
                     f"{table.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
-                    f"model was trained on {len(scale.mean) - added}."
+                    f"model was trained on {len(scaler.mean) - added}."
                 )
         check_same_kind(self, table, len(scales.node.mean))
         features, edge_features, conditions = (
-            scale.transform(values.astype(np.float64)).astype(np.float32) for values, scale in columns.values()
+            scaler.transform(values.astype(np.float64)).astype(np.float32) for values, scaler in columns.values()
         )
         check_weights(table.source, edges, self.settings, self.sizes)
         if self.settings.spec.reads_edge_weights:  # a weight is not scaled
@@ -152,10 +145,10 @@ class FittedGraphs(FittedTable):
             of_graph = torch.from_numpy(conditions[rows])
             return GraphBatch(take(of_node, union.nodes), among, known, union.offsets, roots, of_graph)
 
-        return RowBatches.of(table, scales.target, batch)
+        return RowBatches.of(table, scale, batch)
 
     def statuses(self, table: GraphTable) -> list[str]:
-        """Also which graphs lack edges that cannot be read."""
+        """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
         found = with_lost(table.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
         missing: dict[int, list[str]] = {}
         for values, of_row, names, whose in self.numbers(table):
@@ -175,8 +168,10 @@ class FittedGraphs(FittedTable):
         parts = (table.features, of_node, nodes, "node"), (edges, of_edge, between, "edge")
         return [*parts, (table.conditions, of_graph, whole, "graph")]
 
-    def check(self) -> None:
-        super().check()
+    def check(self, output: Targets) -> None:
+        """Raise DataError unless the fields fit each other."""
+        if self.sizes.num_outputs != output.num_outputs:
+            raise DataError(f"sizes.num_outputs is {self.sizes.num_outputs}, expected {output.num_outputs}.")
         check_categories("categories", self.categories, self.columns.category_columns)
         check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
         for name, size, scaler in (
@@ -202,7 +197,8 @@ def resolved(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> G
     return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
 
 
-def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> FittedGraphs:
+def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> Fitted[GraphsEncoder]:
+    """The model before its first step; its scales are those of the training graphs."""
     rows, columns = splits.train, table.columns
     assert isinstance(columns, GraphColumns)
     is_trained = np.isin(np.arange(table.num_rows), rows)
@@ -215,18 +211,18 @@ def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> 
         node,
         scale_of_edges(table.edges.features, edges),
         ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.graph_feature_columns)),
-        target_scale(table, rows),
     )
+    output = targets_of(table, rows, columns)
     num_columns = num_edge_features(table.edges, scales.edge, settings.model)
     sizes = GraphSizes(
         num_features=scales.node.num_features,
         num_edge_features=num_edge_inputs(num_columns, settings.model),
         num_conditions=scales.graph.num_features,
-        num_outputs=num_outputs(table),
+        num_outputs=output.num_outputs,
         typical_nodes=float(table.num_nodes[rows].mean()),
     )
-    return FittedGraphs(
-        **target_fields(table, settings.coverage),
+    encoder = GraphsEncoder(
+        columns=columns,
         settings=settings.model,
         whole=settings.whole,
         sizes=sizes,
@@ -237,6 +233,12 @@ def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> 
         adds_degrees=adds_degrees,
         has_degrees=table.has_degrees,
     )
+    return untrained_model(settings, encoder, output)
+
+
+def load(folder: RunFolder) -> Fitted[GraphsEncoder]:
+    """The model of a run folder."""
+    return Fitted.load(folder, GraphRunSettings.FORMAT, GraphsEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -246,19 +248,19 @@ def features(prepared: Prepared) -> Features:
 
 def warnings(prepared: Prepared) -> list[str]:
     """Features of nodes, edges and graphs that do not vary, too."""
-    fitted, table, columns = prepared.fitted, prepared.data, prepared.data.columns
-    scales, adds_degrees, edges = fitted.scales, fitted.adds_degrees, table.edges
-    names = names_of_features(columns.descriptors_columns, table.features.shape[1], fitted.categories)
+    encoder, table, columns = prepared.fitted.encoder, prepared.data, prepared.data.columns
+    scales, adds_degrees, edges = encoder.scales, encoder.adds_degrees, table.edges
+    names = names_of_features(columns.descriptors_columns, table.features.shape[1], encoder.categories)
     found: list[str] = []
-    for values, of_row, called, whose in fitted.numbers(table):
+    for values, of_row, called, whose in encoder.numbers(table):
         what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
-        are_marked = whose != "edge" or not fitted.settings.spec.reads_edge_weights
+        are_marked = whose != "edge" or not encoder.settings.spec.reads_edge_weights
         found += filled_notes(values[table.usable[of_row]], called, what, are_marked=are_marked)
     if not scales.node.constant_columns or not are_degrees(table.features, edges):
         found += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
-    if not fitted.settings.spec.reads_edge_weights:
+    if not encoder.settings.spec.reads_edge_weights:
         named, count = prepared.settings.graph.edge_feature_columns, edges.features.shape[1]
-        names = names_of_features(named, count, fitted.edge_categories)
+        names = names_of_features(named, count, encoder.edge_categories)
         found += constant_features(scales.edge, names, "edges of training graphs")
     return [*found, *constant_features(scales.graph, columns.graph_feature_columns, "training graphs")]
 
@@ -291,16 +293,18 @@ def notes(prepared: Prepared) -> list[str]:
 
 
 def open_graphs(request: PredictRequest) -> tuple[Any, Any]:
-    trained = FittedGraphs.load(request.run_folder)
-    known = trained.columns
+    trained = load(request.run_folder)
+    known = trained.encoder.columns
     columns = known.to_predict(
         target_columns=known.target_columns,
         graph_column=request["graph_column"] or known.graph_column,
         node_column=request["node_column"] or known.node_column,
         descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
     )
-    source = replace(trained.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"])
-    table = trained.read([request.data], columns, source, strict=request.strict)
+    source = replace(
+        trained.encoder.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"]
+    )
+    table = read_graphs([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
     list_left_out(table.edges.rejected, table.rejected, request)
     return trained, table
 
@@ -351,7 +355,7 @@ TABLE = TableTask(
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,
-    load=FittedGraphs.load,
+    load=load,
     features=features,
     further_warnings=warnings,
     notes=notes,

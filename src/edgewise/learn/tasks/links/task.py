@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
+from edgewise.learn.outputs import spread
 from edgewise.learn.progress import counted
 from edgewise.learn.readers.graphs.edges import AS_FEATURES, read_edges
 from edgewise.learn.readers.graphs.links import (
@@ -47,7 +48,6 @@ from edgewise.learn.tasks.report.judged import judged_links
 from edgewise.learn.tasks.scores import command, free_name, same, split_line
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
-from edgewise.learn.tasks.trained import spread
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.links import LINK_SCORES, link_scores, simple_links

@@ -31,17 +31,8 @@ from edgewise.learn.tasks.molecules.trained import (
 )
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, molecule_contents
 from edgewise.learn.tasks.table_notes import constant_features
-from edgewise.learn.tasks.table_task import (
-    MAX_FITTED,
-    Features,
-    TableTask,
-    check_same_numbers,
-    contents_of_rows,
-    num_outputs,
-    outputs_of,
-    target_fields,
-    target_scale,
-)
+from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows
+from edgewise.learn.tasks.targets import check_same_numbers, num_outputs, outputs_of, target_fields, target_scale
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.baseline import FiniteFeatures
 from edgewise.learn.training.settings import Steps, share_molecules

@@ -18,14 +18,16 @@ from edgewise.explain.rollout import rollout
 from edgewise.formatting import formatted
 from edgewise.graph.records import NodeBatch, SparseFeatures
 from edgewise.layers.convolution import spread_evenly
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.graph_settings import NodeSettings
-from edgewise.learn.readers.graphs.nodes import NodeTable
+from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
 from edgewise.learn.readers.graphs.types import in_words
 from edgewise.learn.tasks.explainable import ExplainableByName, checked_row, explaining, own_names, undirected
 from edgewise.learn.tasks.explained import Explained
+from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
-from edgewise.learn.tasks.nodes.task import FittedNodes
+from edgewise.learn.tasks.nodes.task import load
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.trace import Trace, Weights
 
@@ -132,7 +134,7 @@ class SubgraphItem(Explainable):
         senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
         is_link, self.link_notes = (senders < count) & (receivers < count) & (senders != receivers), []
         if self.settings.is_extended:
-            # Which type an edge is of are its last features; see `FittedNodes.batches`.
+            # Which type an edge is of are its last features; see `NodeEncoder.batches`.
             is_of_graph = batch.edge_features[:, -len(EDGE_TYPES)].numpy() > 0
             is_link &= is_of_graph
             added = f"{int((~is_of_graph).sum()):,} edges that the model adds to the graph (expander, virtual nodes)"
@@ -295,9 +297,9 @@ class EnsembleItem(SubgraphItem):
     def parts(self) -> list[Part]:
         """All nodes of a type but the one that is explained, and all edges of a type."""
         batch, count = self.subgraph.batch, self.num_units
-        if batch.types is None or batch.relations is None or self.trained.types is None:
+        names = getattr(self.trained.encoder, "types", None)  # edges are predicted over graphs of one type
+        if batch.types is None or batch.relations is None or names is None:
             return []
-        names = self.trained.types
         of_node, of_edge = batch.types.of_row[:count].numpy(), batch.relations.relation.numpy()
         ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, np.int64)
         nodes = [np.flatnonzero(of_node[1:] == number) + 1 for number in range(len(names.nodes))]
@@ -349,7 +351,7 @@ def _among(weights: Weights, comes: np.ndarray, count: int) -> Weights:
 
 
 def node_item(
-    trained: FittedNodes,
+    trained: Fitted[NodeEncoder],
     table: NodeTable,
     node: int,
     *,
@@ -382,7 +384,9 @@ def node_item(
     """
     name = checked_row("node", table, node, table.names)
     graph = trained.batches(table).graph
-    return EnsembleItem(trained, trained.settings, graph, table.names, name, [node], hops, target, label)
+    return EnsembleItem(
+        trained, trained.encoder.on_graph.settings, graph, table.names, name, [node], hops, target, label
+    )
 
 
 explain_node = explaining(node_item)
@@ -392,16 +396,21 @@ class ExplainableNodes(ExplainableByName):
     """The nodes of the graph that a model was trained on."""
 
     unit = "node"
-    load_trained = FittedNodes.load
+    load_trained = staticmethod(load)
     settings_type = NodeRunSettings
     in_files = "graph", "explain(features, edges, node)"
     over = "the nodes of a graph"
     row_item = staticmethod(node_item)
 
     @classmethod
-    def read_table(cls, trained: FittedNodes, job: NodeRunSettings) -> NodeTable:
+    def read_table(cls, trained: Fitted[NodeEncoder], job: NodeRunSettings) -> NodeTable:
         columns = trained.columns.to_predict(**own_names(job.columns))
-        return trained.read(job.data, columns, job.graph)
+        return read_nodes(job.data, columns, job.graph, **trained.encoder.reading)
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.encoder.on_graph.settings.model
 
     @property
     def fields(self) -> list[tuple[str, str]]:

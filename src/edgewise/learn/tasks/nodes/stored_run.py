@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
 from edgewise.graph.records import NodeBatch
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.layerwise import StoredBatch
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.progress import remark
@@ -27,7 +29,6 @@ from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
 from edgewise.learn.tasks.nodes.stored import EDGES_TOGETHER, StoredNodes
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.learn.tasks.task import PredictRequest, Prepared
-from edgewise.learn.tasks.trained import FittedTable
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.estimate import of_counts, size
 
@@ -128,7 +129,8 @@ def stored_batches(table: StoredTable, nodes: StoredNodes, scale: TargetScaler |
         places = torch.from_numpy(np.asarray(rows, dtype=np.int64))
         return StoredBatch(nodes, places) if graph is None else replace(graph, rows=places)
 
-    return RowBatches.of(table, scale, batch, nodes if graph is None else graph)
+    stand_in = None if whole else partial(Remembered, nodes)
+    return RowBatches.of(table, scale, batch, nodes if graph is None else graph, stand_in)
 
 
 class Remembered:
@@ -148,7 +150,7 @@ class Remembered:
 
 
 def stored_predictions(
-    trained: FittedTable, table: StoredTable, request: PredictRequest, suffix: str
+    trained: Fitted[Any], table: StoredTable, request: PredictRequest, suffix: str
 ) -> Generator[tuple[Any, str]]:
     """The names of the nodes of a store with their predictions, some at a time, and a line about those so far."""
     usable, column = table.usable, table.store["name_column"] or "node"
@@ -184,7 +186,7 @@ def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
     num_edges = table.store.num_edges if isinstance(table, StoredTable) else len(table.edges)
     num_edges += num_nodes * settings.model.has_loops
     # What is read into memory before the first step: features, ends of edges and their plan, what is known of edges.
-    read = 4 * num_nodes * width + num_edges * (40 + 4 * fitted.sizes.num_edge_features)
+    read = 4 * num_nodes * width + num_edges * (40 + 4 * fitted.encoder.sizes.num_edge_features)
     with torch.device("meta"):
         model = fitted.new_member()
     device = pick_device(settings.train.device)

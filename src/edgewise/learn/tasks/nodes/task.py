@@ -1,234 +1,56 @@
 """Nodes: a number or a class for each node of one graph."""
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import SettingError
 from edgewise.formatting import plural
-from edgewise.graph.records import NodeBatch, SparseFeatures
 from edgewise.learn.engine.workers import Workers
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes, num_edge_inputs
-from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.progress import stage
-from edgewise.learn.readers.graphs.edges import AS_FEATURES, EdgeList
+from edgewise.learn.readers.graphs.edges import AS_FEATURES
 from edgewise.learn.readers.graphs.file import is_graph_file
-from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
-from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScaler
+from edgewise.learn.readers.graphs.types import TypeScaler
 from edgewise.learn.readers.store.layout import is_store
 from edgewise.learn.readers.store.table import StoredTable, read_store
-from edgewise.learn.tables.columns import AUTO, Columns
-from edgewise.learn.tables.impute import Imputer, with_filled
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.columns import AUTO
+from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.nodes import units
-from edgewise.learn.tasks.nodes.filled import completed, notes_of_missing_edges, num_edge_marks
+from edgewise.learn.tasks.nodes.encoder import NodeEncoder
+from edgewise.learn.tasks.nodes.filled import notes_of_missing_edges, num_edge_marks
 from edgewise.learn.tasks.nodes.sampled import GraphSampler, SampledLoader
 from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
-from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored, check_stored_weights, notes_of_store
+from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored, notes_of_store
 from edgewise.learn.tasks.nodes.stored_run import (
-    Remembered,
     lost_edges_of,
     sampled_if_large,
     say_unknown_words,
     source_of,
-    stored_batches,
     stored_predictions,
     stored_table,
 )
 from edgewise.learn.tasks.nodes.units import (
-    FittedOnGraph,
-    check_features,
-    check_same_kind,
-    check_weights,
+    GraphEncoding,
     features_in_words,
-    graph_batch,
-    graph_fields,
     note_of_edges,
-    scaled,
-    scaled_rows,
-    with_types,
 )
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
-from edgewise.learn.tasks.table_notes import names_of_features
-from edgewise.learn.tasks.table_task import (
-    MAX_FITTED,
-    Features,
-    TableTask,
-    contents_of_rows,
-    num_outputs,
-    row_loader,
-    rows_to_score,
-)
+from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows, row_loader, rows_to_score
+from edgewise.learn.tasks.targets import targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.baseline import filled
-from edgewise.learn.training.device import cpu_threads
-from edgewise.learn.training.document import TRANSIENT
+from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader
 from edgewise.learn.training.settings import TrainSettings
-from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
-
-
-@dataclass(kw_only=True)
-class FittedNodes(FittedOnGraph):
-    """A trained ensemble over the nodes of a graph."""
-
-    FORMAT = NodeRunSettings.FORMAT
-
-    types: TypeNames | None = None
-    """The types of nodes and edges; None where the model ignores them."""
-
-    edge_imputer: Imputer = field(default_factory=Imputer)
-    """Fills missing numbers of edges; none where the run drops them."""
-
-    @property
-    def num_edge_columns(self) -> int:
-        """Features of an edge as they stand in the file; loops, types and marks of edges are further ones."""
-        added = self.settings.has_loops + (len(EDGE_TYPES) if self.settings.is_extended else 0)
-        added += num_edge_marks(self.edge_imputer, self.settings)
-        return max(0, self.sizes.num_edge_features - added)
-
-    def new_member(self) -> NodeModel:
-        return NodeModel(self.sizes, self.settings)
-
-    def read(self, paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False) -> NodeTable:
-        """A graph to predict, with the types and words that the model knows."""
-        how: dict[str, Any] = {"with_types": self.types is not None, "known": self.types, "may_lack_edges": True}
-        how["fills_edges"] = bool(self.edge_imputer.median)
-        return read_nodes(paths, columns, source, strict=strict, **how, **self.known_words)
-
-    stored: StoredNodes | None = field(metadata=TRANSIENT, default=None)
-    """The store that was read last."""
-
-    def stored_nodes(self, table: StoredTable) -> StoredNodes:
-        """The graph of a store in the units of the models.
-
-        Raises:
-            DataError: its nodes or edges have another number of features than those of the training graph.
-        """
-        if self.stored is None or self.stored.table is not table:
-            found = table.features.shape[1], table.num_edge_features
-            check_features(table.source, (self.num_columns, self.num_edge_columns), found)
-            check_same_kind(self, table, self.num_columns)
-            reads_weights = self.settings.spec.reads_edge_weights and found[1] == 1
-            if reads_weights:
-                check_stored_weights(table, self.settings)
-            scale = partial(scaled_rows, scale=self.feature_scale, scaler=self.scaler)
-            self.stored = StoredNodes(
-                table,
-                self.settings,
-                scale,
-                reads_weights=reads_weights,
-                adds_degrees=self.adds_degrees,
-                num_marks=num_edge_marks(self.edge_imputer, self.settings),
-            )
-        return self.stored
-
-    def _computed(self, table: Any, rows: np.ndarray, device: str, compute: Any) -> list[list[np.ndarray]]:
-        """What `compute` gives for each member; of a store all nodes are computed, once, layer by layer."""
-        if not isinstance(table, StoredTable):
-            return super()._computed(table, rows, device, compute)
-        nodes, found = self.stored_nodes(table), []
-        with torch.no_grad(), cpu_threads(self.threads):
-            for member in self.members:
-                member.to(device).eval()
-                found.append([compute(Remembered(nodes, member, rows, device), None).numpy()])
-                member.to("cpu")
-        return found
-
-    def batches(self, table: NodeTable | StoredTable, *, whole: bool = False) -> RowBatches:
-        """The graph as the models take it.
-
-        Args:
-            table: its nodes.
-            whole: whether the graph of a store is read into memory.
-
-        Raises:
-            DataError: its nodes or edges have another number of features than those of the training graph.
-        """
-        if isinstance(table, StoredTable):
-            return stored_batches(table, self.stored_nodes(table), self.scale, whole=whole)
-        found = table.features.shape[1], table.edges.features.shape[1]
-        check_features(table.source, (self.num_columns, self.num_edge_columns), found)
-        check_same_kind(self, table, self.num_columns)
-        check_weights(table.source, table.edges, self.settings, self.sizes)
-        features = self.features(self.node_features(table.features, table.edges), table.types)
-        edges = completed(table.edges, self.edge_imputer, self.settings)
-        graph = graph_batch(features, edges, self.settings.has_loops)
-        if self.settings.is_extended:
-            extended, features = _with_extras(graph.edges, graph.edge_features, self.settings)
-            graph = replace(graph, edges=extended, edge_features=features)
-        graph = replace(graph, positions=self.positions(table))
-        if table.types is not None:
-            graph = with_types(graph, table.types)
-
-        def batch(rows: np.ndarray) -> NodeBatch:
-            return replace(graph, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
-
-        return RowBatches.of(table, self.scale, batch, graph)
-
-    def names_of_edges(self, edges: EdgeList) -> list[str]:
-        """The names of the features of edges, but for words."""
-        return names_of_features(self.graph.edge_feature_columns, edges.features.shape[1], self.edge_categories)
-
-    def statuses(self, table: Any) -> list[str]:
-        """Also at which nodes a number of an edge was filled."""
-        found = super().statuses(table)
-        if isinstance(table, StoredTable) or not np.isnan(table.edges.features).any():
-            return found
-        names, missing = self.names_of_edges(table.edges), dict[int, list[str]]()
-        for edge, column in np.argwhere(np.isnan(table.edges.features)).tolist():
-            for node in (int(table.edges.senders[edge]), int(table.edges.receivers[edge])):
-                if (name := f"{names[column]} of an edge") not in (lacking := missing.setdefault(node, [])):
-                    lacking.append(name)
-        return with_filled(found, missing)
-
-    def positions(self, table: NodeTable) -> torch.Tensor | None:
-        """Where each node stands in the graph, as far as the model looks at it."""
-        counts = self.settings.laplacian_positions, self.settings.random_walk_positions
-        if not any(counts):
-            return None
-        from edgewise.learn.readers.graphs.position import positions_of
-
-        return positions_of(table.edges, table.num_rows, *counts)
-
-    def features(self, features: NodeFeatures, types: GraphTypes | None = None) -> torch.Tensor | SparseFeatures:
-        """What is known of each node in the units of the model."""
-        return scaled(features, self.feature_scale, self.scaler, types)
-
-    def check(self) -> None:
-        super().check()
-        scaler, columns, types = self.scaler, self.num_columns, self.types
-        fits = (scaler is not None) == (self.feature_scale == "standard") and columns >= 0
-        fits = fits and (types is None or all(0 <= c < columns for own in types.features for c in own))
-        if isinstance(scaler, ConditionScaler):
-            fits = fits and (len(scaler.mean), scaler.num_features) == (self.num_scaled, self.sizes.num_features)
-        if isinstance(scaler, TypeScaler):
-            widths = [len(each.mean) for each in scaler.scalers]
-            fits = fits and types is not None and widths == [len(own) for own in types.features]
-        if not fits:
-            raise DataError("feature_scale, scaler, num_columns, sizes and types do not fit each other.")
-
-
-def _with_extras(edges: Edges, features: torch.Tensor, settings: NodeSettings) -> tuple[Edges, torch.Tensor]:
-    """The edges and those that are added to the graph; further features say of which type each edge is.
-
-    The draw is always the same, so that a graph that is predicted has the edges that it was trained with.
-    """
-    extended, types = extend_edges(
-        edges, expander_degree=settings.expander_degree, num_virtual_nodes=settings.num_virtual_nodes
-    )
-    known = F.pad(features, (0, 0, 0, extended.num_edges - len(features)))
-    return extended, torch.cat([known, F.one_hot(types, len(EDGE_TYPES)).to(features.dtype)], 1)
+from edgewise.neighborhood import EDGE_TYPES
 
 
 def read_table(settings: NodeRunSettings) -> NodeTable | StoredTable:
@@ -278,8 +100,8 @@ def training_loader(rows: np.ndarray, prepared: Prepared, batches: Any, recipe: 
 
 
 def batches(prepared: Prepared) -> RowBatches:
-    found: RowBatches = prepared.fitted.batches(prepared.data, **({} if prepared.settings.fanouts else {"whole": True}))
-    return found
+    fitted: Fitted[NodeEncoder] = prepared.fitted
+    return fitted.encoder.batches(prepared.data, fitted.output.scale, whole=not prepared.settings.fanouts)
 
 
 def scored(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
@@ -287,35 +109,37 @@ def scored(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
     return rows_to_score(prepared, rows) if isinstance(prepared.data, StoredTable) else rows
 
 
-def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> FittedNodes:
-    """The model before its first step."""
+def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> Fitted[NodeEncoder]:
+    """The model before its first step; features are scaled by the whole graph, which training sees."""
+    model, types, edges = settings.model, None, None
     if isinstance(table, StoredTable):
-        check_stored(settings.model, table.store)
-        found, num_edge_features, imputer = None, table.num_edge_features, Imputer()
+        check_stored(model, table.store)
+        num_edge_features, imputer = table.num_edge_features, Imputer()
     else:
-        found, num_edge_features = table.types, table.edges.features.shape[1]
-        imputer = Imputer.fit([table.edges.features]) if settings.columns.imputes else Imputer()
-        num_edge_features += num_edge_marks(imputer, settings.model)
-    model = settings.model
-    edges = None if isinstance(table, StoredTable) else table.edges
-    known = graph_fields(settings, table, splits.train, table.features, edges, found)
-    scaler = known["scaler"]
-    of_types = () if found is None else units.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
+        types, edges = table.types, table.edges
+        imputer = Imputer.fit([edges.features]) if settings.columns.imputes else Imputer()
+        num_edge_features = edges.features.shape[1] + num_edge_marks(imputer, model)
+
+    on_graph = GraphEncoding.fit(settings, table, table.features, edges, types)
+    output = targets_of(table, splits.train, on_graph.columns)
+    scaler = on_graph.scaler if isinstance(on_graph.scaler, TypeScaler) else None
     sizes = NodeSizes(
-        num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
+        num_features=on_graph.num_features,
         num_edge_features=num_edge_inputs(num_edge_features, model, len(EDGE_TYPES) if model.is_extended else 0),
-        num_outputs=num_outputs(table),
-        type_features=of_types,
-        num_relations=0 if found is None else len(found.names.relations),
+        num_outputs=output.num_outputs,
+        type_features=() if types is None else units.widths(types, scaler),
+        num_relations=0 if types is None else len(types.names.relations),
     )
-    return FittedNodes(
-        **known,
-        sizes=sizes,
-        edge_imputer=imputer,
-        types=None
-        if found is None or isinstance(table, StoredTable)
-        else replace(found.names, predicted=units.types_with_targets(table, splits.train)),
-    )
+    names = None
+    if types is not None:
+        assert isinstance(table, NodeTable)
+        names = replace(types.names, predicted=units.types_with_targets(table, splits.train))
+    return untrained_model(settings, NodeEncoder(on_graph, sizes, names, imputer), output)
+
+
+def load(folder: RunFolder) -> Fitted[NodeEncoder]:
+    """The model of a run folder."""
+    return Fitted.load(folder, NodeRunSettings.FORMAT, NodeEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -329,11 +153,11 @@ def features(prepared: Prepared) -> Features:
 def warnings(prepared: Prepared) -> list[str]:
     """Features that do not vary, too."""
     table = prepared.data
-    fitted = prepared.fitted
-    found = units.notes_of_missing(fitted, table.columns, table.features)
+    encoder = prepared.fitted.encoder
+    found = units.notes_of_missing(encoder.on_graph, table.columns, table.features)
     if not isinstance(table, StoredTable):
-        found += notes_of_missing_edges(table.edges, fitted.names_of_edges(table.edges), fitted.settings)
-    return [*found, *units.notes_of_constants(fitted, table, table.features)]
+        found += notes_of_missing_edges(table.edges, encoder.names_of_edges(table.edges), encoder.on_graph.settings)
+    return [*found, *units.notes_of_constants(encoder.on_graph, table, table.features)]
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -364,13 +188,14 @@ def notes(prepared: Prepared) -> list[str]:
 
 
 def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
-    trained = FittedNodes.load(request.run_folder)
+    trained = load(request.run_folder)
     columns = trained.columns.to_predict(
         node_column=request["node_column"] or AUTO,
         node_type_column=request["node_type_column"],
         descriptors_columns=tuple(request["descriptors_columns"] or trained.columns.descriptors_columns),
     )
-    if trained.types is None and (request["node_type_column"] or request["edge_type_column"]):
+    on_graph = trained.encoder.on_graph
+    if trained.encoder.types is None and (request["node_type_column"] or request["edge_type_column"]):
         raise SettingError(
             f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and --edge-type-column."
         )
@@ -378,21 +203,21 @@ def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
         for name in ("edges", "features"):
             if request[name]:
                 raise SettingError(f"{request.data} is a store, which holds its {name}; leave out --{name}.")
-        stored = read_store(request.data, columns, strict=request.strict, **trained.known_words)
+        stored = read_store(request.data, columns, strict=request.strict, **on_graph.known_words)
         lost, count = lost_edges_of(stored.store, strict=request.strict)
         list_left_out(lost, request=request, count=count)
         say_unknown_words(stored, strict=request.strict)
         return trained, stored
     source = replace(
-        trained.graph,
+        on_graph.graph,
         edges=request["edges"],
         features=request["features"],
         edge_type_column=request["edge_type_column"],
     )
     if not is_graph_file(request.data):
         columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
-        source = replace(source, edge_type_column=request["edge_type_column"] or trained.graph.edge_type_column)
-    table = trained.read([request.data], columns, source, strict=request.strict)
+        source = replace(source, edge_type_column=request["edge_type_column"] or on_graph.graph.edge_type_column)
+    table = read_nodes([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
     list_left_out(table.edges.rejected, table.rejected, request)
     return trained, table
 
@@ -467,7 +292,7 @@ TABLE = TableTask(
     batches=batches,
     scored=scored,
     untrained=untrained,
-    load=FittedNodes.load,
+    load=load,
     features=features,
     further_warnings=warnings,
     notes=notes,

@@ -13,19 +13,17 @@ from edgewise.formatting import plural
 from edgewise.graph.records import NodeBatch, SparseFeatures
 from edgewise.learn.networks.graph_settings import GraphSizes, NodeSettings, NodeSizes
 from edgewise.learn.readers.graphs.edges import EdgeList, num_distinct
-from edgewise.learn.readers.graphs.lost import hops_to_lost, with_lost
+from edgewise.learn.readers.graphs.lost import hops_to_lost
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.learn.readers.graphs.nodes import NodeTable
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.graphs.types import BACKWARD, GraphTypes, TypeScaler, in_own_columns, in_words, left_aligned
 from edgewise.learn.readers.store.table import StoredFeatures, StoredTable
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tables.impute import Imputer, filled_notes, with_filled
-from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
+from edgewise.learn.tables.impute import Imputer, filled_notes
+from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.nodes.settings import REMEDY
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
-from edgewise.learn.tasks.table_task import target_fields, target_scale
-from edgewise.learn.tasks.trained import FittedTable
 from edgewise.neighborhood import Edges, Relations, Types
 
 MAX_SHOWN = 12
@@ -322,116 +320,10 @@ WHOLE_GRAPH = 1 << 40
 """Rows that are computed together where each batch is the whole graph."""
 
 
-@dataclass(kw_only=True)
-class FittedOnGraph(FittedTable):
-    """A trained ensemble over the nodes or edges of one graph."""
-
-    settings: NodeSettings
-    """The layers and their sizes."""
-    sizes: NodeSizes
-    """What the data looks like."""
-    graph: GraphSource
-    """How the edges of the training graph were read."""
-    feature_scale: FeatureScale
-    """How the features of nodes are scaled."""
-    scaler: ConditionScaler | TypeScaler | None
-    """Of the features of nodes, where they are scaled by their spread."""
-    scale: TargetScaler | None
-    """Of the targets; None for classes."""
-    num_columns: int
-    """Features of a node as they stand in the file."""
-    adds_degrees: bool = False
-    """Whether the numbers of edges that come and go are features as well, because no other one varies."""
-    has_degrees: bool | None = None
-    """Whether nothing was known of the nodes in training but their edges; None in runs of older versions."""
-    categories: Categories = field(default_factory=dict)
-    """The words of each column of categories of nodes."""
-    edge_categories: Categories = field(default_factory=dict)
-    """The words of each column of categories of edges."""
-
-    def check(self) -> None:
-        """Raise DataError unless the fields fit each other."""
-        super().check()
-        check_categories("categories", self.categories, self.columns.category_columns)
-        check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
-
-    @property
-    def rows_a_batch(self) -> int:
-        """All rows are computed together, since each batch is the whole graph."""
-        return 1 << 40
-
-    def statuses(self, table: Any) -> list[str]:
-        """Also which nodes lack edges that cannot be read."""
-        if isinstance(table, StoredTable):
-            return list(table.status)
-        found = with_lost(table.status, lost_within_reach(self.settings, table.edges, table.num_rows), "the node")
-        missing = table.features.missing_of(np.arange(table.num_rows))
-        return with_filled(found, named_columns(missing, names_of_node_features(self, self.columns)))
-
-    @property
-    def num_scaled(self) -> int:
-        """Features of a node as they are scaled."""
-        return self.num_columns + 2 * self.adds_degrees
-
-    def node_features(self, features: NodeFeatures, edges: EdgeList) -> NodeFeatures:
-        """What is known of each node, before it is scaled.
-
-        Args:
-            features: as they stand in the file.
-            edges: between the nodes.
-        """
-        if not self.adds_degrees:
-            return features
-        found = with_degrees(features, edges)
-        assert isinstance(found, NodeFeatures)
-        return found
-
-
 def lost_within_reach(settings: NodeSettings, edges: EdgeList, num_nodes: int) -> np.ndarray:
     """How far the nearest edge that cannot be read is from each node, as `hops_to_lost` has it."""
     sees_all = settings.is_extended or settings.laplacian_positions > 0 or settings.random_walk_positions > 0
     return hops_to_lost(edges, num_nodes, settings.reach, sees_all=sees_all)
-
-
-def graph_fields(
-    job: Any,
-    table: Any,
-    rows: np.ndarray,
-    nodes: NodeFeatures | StoredFeatures,
-    edges: EdgeList | None,
-    types: GraphTypes | None = None,
-) -> dict[str, Any]:
-    """The fields of `FittedOnGraph` before the first step, without `sizes`.
-
-    The scale of the targets is that of the training rows; the scale of the features is that of all nodes, which are
-    all seen in training, as the model is trained on the whole graph.
-
-    Args:
-        job: the settings of the run.
-        table: the rows.
-        rows: those of the training.
-        nodes: the features of the nodes.
-        edges: between the nodes; None where a store has them.
-        types: of nodes and edges.
-    """
-    scale, scaler = scale_of(nodes, job.feature_scale, types)
-    if adds_degrees := lacks_features(scaler, nodes, edges):
-        scale, scaler = scale_of(with_degrees(nodes, edges), job.feature_scale)
-    columns = replace(table.columns, missing="impute" if fills(scaler) else "drop")
-    return {
-        **target_fields(table, job.coverage),
-        "columns": columns,
-        "settings": job.model,
-        "graph": job.graph,
-        "feature_scale": scale,
-        "scaler": scaler,
-        "scale": target_scale(table, rows),
-        "num_columns": nodes.shape[1],
-        "adds_degrees": adds_degrees,
-        "has_degrees": table.has_degrees,
-        "categories": table.categories,
-        "edge_categories": table.edge_categories if isinstance(table, StoredTable) else table.edges.categories,
-    }
 
 
 def named_columns(missing: Mapping[int, Sequence[int]], names: Sequence[str]) -> dict[int, list[str]]:
@@ -439,9 +331,7 @@ def named_columns(missing: Mapping[int, Sequence[int]], names: Sequence[str]) ->
     return {row: [names[column] for column in columns if column < len(names)] for row, columns in missing.items()}
 
 
-def notes_of_missing(
-    fitted: FittedOnGraph | GraphEncoding, columns: Columns, nodes: NodeFeatures | StoredFeatures
-) -> list[str]:
+def notes_of_missing(fitted: GraphEncoding, columns: Columns, nodes: NodeFeatures | StoredFeatures) -> list[str]:
     """The warning of features of nodes that are missing and filled."""
     if isinstance(nodes, StoredFeatures) or not nodes.num_missing:
         return []
@@ -449,9 +339,7 @@ def notes_of_missing(
     return filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
 
 
-def notes_of_constants(
-    fitted: FittedOnGraph | GraphEncoding, table: Any, nodes: NodeFeatures | StoredFeatures
-) -> list[str]:
+def notes_of_constants(fitted: GraphEncoding, table: Any, nodes: NodeFeatures | StoredFeatures) -> list[str]:
     """The warnings of features of nodes that do not vary, of each type.
 
     Args:

@@ -26,16 +26,8 @@ from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import CutCells, RowTask, Tally, predictions, read_rows
 from edgewise.learn.tasks.fitted import load_tokenizer, save_tokenizer
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
-from edgewise.learn.tasks.table_task import (
-    MAX_FITTED,
-    Features,
-    TableTask,
-    check_same_numbers,
-    num_classes,
-    rows_of,
-    target_fields,
-    target_scale,
-)
+from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
+from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, target_fields, target_scale
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.trained import FittedTable

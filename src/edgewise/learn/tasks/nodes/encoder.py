@@ -1,0 +1,213 @@
+"""Nodes of one graph as numbers, in memory or in the files of a store."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from edgewise.errors import DataError
+from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.learn.networks.graph_settings import NodeSizes
+from edgewise.learn.networks.node import NodeModel
+from edgewise.learn.outputs import Targets
+from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.lost import with_lost
+from edgewise.learn.readers.graphs.node_features import NodeFeatures
+from edgewise.learn.readers.graphs.nodes import NodeTable
+from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScaler
+from edgewise.learn.readers.store.table import StoredTable
+from edgewise.learn.tables.impute import Imputer, with_filled
+from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
+from edgewise.learn.tasks.batches import RowBatches
+from edgewise.learn.tasks.nodes.filled import completed, num_edge_marks
+from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored_weights
+from edgewise.learn.tasks.nodes.stored_run import stored_batches
+from edgewise.learn.tasks.nodes.units import (
+    WHOLE_GRAPH,
+    GraphEncoding,
+    check_features,
+    check_same_kind,
+    check_weights,
+    graph_batch,
+    lost_within_reach,
+    named_columns,
+    scaled,
+    scaled_rows,
+    with_types,
+)
+from edgewise.learn.tasks.table_notes import names_of_features
+from edgewise.learn.training.document import INLINE, TRANSIENT
+from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
+
+
+@dataclass(frozen=True)
+class NodeEncoder:
+    """What the training graph fixed of nodes and edges: their scales, words, types and sizes."""
+
+    on_graph: GraphEncoding = field(metadata=INLINE)
+    """How features become numbers, which is the same for all tasks over one graph."""
+    sizes: NodeSizes
+    """What the data looks like."""
+    types: TypeNames | None = None
+    """The types of nodes and edges; None where the model ignores them."""
+    edge_imputer: Imputer = field(default_factory=Imputer)
+    """Fills missing numbers of edges; none where the run drops them."""
+    stored: dict[str, StoredNodes] = field(metadata=TRANSIENT, default_factory=dict, compare=False)
+    """The store that was read last, under `last`."""
+
+    @property
+    def rows_per_batch(self) -> int:
+        """All rows are computed together."""
+        return WHOLE_GRAPH
+
+    @property
+    def num_edge_columns(self) -> int:
+        """Features of an edge as they stand in the file; loops, types and marks of edges are further ones."""
+        settings = self.on_graph.settings
+        added = settings.has_loops + (len(EDGE_TYPES) if settings.is_extended else 0)
+        added += num_edge_marks(self.edge_imputer, settings)
+        return max(0, self.sizes.num_edge_features - added)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How a graph to predict is read, with the types and words that the model knows."""
+        return {
+            "with_types": self.types is not None,
+            "known": self.types,
+            "may_lack_edges": True,
+            "fills_edges": bool(self.edge_imputer.median),
+            **self.on_graph.known_words,
+        }
+
+    def new_network(self, output: Targets) -> NodeModel:
+        """Layers over the graph."""
+        return NodeModel(self.sizes, self.on_graph.settings)
+
+    def stored_nodes(self, table: StoredTable) -> StoredNodes:
+        """The graph of a store in the units of the models.
+
+        Raises:
+            DataError: its nodes or edges have another number of features than those of the training graph.
+        """
+        last = self.stored.get("last")
+        if last is not None and last.table is table:
+            return last
+
+        on_graph, settings = self.on_graph, self.on_graph.settings
+        num_features = table.features.shape[1], table.num_edge_features
+        check_features(table.source, (on_graph.num_columns, self.num_edge_columns), num_features)
+        check_same_kind(on_graph, table, on_graph.num_columns)
+        reads_weights = settings.spec.reads_edge_weights and num_features[1] == 1
+        if reads_weights:
+            check_stored_weights(table, settings)
+        self.stored["last"] = StoredNodes(
+            table,
+            settings,
+            partial(scaled_rows, scale=on_graph.feature_scale, scaler=on_graph.scaler),
+            reads_weights=reads_weights,
+            adds_degrees=on_graph.adds_degrees,
+            num_marks=num_edge_marks(self.edge_imputer, settings),
+        )
+        return self.stored["last"]
+
+    def batches(self, table: NodeTable | StoredTable, scale: TargetScaler | None, *, whole: bool = False) -> RowBatches:
+        """The graph as the models take it.
+
+        Args:
+            table: its nodes.
+            scale: of the targets.
+            whole: whether the graph of a store is read into memory.
+
+        Raises:
+            DataError: its nodes or edges have another number of features than those of the training graph.
+        """
+        if isinstance(table, StoredTable):
+            return stored_batches(table, self.stored_nodes(table), scale, whole=whole)
+
+        on_graph, settings = self.on_graph, self.on_graph.settings
+        num_features = table.features.shape[1], table.edges.features.shape[1]
+        check_features(table.source, (on_graph.num_columns, self.num_edge_columns), num_features)
+        check_same_kind(on_graph, table, on_graph.num_columns)
+        check_weights(table.source, table.edges, settings, self.sizes)
+
+        features = self.features(on_graph.node_features(table.features, table.edges), table.types)
+        graph = graph_batch(features, completed(table.edges, self.edge_imputer, settings), settings.has_loops)
+        if settings.is_extended:
+            extended, edge_features = _with_extras(graph.edges, graph.edge_features, self.on_graph)
+            graph = replace(graph, edges=extended, edge_features=edge_features)
+        graph = replace(graph, positions=self.positions(table))
+        if table.types is not None:
+            graph = with_types(graph, table.types)
+
+        def batch(rows: np.ndarray) -> NodeBatch:
+            return replace(graph, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
+
+        return RowBatches.of(table, scale, batch, graph)
+
+    def names_of_edges(self, edges: EdgeList) -> list[str]:
+        """The names of the features of edges, but for words."""
+        on_graph = self.on_graph
+        return names_of_features(on_graph.graph.edge_feature_columns, edges.features.shape[1], on_graph.edge_categories)
+
+    def statuses(self, table: NodeTable | StoredTable) -> list[str]:
+        """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
+        if isinstance(table, StoredTable):
+            return list(table.status)
+        hops = lost_within_reach(self.on_graph.settings, table.edges, table.num_rows)
+        status = with_lost(table.status, hops, "the node")
+        of_nodes = table.features.missing_of(np.arange(table.num_rows))
+        status = with_filled(status, named_columns(of_nodes, self.on_graph.names_of_features()))
+        if not np.isnan(table.edges.features).any():
+            return status
+
+        names, missing = self.names_of_edges(table.edges), dict[int, list[str]]()
+        for edge, column in np.argwhere(np.isnan(table.edges.features)).tolist():
+            for node in (int(table.edges.senders[edge]), int(table.edges.receivers[edge])):
+                if (name := f"{names[column]} of an edge") not in (lacking := missing.setdefault(node, [])):
+                    lacking.append(name)
+        return with_filled(status, missing)
+
+    def positions(self, table: NodeTable) -> torch.Tensor | None:
+        """Position encodings of each node in the graph, as far as the model reads them."""
+        counts = self.on_graph.settings.laplacian_positions, self.on_graph.settings.random_walk_positions
+        if not any(counts):
+            return None
+        from edgewise.learn.readers.graphs.position import positions_of
+
+        return positions_of(table.edges, table.num_rows, *counts)
+
+    def features(self, features: NodeFeatures, types: GraphTypes | None = None) -> torch.Tensor | SparseFeatures:
+        """What is known of each node in the units of the model."""
+        return scaled(features, self.on_graph.feature_scale, self.on_graph.scaler, types)
+
+    def check(self, output: Targets) -> None:
+        """Raise DataError unless the fields fit each other."""
+        self.on_graph.check()
+        scaler, columns, types = self.on_graph.scaler, self.on_graph.num_columns, self.types
+        fits = (scaler is not None) == (self.on_graph.feature_scale == "standard") and columns >= 0
+        fits = fits and self.sizes.num_outputs == output.num_outputs
+        fits = fits and (types is None or all(0 <= c < columns for own in types.features for c in own))
+        if isinstance(scaler, ConditionScaler):
+            num_scaled = columns + 2 * self.on_graph.adds_degrees
+            fits = fits and (len(scaler.mean), scaler.num_features) == (num_scaled, self.sizes.num_features)
+        if isinstance(scaler, TypeScaler):
+            widths = [len(of_type.mean) for of_type in scaler.scalers]
+            fits = fits and types is not None and widths == [len(own) for own in types.features]
+        if not fits:
+            raise DataError("feature_scale, scaler, num_columns, sizes and types do not fit each other.")
+
+
+def _with_extras(edges: Edges, features: torch.Tensor, on_graph: GraphEncoding) -> tuple[Edges, torch.Tensor]:
+    """The edges and those that are added to the graph; further features say of which type each edge is.
+
+    The draw is always the same, so that a graph that is predicted has the edges that it was trained with.
+    """
+    settings = on_graph.settings
+    extended, types = extend_edges(
+        edges, expander_degree=settings.expander_degree, num_virtual_nodes=settings.num_virtual_nodes
+    )
+    padded = F.pad(features, (0, 0, 0, extended.num_edges - len(features)))
+    return extended, torch.cat([padded, F.one_hot(types, len(EDGE_TYPES)).to(features.dtype)], 1)
