@@ -25,7 +25,7 @@ LEVELS = [
     {"learn.readers", "learn.networks"},
     {"learn.tables"},
     {"learn.engine"},
-    {"learn.files", "learn.memory", "learn.process", "learn.progress", "learn.renames", "learn.settings"},
+    {"learn.files", "learn.memory", "learn.process", "learn.progress", "learn.settings"},
     # Here the lower story ends.
     {"view", "interop"},
     {"explain"},

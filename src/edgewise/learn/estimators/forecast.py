@@ -18,10 +18,10 @@ from edgewise.learn.estimators.parameters import naming_parameters, parameters_o
 from edgewise.learn.estimators.state import Adapter, learn_names, names_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.graphs.clock import in_time
 from edgewise.learn.readers.graphs.series import Series
-from edgewise.learn.tasks.forecast.task import TASK, FittedForecast, behind
+from edgewise.learn.tasks.forecast.task import TASK, behind
 from edgewise.learn.tasks.rejected import list_left_out
 
-SERIES = Adapter(task=TASK, fitted_type=FittedForecast, required={"data": ("the series",)})
+SERIES = Adapter(task=TASK, required={"data": ("the series",)})
 """How Forecaster uses its task."""
 
 

@@ -63,7 +63,7 @@ def names_of_graph(X: Any) -> Names:
 def names_of_run(trained: Any) -> Names:
     """The names of the features of nodes that a run of the command line was trained on."""
     names = trained.columns.descriptors_columns
-    return {"X": names} if len(names) == trained.num_columns else {}
+    return {"X": names} if len(names) == trained.encoder.on_graph.num_columns else {}
 
 
 def row_to_explain(

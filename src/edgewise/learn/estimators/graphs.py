@@ -18,9 +18,10 @@ from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import fingerprint as row_fingerprint
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns, is_here, table_inputs
 from edgewise.learn.estimators.state import Estimator, Names, names_of
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.readers.graphs.graphs import GraphRow, GraphTable, graphs_from_arrays
 from edgewise.learn.tasks.graphs.explainable import explain_graph
-from edgewise.learn.tasks.graphs.task import TASK
+from edgewise.learn.tasks.graphs.task import TASK, GraphsEncoder
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> GraphTable:
@@ -37,13 +38,13 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> GraphT
     )
 
 
-def table(trained: FittedGraphs, inputs: Inputs) -> GraphTable:
+def table(trained: Fitted[GraphsEncoder], inputs: Inputs) -> GraphTable:
     """The graphs as a table to predict; one that cannot be used keeps its place."""
     missing = trained.columns.missing
     return graphs_from_arrays(
         graphs_of(inputs.X, inputs.names.get("features", ()), missing),
         conditions=graph_features_of(inputs.X, inputs.beside.get("graph_features")),
-        need_roots=trained.whole.needs_roots,
+        need_roots=trained.encoder.whole.needs_roots,
         missing=missing,
     )
 
@@ -54,7 +55,7 @@ def _names_of_graphs(X: Any) -> Names:
     return {"features": names} if names else {}
 
 
-def _names_of_run(trained: FittedGraphs) -> Names:
+def _names_of_run(trained: Fitted[GraphsEncoder]) -> Names:
     """The names of the features of graphs as a whole that a run of the command line was trained on."""
     names = trained.columns.graph_feature_columns
     return {"graph_features": names} if names else {}

@@ -6,10 +6,10 @@ from edgewise.errors import SettingError
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train, warn
 from edgewise.learn.networks.text_settings import SamplingSettings
-from edgewise.learn.tasks.language.task import TASK, FittedLanguage
+from edgewise.learn.tasks.language.task import TASK
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
-LANGUAGE = Adapter(task=TASK, fitted_type=FittedLanguage, required={"data": ("the text",)})
+LANGUAGE = Adapter(task=TASK, required={"data": ("the text",)})
 """How LanguageModel uses its task."""
 
 

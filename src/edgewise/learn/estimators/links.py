@@ -22,10 +22,10 @@ from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.links.explainable import explain_link
 from edgewise.learn.tasks.links.task import TASK, LinkData
-from edgewise.learn.tasks.links.trained import FittedLinks, LinkGraph
+from edgewise.learn.tasks.links.trained import LinkGraph
 from edgewise.learn.tasks.nodes.units import fills
 
-LINKS = Adapter(task=TASK, fitted_type=FittedLinks, required={"data": ("the nodes",)})
+LINKS = Adapter(task=TASK, required={"data": ("the nodes",)})
 """How LinkPredictor uses its task."""
 
 

@@ -61,7 +61,6 @@ def table(trained: FittedProperty, inputs: Inputs) -> MoleculeTable:
 
 MOLECULES = RowAdapter(
     task=TASK,
-    fitted_type=FittedProperty,
     required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
     names_of_run=inputs_of_run,
     training_table=training_table,

@@ -9,9 +9,9 @@ from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train
 from edgewise.learn.readers.motion.motion import Moments, Motion
 from edgewise.learn.tasks.motion.task import TASK
-from edgewise.learn.tasks.motion.trained import FittedDynamics, Rollout, roll_out
+from edgewise.learn.tasks.motion.trained import Rollout, roll_out
 
-MOTION = Adapter(task=TASK, fitted_type=FittedDynamics, required={"data": ("the motion",)})
+MOTION = Adapter(task=TASK, required={"data": ("the motion",)})
 """How DynamicsModel uses its task."""
 
 

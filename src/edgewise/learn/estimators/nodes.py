@@ -17,10 +17,12 @@ from edgewise.learn.estimators.graph_warnings import warn_of_degrees
 from edgewise.learn.estimators.parameters import AUTO, naming_parameters
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.readers.graphs.nodes import NodeTable, nodes_from_arrays
+from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.explainable import explain_node
 from edgewise.learn.tasks.nodes.settings import WITH_TYPES
-from edgewise.learn.tasks.nodes.task import TASK, FittedNodes
+from edgewise.learn.tasks.nodes.task import TASK
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> NodeTable:
@@ -35,22 +37,24 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> NodeTa
     )
 
 
-def table(trained: FittedNodes, inputs: Inputs) -> NodeTable:
+def table(trained: Fitted[NodeEncoder], inputs: Inputs) -> NodeTable:
     """All nodes of the graph as a table to predict."""
     missing = trained.columns.missing
     arrays, num_columns = inputs.X.arrays(missing), num_features(trained)
     if (count := arrays["features"].shape[1]) != num_columns:
         raise DataError(f"X has {count} features, but {inputs.owner} is expecting {num_columns} features as input.")
-    if trained.types is None and (arrays["types"] is not None or arrays["edges"].types is not None):
+    if trained.encoder.types is None and (arrays["types"] is not None or arrays["edges"].types is not None):
         raise SettingError("the model does not use types; leave out node_types and edge_types.")
-    return nodes_from_arrays(**arrays, known=trained.types, missing=missing)
+    return nodes_from_arrays(**arrays, known=trained.encoder.types, missing=missing)
 
 
-def num_features(trained: FittedNodes) -> int:
+def num_features(trained: Fitted[NodeEncoder]) -> int:
     """Features of a node as X has them: without the numbers of edges that stand for those of some types."""
-    if trained.has_degrees:
+    if trained.encoder.on_graph.has_degrees:
         return 0
-    return trained.num_columns - (0 if trained.types is None else trained.types.num_added)
+    return trained.encoder.on_graph.num_columns - (
+        0 if trained.encoder.types is None else trained.encoder.types.num_added
+    )
 
 
 def _model_for_types(estimator: Any, inputs: Inputs) -> dict[str, object]:
@@ -69,7 +73,6 @@ def _check(job: Any, table: NodeTable) -> None:
 
 NODES = RowAdapter(
     task=TASK,
-    fitted_type=FittedNodes,
     required={"data": ("the nodes",)},
     names_of_run=names_of_run,
     training_table=training_table,

@@ -26,7 +26,6 @@ from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.split import Splits, calibration_of, split_rows
 from edgewise.learn.tasks.run import fit
-from edgewise.learn.tasks.table_task import TableTask
 
 Beside = Mapping[str, Any]
 """The arguments beside X, by name, such as the edges of a graph or the conditions of a measurement."""
@@ -101,7 +100,6 @@ def listed_rows(X: Any) -> list[Any]:
 class RowAdapter(Adapter):
     """How estimators over rows use a task: what differs between molecules, texts, graphs, nodes and edges."""
 
-    task: TableTask
     training_table: Callable[[Any, Inputs, TrainingColumns], Any]
     """From the job of a training, its rows and their targets to the table."""
     table: Callable[[Any, Inputs], Any]

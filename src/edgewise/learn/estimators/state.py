@@ -90,8 +90,6 @@ class Adapter:
 
     task: Task
     """The task."""
-    fitted_type: type[Any]
-    """What the task trains."""
     required: Mapping[str, object] = field(default_factory=lambda: {"data": ("the data",)})
     """Settings that a job needs and arrays do not have: names of files and columns."""
     names_of_run: Callable[[Any], Names] = no_names
@@ -184,7 +182,7 @@ def load(
     """
     run = RunFolder.finished(folder)
     with made_on_cpu():
-        trained = adapter.fitted_type.load(run)
+        trained = adapter.task.load(run)
     check(trained)
     with corrupt_as_run_error(run.path):
         estimator = kind(**_read_parameters(kind, run))

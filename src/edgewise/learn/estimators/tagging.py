@@ -10,14 +10,14 @@ from edgewise.errors import DataError
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.tags import sentences_from_lists
-from edgewise.learn.tasks.tagging.task import TASK, FittedTagger
+from edgewise.learn.tasks.tagging.task import TASK
 from edgewise.learn.tasks.vocabulary import unknown_notes
 from edgewise.learn.training.spans import tag_scores
 
 Words = Sequence[Sequence[str]]
 """The words of each sentence, or their tags."""
 
-TAGS = Adapter(task=TASK, fitted_type=FittedTagger, required={"data": ("the sentences",)})
+TAGS = Adapter(task=TASK, required={"data": ("the sentences",)})
 """How Tagger uses its task."""
 
 

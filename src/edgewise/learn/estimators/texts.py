@@ -44,7 +44,6 @@ def texts_of(X: Any) -> Sequence[Any]:
 
 TEXTS = RowAdapter(
     task=TASK,
-    fitted_type=FittedTexts,
     required={"data": ("the texts",), "text_columns": ("text",)},
     names_of_run=inputs_of_run,
     training_table=training_table,

@@ -9,10 +9,10 @@ from edgewise.formatting import plural
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.pairs import Texts, check_pairs, check_texts, pairs_of
-from edgewise.learn.tasks.translation.task import TASK, FittedTranslation, bleu
+from edgewise.learn.tasks.translation.task import TASK, bleu
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
-TRANSLATIONS = Adapter(task=TASK, fitted_type=FittedTranslation, required={"data": ("the texts",)})
+TRANSLATIONS = Adapter(task=TASK, required={"data": ("the texts",)})
 """How Translator uses its task."""
 
 
