@@ -3,7 +3,7 @@
     python docs/estimators.py
 
 Parameters, their types, defaults and meanings come from the settings of the tasks; the classes, their methods and what
-these say stand in docs/estimator_classes.py. A test says when the file is stale.
+these say stand in docs/estimator_rows.py and docs/estimator_tasks.py. A test says when the file is stale.
 """
 
 import dataclasses
@@ -18,7 +18,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from estimator_classes import CLASSES, HEADER, Argument, EstimatorClass, Method
+import estimator_rows
+import estimator_tasks
+from estimator_parts import Argument, EstimatorClass, Method
 
 from edgewise.learn.estimators.parameters import AUTO, OF_FILES, PARAMETER_OF, without_flags
 from edgewise.learn.settings import choices_of, helps
@@ -26,6 +28,66 @@ from edgewise.learn.tasks.registry import settings_of
 
 FILE = Path(__file__).parent.parent / "src/edgewise/learn/estimators/classes.py"
 WIDTH = 120
+CLASSES: tuple[EstimatorClass, ...] = (*estimator_rows.CLASSES, *estimator_tasks.CLASSES)
+HEADER = '''"""Estimators: written by docs/estimators.py from the settings of tasks; change those, and run it again.
+
+A constructor stores its parameters; `fit` checks them. What methods do stands in the functions that they call.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from edgewise.learn.estimators import graph_rows, row_methods, state
+from edgewise.learn.estimators.rows import RowAdapter, Supervision
+from edgewise.learn.estimators.scikit_learn import ClassifierMixin, RegressorMixin, tags_of
+from edgewise.learn.estimators.state import Estimator
+from edgewise.learn.networks.text_settings import SamplingSettings
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+    from edgewise.explain.explanation import Explanation
+    from edgewise.explain.methods import Choice
+    from edgewise.learn.estimators.inputs import EdgesInput, GraphInput, GraphsInput, SeriesInput, Table
+    from edgewise.learn.readers.motion.motion import Motion
+    from edgewise.learn.tasks.motion.trained import Rollout
+
+# Tasks are imported where they are used first: a model of nodes needs no RDKit.
+
+
+def _edges() -> RowAdapter:
+    from edgewise.learn.estimators.edges import EDGES
+
+    return EDGES
+
+
+def _graphs() -> RowAdapter:
+    from edgewise.learn.estimators.graphs import GRAPHS
+
+    return GRAPHS
+
+
+def _molecules() -> RowAdapter:
+    from edgewise.learn.estimators.molecules import MOLECULES
+
+    return MOLECULES
+
+
+def _nodes() -> RowAdapter:
+    from edgewise.learn.estimators.nodes import NODES
+
+    return NODES
+
+
+def _texts() -> RowAdapter:
+    from edgewise.learn.estimators.texts import TEXTS
+
+    return TEXTS
+'''
 MEANINGS = {
     "model": "The model by its name, such as lstm, gpt2 or bert.",
     "validation_size": "The fraction of the rows for validation, where `fit` is given no `validation`.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from estimator_classes import CLASSES
+from estimators import CLASSES
 
 from edgewise.learn.tasks.registry import own_names, settings_of
 

@@ -129,10 +129,10 @@ def _in_time(estimator: Any, series: Series, times: pd.Index | None) -> Series:
 def index_behind(series: Series, num_steps: int, times: pd.Index) -> pd.Index:
     """The times of the steps behind the last of a series, in the time zone and by the name that its times have."""
     assert series.clock is not None
-    found = pd.Index([series.clock.time(len(series.values) + step) for step in range(num_steps)], name=times.name)
-    if not isinstance(found, pd.DatetimeIndex) or found.tz is None:
-        return found
-    return found.tz_convert(getattr(times, "tz", None)) if isinstance(times, pd.DatetimeIndex) else found
+    index = pd.Index([series.clock.time(len(series.values) + step) for step in range(num_steps)], name=times.name)
+    if not isinstance(index, pd.DatetimeIndex) or index.tz is None:
+        return index
+    return index.tz_convert(getattr(times, "tz", None)) if isinstance(times, pd.DatetimeIndex) else index
 
 
 def series_of(held: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...] | None = None) -> Series:

@@ -63,17 +63,17 @@ class GraphNodes:
         self, held: Any, edges: Any = None, edge_features: Any = None, *, node_types: Any = None, edge_types: Any = None
     ) -> None:
         beside = {"edge_features": edge_features, "node_types": node_types, "edge_types": edge_types}
-        known: GraphNodes | None = held if isinstance(held, GraphNodes) else None
-        if known is None and edges is None and not is_graph(held):
+        rows: GraphNodes | None = held if isinstance(held, GraphNodes) else None
+        if rows is None and edges is None and not is_graph(held):
             raise DataError(f"edges is missing: give edges, or a Graph in place of X; X is {type(held).__name__}.")
         if edges is None:
             for name, values in beside.items():
                 if values is not None:
                     raise DataError(f"{name} was given beside a graph that holds it; put it into the graph.")
-            known = known or _checked(Graph.of(held))
+            rows = rows or _checked(Graph.of(held))
         else:
-            known = _from_arrays(held, edges, **beside)
-        for name, value in vars(known).items():
+            rows = _from_arrays(held, edges, **beside)
+        for name, value in vars(rows).items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -85,11 +85,11 @@ class GraphNodes:
         column_names: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Self:
         """Some rows of a graph."""
-        found, names = object.__new__(cls), column_names or {}
+        nodes, names = object.__new__(cls), column_names or {}
         parts = {"graph": graph, "sparse_features": sparse_features, "rows": rows, "column_names": names}
         for name, value in parts.items():
-            object.__setattr__(found, name, value)
-        return found
+            object.__setattr__(nodes, name, value)
+        return nodes
 
     def in_order(self, known: Mapping[str, Sequence[str]]) -> Self:
         """The same with the features that a model was trained on, in the order of the training.
@@ -102,10 +102,10 @@ class GraphNodes:
         """
         graph, names = self.graph, dict(self.column_names)
         for argument, attribute in (("X", "node_features"), ("edge_features", "edge_features")):
-            own, wanted = names.get(argument, ()), tuple(known.get(argument, ()))
-            if own and wanted and own != wanted:
-                places = places_of(argument, own, wanted)
-                graph = replace(graph, **{attribute: getattr(graph, attribute)[:, places]})
+            columns, wanted = names.get(argument, ()), tuple(known.get(argument, ()))
+            if columns and wanted and columns != wanted:
+                order = places_of(argument, columns, wanted)
+                graph = replace(graph, **{attribute: getattr(graph, attribute)[:, order]})
                 names[argument] = wanted
         return self if graph is self.graph else self.of(graph, self.sparse_features, self.rows, names)
 
@@ -130,8 +130,8 @@ class GraphNodes:
         """
         rows = rows[0] if isinstance(rows, tuple) else rows
         numbers = np.arange(self.size) if self.rows is None else self.rows
-        taken = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
-        return self.of(self.graph, self.sparse_features, np.atleast_1d(taken), self.column_names)
+        chosen = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
+        return self.of(self.graph, self.sparse_features, np.atleast_1d(chosen), self.column_names)
 
     def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
         """Values of the rows for all nodes, or all edges; `missing` elsewhere.
@@ -143,9 +143,9 @@ class GraphNodes:
             raise DataError(f"y has {plural(len(values), 'row')}, but there are {len(self)} {self.unit}.")
         if self.rows is None:
             return values
-        found = np.full((self.size, *values.shape[1:]), missing, dtype=values.dtype)
-        found[self.rows] = values
-        return found
+        spread = np.full((self.size, *values.shape[1:]), missing, dtype=values.dtype)
+        spread[self.rows] = values
+        return spread
 
     @property
     def features(self) -> NodeFeatures | None:
@@ -306,14 +306,14 @@ def edges_of(held: Any, num_nodes: int | None = None) -> Edges:
     """
     if hasattr(held, "tocoo") and not isinstance(held, Edges):
         held = Edges.from_adjacency(held)
-    known = held.num_receivers if isinstance(held, Edges) else 0
+    num_known = held.num_receivers if isinstance(held, Edges) else 0
     if isinstance(held, Edges):
         index = np.stack([held.senders.cpu().numpy(), held.receivers.cpu().numpy()])
     else:
         index = held.cpu().numpy() if isinstance(held, Tensor) else np.asarray(held)
         if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
             raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
-    num_nodes = max(known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
+    num_nodes = max(num_known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
     check_edges("edges", index, num_nodes)
     senders, receivers = torch.from_numpy(index.astype(np.int64))
     return Edges(senders, receivers, num_nodes, num_nodes)
@@ -323,7 +323,7 @@ def sparse_features_of(held: Any) -> NodeFeatures:
     """The features of nodes in a sparse matrix of SciPy."""
     table = held.tocsr().tocoo()
     filled = table.data != 0
-    rows, columns = (places[filled].astype(np.int64) for places in (table.row, table.col))
+    rows, columns = (numbers[filled].astype(np.int64) for numbers in (table.row, table.col))
     return NodeFeatures.of_entries(rows, columns, table.data[filled].astype(np.float32), table.shape)
 
 
@@ -359,22 +359,22 @@ def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edg
             f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; where nothing is "
             "known of the nodes, give None, or a graph without node_features."
         )
-    found = edges_of(edges, size)
+    edge_list = edges_of(edges, size)
     of_edges = None
     if edge_features is not None:
         table = as_numbers("edge_features", edge_features)
         require_scalable("the graph", "edge_features", table)
         of_edges = torch.as_tensor(table.astype(np.float32))
-        if of_edges.ndim != 2 or len(of_edges) != found.num_edges:
-            raise DataError(f"edge_features is {tuple(of_edges.shape)}; expected ({found.num_edges}, feature).")
-    types = _types("node_types", node_types, found.num_senders, "nodes")
-    relations = _types("edge_types", edge_types, found.num_edges, "edges")
+        if of_edges.ndim != 2 or len(of_edges) != edge_list.num_edges:
+            raise DataError(f"edge_features is {tuple(of_edges.shape)}; expected ({edge_list.num_edges}, feature).")
+    types = _types("node_types", node_types, edge_list.num_senders, "nodes")
+    relations = _types("edge_types", edge_types, edge_list.num_edges, "edges")
     if types is not None and relations is not None:
-        ends = plain_relations(types, found)
+        ends = plain_relations(types, edge_list)
         assert ends.names is not None
         names = zip(_names_of_rows(ends), _names_of_rows(relations))
         relations = Types.of([(sender, name, receiver) for (sender, _, receiver), name in names])
-    graph = Graph(features, found, of_edges, node_types=types, edge_types=relations)
+    graph = Graph(features, edge_list, of_edges, node_types=types, edge_types=relations)
     tables = {"X": held, "edge_features": edge_features}
     return GraphNodes.of(
         graph, sparse, column_names={name: column_names(name, table) for name, table in tables.items()}
@@ -385,7 +385,7 @@ def _types(name: str, held: Any, size: int, rows: str) -> Types | None:
     if held is None:
         return None
     refuse_single_text(name, held)
-    words = [str(each).strip() for each in np.asarray(held).tolist()]
+    words = [str(word).strip() for word in np.asarray(held).tolist()]
     if len(words) != size:
         raise DataError(f"{name} has {plural(len(words), 'row')}, but there are {size} {rows}.")
     return Types.of(words)
@@ -410,12 +410,12 @@ def _features(graph: Graph) -> np.ndarray | None:
     assert types is not None
     widths = [0 if table is None else table.shape[1] for table in features]
     starts = np.cumsum([0, *widths])
-    found = np.full((len(types), starts[-1]), np.nan)
-    rows = types.split(torch.arange(len(types)))
-    for own, part, start in zip(rows, features, starts):
+    joined = np.full((len(types), starts[-1]), np.nan)
+    rows_of_types = types.split(torch.arange(len(types)))
+    for rows, part, start in zip(rows_of_types, features, starts):
         if part is not None:
-            found[own.numpy(), start : start + part.shape[1]] = part.detach().cpu().numpy()
-    return found
+            joined[rows.numpy(), start : start + part.shape[1]] = part.detach().cpu().numpy()
+    return joined
 
 
 def _names_of_rows(types: Types) -> list[Any]:

@@ -137,7 +137,7 @@ def graphs_of(held: Any, names: Sequence[str] = (), missing: str = "impute") -> 
         raise DataError("there is no graph; expected at least one.")
     names = names or _feature_names(held)
     with warned_once():
-        return [_graph_of(number, _with_features(number, each, names), missing) for number, each in enumerate(held)]
+        return [_graph_of(number, _with_features(number, graph, names), missing) for number, graph in enumerate(held)]
 
 
 def _feature_names(graphs: Any) -> tuple[str, ...]:
@@ -174,6 +174,6 @@ def _graph_of(number: int, held: Any, missing: str) -> GraphRow:
 
 def graph_features_of(held: Any, given: Any) -> Any:
     """(row, feature): the numbers of each graph as a whole that were given, or those that all graphs have."""
-    known = [each.graph_features if isinstance(each, Graph) else None for each in one_by_one(held)]
-    there = [part for part in known if part is not None]
-    return torch.cat(there).numpy() if given is None and there and len(there) == len(known) else given
+    features = [graph.graph_features if isinstance(graph, Graph) else None for graph in one_by_one(held)]
+    present = [part for part in features if part is not None]
+    return torch.cat(present).numpy() if given is None and present and len(present) == len(features) else given

@@ -41,7 +41,7 @@ def label_columns(y: Any) -> list[np.ndarray]:
     """The labels of each target, as `labels_of` gives them: one of y (row), several of y (row, target)."""
     refuse_single_text("y", y)
     if hasattr(y, "columns") and y.shape[1] > 1:
-        return [labels_of(y.iloc[:, place]) for place in range(y.shape[1])]
+        return [labels_of(y.iloc[:, column]) for column in range(y.shape[1])]
     array = plain_array(y)
     if array.ndim == 2 and array.shape[1] > 1:
         return [labels_of(column) for column in array.T]
@@ -127,7 +127,10 @@ def all_right(columns: Sequence[np.ndarray], known: Sequence[np.ndarray], predic
         predicted: (row, target), or (row) of one target.
     """
     by_target = predicted.T if predicted.ndim == 2 else [predicted]
-    right = [(labels == found) | ~there for labels, there, found in zip(columns, known, by_target, strict=True)]
+    right = [
+        (labels == predictions) | ~is_there
+        for labels, is_there, predictions in zip(columns, known, by_target, strict=True)
+    ]
     return np.all(right, axis=0)
 
 

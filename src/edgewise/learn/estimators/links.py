@@ -190,12 +190,14 @@ def pairs_of(pairs: Any, graph: LinkGraph) -> tuple[np.ndarray, np.ndarray]:
     if names is not None:
         if table.ndim != 2 or table.shape[1] != 2:
             raise DataError(f"pairs is {table.shape}; expected (pair, 2) names of nodes.")
-        place = {name: number for number, name in enumerate(names)}
-        unknown = [(row, node) for row, pair in enumerate(table.tolist()) for node in pair if str(node) not in place]
+        number_of = {name: number for number, name in enumerate(names)}
+        unknown = [
+            (row, node) for row, pair in enumerate(table.tolist()) for node in pair if str(node) not in number_of
+        ]
         for row, node in unknown[:1]:
             node_number(node, names, num_nodes)  # which says what nodes are called
             raise DataError(f"pair {row} is {table[row].tolist()}, but no node is called {node!r}.")
-        table = np.array([[place[str(node)] for node in pair] for pair in table.tolist()], dtype=np.int64)
+        table = np.array([[number_of[str(node)] for node in pair] for pair in table.tolist()], dtype=np.int64)
         table = table.reshape(-1, 2)
     if table.ndim != 2 or table.shape[1] != 2 or not np.issubdtype(table.dtype, np.integer):
         raise DataError(f"pairs is {table.dtype} {table.shape}; expected whole numbers (pair, 2).")

@@ -76,8 +76,8 @@ def explain(
     """One row, explained: which atoms the model attends to, and what changes its prediction."""
     trained = estimator.trained
     item = one_row("item", item, names_of(estimator, "X"), trained.columns.inputs)
-    known = names_of(estimator, "conditions")
-    conditions = one_row("conditions", beside["conditions"], known, trained.columns.descriptors_columns)
+    names = names_of(estimator, "conditions")
+    conditions = one_row("conditions", beside["conditions"], names, trained.columns.descriptors_columns)
     smiles, conditions = columns_of([item] if isinstance(item, str) else item, conditions)
     if len(smiles) != 1:
         raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
@@ -105,5 +105,5 @@ def columns_of(held: Any, conditions: Any) -> tuple[Any, Any]:
     if numbers.shape[1] and conditions is not None:
         raise DataError("conditions came twice: as number columns of X and as an argument; give them once.")
     smiles = texts.to_numpy(dtype=object)
-    own = numbers.to_numpy(dtype=np.float64) if numbers.shape[1] else conditions
-    return (smiles[:, 0].tolist() if smiles.shape[1] == 1 else smiles.tolist()), own
+    conditions = numbers.to_numpy(dtype=np.float64) if numbers.shape[1] else conditions
+    return (smiles[:, 0].tolist() if smiles.shape[1] == 1 else smiles.tolist()), conditions

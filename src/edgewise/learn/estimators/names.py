@@ -62,13 +62,13 @@ def places_of(argument: str, names: Sequence[Any], known: Sequence[str]) -> list
     Raises:
         DataError: One is missing.
     """
-    place = {name: number for number, name in enumerate(names)}
-    if missing := [name for name in known if name not in place]:
+    place_of = {name: number for number, name in enumerate(names)}
+    if missing := [name for name in known if name not in place_of]:
         raise DataError(
             f"{argument} lacks {', '.join(missing)}, which the model was trained on; its columns are "
             f"{', '.join(map(str, names))}. The feature names should match those that were passed during fit."
         )
-    return [place[name] for name in known]
+    return [place_of[name] for name in known]
 
 
 def as_rows(argument: str, held: Any) -> Any:

@@ -35,16 +35,16 @@ def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.
             cells = np.asarray(held, dtype=object)
         except ValueError:  # rows of several lengths
             raise DataError(f"{argument} is no array of numbers: {error}.") from error
-        found = np.empty(cells.shape)
-        for place, cell in np.ndenumerate(cells):
+        numbers = np.empty(cells.shape)
+        for index, cell in np.ndenumerate(cells):
             try:
-                found[place] = np.nan if str(cell) == "<NA>" else float(cell)
+                numbers[index] = np.nan if str(cell) == "<NA>" else float(cell)
             except (TypeError, ValueError) as reason:
-                row = f"{ARRAYS[0]}, row {place[0]}" if in_fit else row_name(held, place[0])
-                column = f", column {place[1]}" if len(place) > 1 else ""
+                row = f"{ARRAYS[0]}, row {index[0]}" if in_fit else row_name(held, index[0])
+                column = f", column {index[1]}" if len(index) > 1 else ""
                 comma = isinstance(cell, str) and cell.count(",") == 1
                 remedy = "; write a point in place of the comma" if comma else "; None or NaN says that it is missing"
                 if isinstance(reason, TypeError):
                     raise CellTypeError(f"{row} of {argument}{column} holds {cell!r}: {reason}.") from error
                 raise DataError(f"{row} of {argument}{column}: {cell!r} is no number{remedy}.") from error
-        return found
+        return numbers
