@@ -204,8 +204,8 @@ def test_scores_of_training_rows_need_no_similarities(monkeypatch):
     columns = TrainingColumns("regression", np.arange(120.0), None, None)
     table = MOLECULES.training_table(job, MOLECULES.inputs(model, smiles, {}), columns)
     splits = Splits(np.arange(100), np.arange(100, 110), np.arange(110, 120))
-    prepared = model.task.prepared(job, table, splits)
+    prepared = MOLECULES.task.prepared(job, table, splits)
     prepared.fitted.members, prepared.fitted.difficulty = model.trained_.members, model.trained_.difficulty
     counts.clear()
-    model.task.evaluate(prepared, [])
+    MOLECULES.task.evaluate(prepared, [])
     assert counts == [10]

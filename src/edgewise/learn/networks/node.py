@@ -136,7 +136,7 @@ class PaperLayers(GraphLayers):
         """The nodes before the last layer (after it, where it is the only one), and its output."""
         return step_outputs[0], step_outputs[-1]
 
-    def _step(self, number: int, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _step(self, number: int, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
         nodes = self.dropout(nodes)
         if number == 0 and self.input is not None:
             nodes = self.input(nodes)
@@ -365,7 +365,7 @@ def _convolved(layer: nn.Module, nodes: Tensor, batch: NodeBatch) -> Tensor:
 
 
 def _attended(layer: nn.Module, trace: Trace | None, nodes: Tensor, batch: NodeBatch) -> Tensor:
-    outputs: Tensor = layer(nodes, batch.types, batch.relations, trace)
+    outputs: Tensor = layer(nodes, batch.types, batch.relations, trace=trace)
     return outputs
 
 
