@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from edgewise.learn.fitted import Fitted
+from edgewise.learn.intervals import Intervals
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TextSettings, TransformerSettings
@@ -26,9 +28,9 @@ from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.task import TASK as NODES
 from edgewise.learn.tasks.tagging.explainable import ExplainableSentences
 from edgewise.learn.tasks.tagging.task import FittedTagger
-from edgewise.learn.tasks.targets import target_fields, target_scale
+from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.texts.explainable import ExplainableTexts
-from edgewise.learn.tasks.texts.task import FittedTexts
+from edgewise.learn.tasks.texts.task import TextsEncoder
 from edgewise.learn.tasks.translation.explainable import ExplainableTranslations
 
 USUAL = {"target": None, "label": None, "top": None}
@@ -98,15 +100,10 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     table = texts_from_arrays(texts if columns > 1 else texts[:, 0], targets, task_type=task)
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context, num_segments=max(columns, 1))
     tokenizer = Tokenizer.learned([" ".join(WORDS)], "words")
-    trained = FittedTexts(
-        **target_fields(table, 0.9),
-        tokenizer=tokenizer,
-        tokens="words",
-        num_tokens=len(tokenizer),
-        text=TextSettings(encoder=encoder, readout=readout),
-        settings=settings,
-        scale=target_scale(table, np.arange(3)),
-    )
+    reader = TextSettings(encoder=encoder, readout=readout)
+    output = targets_of(table, np.arange(3), table.columns)
+    encoded = TextsEncoder(tokenizer, "words", len(tokenizer), reader, settings)
+    trained = Fitted("text model", encoded, output, Intervals(np.zeros((0, len(output.names)))))
     return loud(trained, members)
 
 

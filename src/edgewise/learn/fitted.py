@@ -5,7 +5,7 @@ model.safetensors   the weights of all members, and further tensors
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -45,6 +45,10 @@ class Encoder(Protocol):
     @property
     def rows_per_batch(self) -> int:
         """Rows that are computed together where no gradient is wanted."""
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens of a row that the network reads; None where rows are not texts."""
 
 
 E = TypeVar("E", bound=Encoder)
@@ -290,7 +294,7 @@ class Fitted(Generic[E]):
     @property
     def max_tokens(self) -> int | None:
         """Tokens of a row that the models read; None where rows are not texts."""
-        return None
+        return self.encoder.max_tokens
 
     def check_coverage(self, coverage: float | None) -> None:
         """Raise SettingError unless the intervals of a prediction can have a coverage; None is the usual one."""
@@ -309,6 +313,9 @@ class Fitted(Generic[E]):
     def save(self, folder: RunFolder) -> None:
         """Writes the model to a run folder, without pickle."""
         tensors = self.intervals.tensors()
+        for part in fields(self.encoder):  # type: ignore[arg-type]
+            if write := part.metadata.get("write"):
+                write(folder, getattr(self.encoder, part.name))
         for number, member in enumerate(self.members):
             tensors |= {f"member_{number}.{name}": value for name, value in member.state_dict().items()}
         saved = to_safetensors({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
@@ -337,17 +344,20 @@ class Fitted(Generic[E]):
         with damage(path):
             output = Targets(**read_fields(Targets, content))
             of_intervals = read_fields(Intervals, content)
-            read = encoder(**read_fields(encoder, content))
+            of_encoder = read_fields(encoder, content)
             size = typed(int, content.get("ensemble_size", 1), "ensemble_size")
             if not 1 <= size <= MAX_LAYERS:
                 raise DataError(f"ensemble_size is {size}, expected 1 to {MAX_LAYERS}.")
         with damage(weights):
             of_intervals |= arrays_of_tensors(tensors, len(output.names))
-        fitted = cls(format, read, output, Intervals(**of_intervals))
+        for part in fields(encoder):  # type: ignore[arg-type]
+            if read := part.metadata.get("read"):
+                of_encoder[part.name] = read(folder, of_encoder)
+        fitted = cls(format, encoder(**of_encoder), output, Intervals(**of_intervals))
         with damage(path):
             output.check()
             fitted.intervals.check(output.names, num_features=1)
-            read.check(output)
+            fitted.encoder.check(output)
 
         for number in range(size):
             fitted.members.append(filled(fitted.new_member, _taken(tensors, f"member_{number}."), weights))

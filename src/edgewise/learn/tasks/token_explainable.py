@@ -60,6 +60,7 @@ class TokenExplainable(Explainable):
 
     Args:
         trained: the model.
+        tokenizer: its vocabulary.
         texts: what was written, by the names of the columns.
         row: the tokens.
         top: how many of the strongest weights of each token and head are shown; None for the usual number.
@@ -81,11 +82,12 @@ class TokenExplainable(Explainable):
     """What the explained number is called."""
 
     def __init__(
-        self, trained: Any, texts: Mapping[str, str], row: RowTokens, top: int | None,
+        self, trained: Any, tokenizer: Tokenizer, texts: Mapping[str, str], row: RowTokens, top: int | None,
         *, fixed: Left | None = None, beside: int = 0,
     ):  # fmt: skip
         if top is not None and top < 1:
             raise SettingError(f"top is {top}; expected at least 1.")
+        self.tokenizer = tokenizer
         self.trained, self.texts, self.row, self.top = trained, texts, row, top
         self.fixed, self.beside = row.is_special if fixed is None else fixed, beside
 
@@ -212,7 +214,7 @@ class TokenExplainable(Explainable):
         row, names = self.row, list(self.texts)
         for number, column, start, stop in zip(*(each.tolist() for each in row.places), strict=True):
             text = visible(self.texts[names[column]][start:stop])
-            yield Unit(text or self.trained.tokenizer.inner.id_to_token(number) or "", names[column], start, stop)
+            yield Unit(text or self.tokenizer.inner.id_to_token(number) or "", names[column], start, stop)
 
     def own_notes(self) -> list[str]:
         """What else is to be known of a task's explanations."""
@@ -220,7 +222,7 @@ class TokenExplainable(Explainable):
 
     def notes(self) -> list[str]:
         """What was cut, what is not in the vocabulary, not shown, or removed in groups."""
-        row, unknown, notes = self.row, self.trained.tokenizer.unknown, []
+        row, unknown, notes = self.row, self.tokenizer.unknown, []
         if row.num_cut:
             count = plural(len(row) + row.num_cut, "token")
             notes.append(f"The text has {count}; {self.about_cut.format(len(row))}, and only they are explained.")

@@ -1,6 +1,7 @@
 """Edges: a number or a class for each edge of one graph, such as trust, fraud, or the rating of a product."""
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -53,6 +54,8 @@ class EdgeEncoder:
     """What the data looks like."""
     edge_scaler: ConditionScaler
     """Of the features of edges."""
+
+    max_tokens: ClassVar[None] = None
 
     @property
     def rows_per_batch(self) -> int:

@@ -1,7 +1,7 @@
 """Graphs: a number or a class for each of many graphs."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -83,6 +83,8 @@ class GraphsEncoder:
     """Whether nothing was known of the nodes in training but their edges."""
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""
+
+    max_tokens: ClassVar[None] = None
 
     @property
     def rows_per_batch(self) -> int:

@@ -42,7 +42,7 @@ class PromptItem(TokenExplainable):
     about_cut = "the last {:,} are read"
 
     def __init__(self, trained: FittedLanguage, prompt: str, label: Any, top: int | None):
-        super().__init__(trained, {FIELD: prompt}, read_prompt(trained, prompt), top)
+        super().__init__(trained, trained.tokenizer, {FIELD: prompt}, read_prompt(trained, prompt), top)
         tokenizer, self.batch = trained.tokenizer, TextBatch.packed([self.row.numbers])
         with torch.no_grad():
             found = probabilities(trained, trained.model.eval().after(self.batch))[0]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -57,6 +57,8 @@ class NodeEncoder:
     """Fills missing numbers of edges; none where the run drops them."""
     stored: dict[str, StoredNodes] = field(metadata=TRANSIENT, default_factory=dict, compare=False)
     """The store that was read last, under `last`."""
+
+    max_tokens: ClassVar[None] = None
 
     @property
     def rows_per_batch(self) -> int:

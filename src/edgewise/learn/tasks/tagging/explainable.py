@@ -70,7 +70,7 @@ class SentenceItem(TokenExplainable):
         starts, stops = (written.in_text(ends) for ends in (chunk.starts, chunk.stops))
         row = RowTokens(chunk.numbers, np.zeros(len(chunk.numbers), np.int64), starts, stops)
         fixed = (np.arange(len(row)) == self.head) & (self.hidden is None)
-        super().__init__(trained, {trained.names[0]: written.text}, row, top, fixed=fixed)
+        super().__init__(trained, trained.tokenizer, {trained.names[0]: written.text}, row, top, fixed=fixed)
         self.batch = TextBatch.packed([row.numbers])
 
     @property

@@ -19,11 +19,12 @@ from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
 from edgewise.graph.records import TextRows
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.readers.texts.table import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTable
 from edgewise.learn.tasks.explained import Explained, target_predictions
-from edgewise.learn.tasks.texts.task import FittedTexts
+from edgewise.learn.tasks.texts.task import TextsEncoder, load
 from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, nothing_of
 from edgewise.trace import Trace
 
@@ -38,17 +39,22 @@ class TextItem(TokenExplainable):
 
     about = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
 
-    def __init__(self, trained: FittedTexts, texts: tuple[str, ...], target: str | None, label: Any, top: int | None):
+    def __init__(
+        self, trained: Fitted[TextsEncoder], texts: tuple[str, ...], target: str | None, label: Any, top: int | None
+    ):
         names = trained.columns.text_columns
         if len(texts) != len(names):
             raise DataError(
                 f"{plural(len(texts), 'text was', 'texts were')} given, but the model reads "
                 f"{len(names)}: {', '.join(names)}."
             )
-        super().__init__(trained, dict(zip(names, texts, strict=True)), trained.row_tokens(texts), top)
+        tokenizer = trained.encoder.tokenizer
+        super().__init__(
+            trained, tokenizer, dict(zip(names, texts, strict=True)), trained.encoder.row_tokens(texts), top
+        )
         if not texts_from_arrays(np.array([texts], dtype=object)).usable[0]:
             raise DataError(f"{names[0]}: the text is empty.")
-        self.nothing = nothing_of(trained.tokenizer)
+        self.nothing = nothing_of(trained.encoder.tokenizer)
         self.batch = text_rows(self.row, [np.ones(len(self.row), dtype=bool)], self.nothing)
         self.traces = [(self.new_trace(), Trace()) for _ in trained.members]
         self.number = Explained.of(trained, self._recorded, target, label)
@@ -127,7 +133,7 @@ def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRows:
 class ExplainableTexts(ExplainableTable):
     """Rows of texts."""
 
-    load_trained = FittedTexts.load
+    load_trained = staticmethod(load)
     kind = "text"
     over = "texts"
 
@@ -141,7 +147,7 @@ class ExplainableTexts(ExplainableTable):
 
     @property
     def model_name(self) -> str:
-        return self.trained.text.encoder
+        return self.trained.encoder.text.encoder
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         table = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
@@ -149,13 +155,13 @@ class ExplainableTexts(ExplainableTable):
         return [target_predictions(self.trained, predictions, row) for row in range(len(rows))]
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        return [self.trained.tokenizer.status_of(texts) for texts in rows]
+        return [self.trained.encoder.tokenizer.status_of(texts) for texts in rows]
 
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> TextItem:
         return TextItem(self.trained, row, target, label, top)
 
     def unread(self, row: tuple[Any, ...]) -> str:
-        cut, context = self.trained.row_tokens(row).num_cut, self.trained.settings.context
+        cut, context = self.trained.encoder.row_tokens(row).num_cut, self.trained.encoder.settings.context
         return f"{context + cut:,} tokens, of which the model reads {context:,}" if cut else ""
 
 

@@ -1,6 +1,6 @@
 """Texts: numbers or classes of the rows of a table that holds texts."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,9 +10,11 @@ import torch
 from edgewise.choices import TokenKind
 from edgewise.graph.records import TextRows
 from edgewise.learn.engine.workers import Workers
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.text import TextModel
 from edgewise.learn.networks.text_settings import CountSizes, TextSettings, TransformerSettings
 from edgewise.learn.networks.word_counts import MAX_PAIRED, WordCounts
+from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.texts.script import SCRIPT_SAMPLE, script_note
 from edgewise.learn.readers.texts.table import LINES, TextTable, from_lines, read_texts, texts_of
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
@@ -27,34 +29,37 @@ from edgewise.learn.tasks.chunks import CutCells, RowTask, Tally, predictions, r
 from edgewise.learn.tasks.fitted import load_tokenizer, save_tokenizer
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
-from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, target_fields, target_scale
+from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.tasks.texts.settings import TextRunSettings
-from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.tasks.trained import ROWS_A_BATCH
 from edgewise.learn.tasks.vocabulary import cut_note, started, unknown_tokens
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder
 
+TOKENIZER = {
+    "saved": False,
+    "write": save_tokenizer,
+    "read": lambda folder, values: load_tokenizer(folder, values["tokens"], values["num_tokens"]),
+}
+"""The metadata of a field that is a vocabulary in tokenizer.json."""
 
-@dataclass(kw_only=True)
-class FittedTexts(FittedTable):
-    """A trained ensemble over texts."""
 
-    FORMAT = TextRunSettings.FORMAT
+@dataclass(frozen=True)
+class TextsEncoder:
+    """What the training texts fixed: their vocabulary, counts of words, and the sizes of the network."""
 
-    tokenizer: Tokenizer = field(metadata=TRANSIENT)
+    tokenizer: Tokenizer = field(metadata=TOKENIZER)
     """From text to tokens."""
     tokens: TokenKind
     """What a text is cut into."""
     num_tokens: int
-    """Tokens that the models have vectors for: those of the tokenizer, and any that stand unused behind them."""
+    """Tokens that the networks have vectors for: those of the tokenizer, and any that stand unused behind them."""
     text: TextSettings
     """What reads, and how one vector is made of all."""
     settings: TransformerSettings
     """The sizes of what reads."""
-    scale: TargetScaler | None
-    """Of the targets; None for classes."""
     start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
     """Weights that every member's encoder begins with."""
     counts: CountSizes | None = None
@@ -62,38 +67,41 @@ class FittedTexts(FittedTable):
     counted: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
     """The counts that every member begins with."""
 
-    def new_member(self) -> TextModel:
+    @property
+    def rows_per_batch(self) -> int:
+        """Rows that are computed together where no gradient is wanted."""
+        return ROWS_A_BATCH
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of a row that the networks read."""
+        return self.settings.context
+
+    def new_network(self, output: Targets) -> TextModel:
+        """What reads texts, with its start and its counts of words."""
         hidden = self.tokenizer.unknown if self.tokenizer.mask is None else self.tokenizer.mask
-        model = TextModel(self.num_tokens, hidden, self.num_outputs, self.text, self.settings, self.counts)
+        model = TextModel(self.num_tokens, hidden, output.num_outputs, self.text, self.settings, self.counts)
         if self.start:
             model.encoder.load_state_dict(self.start)
         if self.counted and model.counts is not None:
             model.counts.load_state_dict(self.counted)
         return model
 
-    @property
-    def model_outputs(self) -> int:
-        return self.num_outputs
-
-    @property
-    def max_tokens(self) -> int:
-        return self.settings.context
-
     def row_tokens(self, texts: Sequence[str]) -> RowTokens:
-        """The tokens of one row as the models read them, with the places they came from."""
+        """The tokens of one row as the networks read them, with the places they came from."""
         return self.tokenizer.row_of(texts, self.settings.context)
 
-    def batches(self, table: TextTable) -> RowBatches:
-        """The rows of a table as the models take them; one that cannot be used has no token."""
-        read = table.tokens(self.tokenizer, self.settings.context)
+    def batches(self, table: TextTable, scale: TargetScaler | None) -> RowBatches:
+        """The rows of a table as the networks take them; one that cannot be used is without tokens."""
+        tokens = table.tokens(self.tokenizer, self.settings.context)
 
         def batch(rows: np.ndarray) -> TextRows:
-            return TextRows(*map(torch.from_numpy, read.packed(rows)))
+            return TextRows(*map(torch.from_numpy, tokens.packed(rows)))
 
-        return RowBatches.of(table, self.scale, batch)
+        return RowBatches.of(table, scale, batch)
 
     def num_cut(self, table: TextTable) -> int:
-        """How many texts are longer than the model reads."""
+        """How many texts are longer than the networks read."""
         return table.tokens(self.tokenizer, self.settings.context).num_cut
 
     def statuses(self, table: TextTable) -> list[str]:
@@ -101,18 +109,8 @@ class FittedTexts(FittedTable):
         rows = zip(table.status, table.in_turn(), strict=True)
         return [self.tokenizer.status_of(texts) if status == OK else status for status, texts in rows]
 
-    def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:
-        """Writes tokenizer.json."""
-        save_tokenizer(folder, self.tokenizer)
-        return super().save_parts(folder)
-
-    @classmethod
-    def load_parts(
-        cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, torch.Tensor]
-    ) -> dict[str, Any]:
-        """The errors, and the vocabulary in tokenizer.json."""
-        tokenizer = load_tokenizer(folder, values["tokens"], values["num_tokens"])
-        return {**super().load_parts(folder, values, tensors), "tokenizer": tokenizer}
+    def check(self, output: Targets) -> None:
+        """Nothing is left to check: the weights fit the sizes, or are refused."""
 
 
 TOKENS = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wordpiece": "word pieces"}
@@ -131,31 +129,34 @@ def resolved(settings: TextRunSettings, table: TextTable, splits: Splits) -> Tex
     return replace(settings, model=model, train=settings.scheduled(len(splits.train), of_classes=of_classes))
 
 
-def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTexts:
+def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> Fitted[TextsEncoder]:
     """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
-    known = (text for texts in table.in_turn(splits.train) for text in texts)
+    texts_of_training = (text for texts in table.in_turn(splits.train) for text in texts)
     tokenizer, weights = started(
-        settings.pretrained, known, settings.tokens, settings.vocabulary_size, settings.lowercase
+        settings.pretrained, texts_of_training, settings.tokens, settings.vocabulary_size, settings.lowercase
     )
-    fitted = FittedTexts(
-        **target_fields(table, settings.coverage),
-        tokenizer=tokenizer,
-        tokens=tokenizer.kind,
-        num_tokens=weights["embedding.weight"].shape[0] if weights else len(tokenizer),
-        text=settings.text,
-        settings=settings.model,
-        scale=target_scale(table, splits.train),
-        start=weights,
-    )
-    if settings.text.word_counts and fitted.task_type != "regression":
-        names = [tokenizer.inner.id_to_token(number) or "" for number in range(fitted.num_tokens)]
-        rows = splits.train[table.weights[splits.train] > 0]
-        texts = table.tokens(tokenizer, settings.model.context).of(rows)
-        classes = fitted.num_classes if fitted.task_type == "multiclass" else ()
-        targets = torch.from_numpy(table.targets[rows].astype(np.float32))
-        counts = WordCounts.counted(names, texts, targets, classes)
-        fitted.counts, fitted.counted = counts.sizes, counts.state_dict()
-    return fitted
+    num_tokens = weights["embedding.weight"].shape[0] if weights else len(tokenizer)
+    output = targets_of(table, splits.train, table.columns)
+    encoder = TextsEncoder(tokenizer, tokenizer.kind, num_tokens, settings.text, settings.model, weights)
+    if settings.text.word_counts and output.task_type != "regression":
+        counts = counted_words(encoder, output, table, splits.train)
+        encoder = replace(encoder, counts=counts.sizes, counted=counts.state_dict())
+    return untrained_model(settings, encoder, output)
+
+
+def counted_words(encoder: TextsEncoder, output: Targets, table: TextTable, rows: np.ndarray) -> WordCounts:
+    """The counts of words by class in some rows."""
+    inner = encoder.tokenizer.inner
+    names = [inner.id_to_token(number) or "" for number in range(encoder.num_tokens)]
+    rows = rows[table.weights[rows] > 0]
+    texts = table.tokens(encoder.tokenizer, encoder.settings.context).of(rows)
+    classes = output.num_classes if output.task_type == "multiclass" else ()
+    return WordCounts.counted(names, texts, torch.from_numpy(table.targets[rows].astype(np.float32)), classes)
+
+
+def load(folder: RunFolder) -> Fitted[TextsEncoder]:
+    """The model of a run folder."""
+    return Fitted.load(folder, TextRunSettings.FORMAT, TextsEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -184,20 +185,20 @@ def split_contents(prepared: Prepared) -> SplitContents:
 
 def notes(prepared: Prepared) -> list[str]:
     """The vocabulary."""
-    fitted, settings = prepared.fitted, prepared.settings
+    encoder, settings = prepared.fitted.encoder, prepared.settings
     source = "the training rows" if settings.pretrained is None else settings.pretrained
-    found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
-    if fitted.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
+    found = [f"a vocabulary of {len(encoder.tokenizer):,} {TOKENS[encoder.tokenizer.kind]} from {source}"]
+    if encoder.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
         found.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
     return found
 
 
 def warnings(prepared: Prepared) -> list[str]:
     """Scripts that have no words between spaces, and how many texts are longer than the model reads."""
-    fitted, data = prepared.fitted, prepared.data
+    encoder, data = prepared.fitted.encoder, prepared.data
     sample = ("\n".join(texts) for texts in data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
-    cut = cut_note(fitted.num_cut(data), f"--context {prepared.settings.model.context}")
-    found = [*script_note(sample, fitted.tokenizer.kind)]
+    cut = cut_note(encoder.num_cut(data), f"--context {prepared.settings.model.context}")
+    found = [*script_note(sample, encoder.tokenizer.kind)]
     return [*found, cut] if cut else found
 
 
@@ -209,8 +210,8 @@ def predict_texts(request: PredictRequest, suffix: str, workers: Workers | None 
     return predictions(ROWS, request, suffix, workers)
 
 
-def opened(request: PredictRequest) -> tuple[FittedTexts, Columns]:
-    trained = FittedTexts.load(request.run_folder)
+def opened(request: PredictRequest) -> tuple[Fitted[TextsEncoder], Columns]:
+    trained = load(request.run_folder)
     columns = trained.columns.to_predict(text_columns=tuple(request["text_columns"] or trained.columns.text_columns))
     check_same_numbers(columns, trained.columns)
     return trained, columns
@@ -222,14 +223,14 @@ def chunks(request: PredictRequest, columns: Columns) -> TableChunks | CutCells:
     return TableChunks(request.data)
 
 
-def table_of(trained: FittedTexts, columns: Columns, cells: Cells, *, strict: bool) -> TextTable:
+def table_of(trained: Fitted[TextsEncoder], columns: Columns, cells: Cells, *, strict: bool) -> TextTable:
     return texts_of(cells, columns, strict=strict, need_targets=False)
 
 
-def tally(trained: FittedTexts, table: TextTable) -> Tally:
+def tally(trained: Fitted[TextsEncoder], table: TextTable) -> Tally:
     texts = table.contents(np.flatnonzero(table.usable))
-    unknown, total = unknown_tokens(trained.tokenizer, (text for found in texts for text in found))
-    return Tally(num_cut=trained.num_cut(table), num_unknown=unknown, num_tokens=total)
+    unknown, total = unknown_tokens(trained.encoder.tokenizer, (text for found in texts for text in found))
+    return Tally(num_cut=trained.encoder.num_cut(table), num_unknown=unknown, num_tokens=total)
 
 
 ROWS = RowTask(opened=opened, chunks=chunks, table_of=table_of, tally=tally)
@@ -241,7 +242,7 @@ TABLE = TableTask(
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,
-    load=FittedTexts.load,
+    load=load,
     features=features,
     baselines=baselines,
     contents=split_contents,

@@ -115,7 +115,7 @@ class TranslationItem(TokenExplainable):
     def __init__(self, trained: FittedTranslation, text: str, target: str | int | None, top: int | None):
         (self.translated,) = Translated.of(trained, [text])
         row, names = self.translated.source, self.translated.names(trained.tokenizer)
-        super().__init__(trained, {trained.names[0]: text}, row, top, beside=len(self.translated))
+        super().__init__(trained, trained.tokenizer, {trained.names[0]: text}, row, top, beside=len(self.translated))
         other = f"{WHOLE}, or of its tokens "
         self.place = None if target in (None, WHOLE) else place_of(target, names, 0, other)
         self.names, self.explained = names, f"{MEAN} of the translation"
