@@ -313,13 +313,13 @@ class Fitted(Generic[E]):
     def save(self, folder: RunFolder) -> None:
         """Writes the model to a run folder, without pickle."""
         tensors = self.intervals.tensors()
-        for part in fields(self.encoder):  # type: ignore[arg-type]
-            if write := part.metadata.get("write"):
-                write(folder, getattr(self.encoder, part.name))
+        for saved in fields(self.encoder):  # type: ignore[arg-type]
+            if write := saved.metadata.get("write"):
+                write(folder, getattr(self.encoder, saved.name))
         for number, member in enumerate(self.members):
             tensors |= {f"member_{number}.{name}": value for name, value in member.state_dict().items()}
-        saved = to_safetensors({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
-        folder.write("model.safetensors", saved)
+        weights = to_safetensors({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+        folder.write("model.safetensors", weights)
 
         content = {"format": self.format, "format_version": 1}
         for part in (self.output, self.intervals, self.encoder):

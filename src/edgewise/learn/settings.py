@@ -70,13 +70,6 @@ def setting(
     )
 
 
-class Settings:
-    """The base of dataclasses of settings: what their fields declare is checked when one is made."""
-
-    def __post_init__(self) -> None:
-        check(self)
-
-
 def check(settings: Any) -> None:
     """Raise SettingError unless each field has a value that its declaration allows."""
     for field in dataclasses.fields(settings):

@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
-from edgewise.learn.settings import Settings, setting
+from edgewise.learn.settings import check, setting
 
 
 @dataclass(frozen=True)
-class Limits(Settings):
+class Limits:
     """Limits on requests and waiting times; most are flags of `edgewise serve`.
 
     Raises:
@@ -40,3 +40,6 @@ class Limits(Settings):
     """The longest headers of a request."""
     batching: bool = setting(True)
     """Whether the rows of several requests are predicted together."""
+
+    def __post_init__(self) -> None:
+        check(self)

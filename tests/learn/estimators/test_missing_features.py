@@ -127,7 +127,8 @@ def test_graphs(tmp_path):
     again = GraphRegressor.load(tmp_path / "run").predict(graphs, graph_features=heat)
     np.testing.assert_array_equal(again, predicted)
     values = np.concatenate([features for features, _, _ in graphs])
-    assert regressor.trained_.scales.node.imputer.median == pytest.approx(tuple(np.nanmedian(values, axis=0)), rel=1e-6)
+    node = regressor.trained_.encoder.scales.node
+    assert node.imputer.median == pytest.approx(tuple(np.nanmedian(values, axis=0)), rel=1e-6)
 
 
 def test_conditions_of_molecules():

@@ -33,7 +33,8 @@ def test_a_standard_deviation_is_that_of_the_errors(models, place):
     model = models[place]
     (found,) = predictions(model, ROWS, TEXTS, {})
     standardized = (found.value - VALUES)[VALIDATION] / found.std[VALIDATION]
-    if model.trained_.sigma is None:  # else validation rows were given the size of their errors without their group
+    # Else validation rows were given the size of their errors without their group.
+    if model.trained_.intervals.sigma is None:
         assert (standardized**2).mean() == pytest.approx(1)
     widths = (found.high - found.low) / found.std
     np.testing.assert_allclose(widths, widths[0], rtol=1e-9, err_msg="an interval is a multiple of it")

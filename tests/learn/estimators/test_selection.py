@@ -161,7 +161,7 @@ def test_further_rows_for_validation_are_the_same_as_a_mask():
         TextRegressor(**settings).fit(words[:12], stars[:12], validation=(words[12:], stars[12:])),
     ]
     np.testing.assert_array_equal(found[0].predict(words), found[1].predict(words))
-    assert found[0].trained_.errors.shape == (4, 1)
+    assert found[0].trained_.intervals.errors.shape == (4, 1)
     with pytest.raises(DataError, match=r"validation is \(3,\); expected a mask \(16,\)"):
         TextRegressor(**settings).fit(words, stars, validation=mask[:3])
     with pytest.raises(DataError, match="validation leaves 0 rows"):

@@ -14,7 +14,7 @@ from edgewise.learn.settings import (
     MODEL_DIM,
     NUM_HEADS,
     NUM_LAYERS,
-    Settings,
+    check,
     check_heads,
     setting,
     spelled,
@@ -22,7 +22,7 @@ from edgewise.learn.settings import (
 
 
 @dataclass(frozen=True)
-class NodeSettings(Settings):
+class NodeSettings:
     """The layers over a graph, and their sizes."""
 
     model: str = setting("hop_attention", choices=layers_for("nodes", "graphs", "links"))
@@ -58,7 +58,7 @@ class NodeSettings(Settings):
     """How model sage joins the neighbors of a node."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         if "num_heads" in self.spec.reads:
             check_heads(self)
 
@@ -120,7 +120,7 @@ GRAPH_READOUTS: tuple[str, ...] = get_args(GraphReadoutName)
 
 
 @dataclass(frozen=True)
-class GraphSettings(Settings):
+class GraphSettings:
     """The readout and the head behind the layers over the edges."""
 
     readout: GraphReadoutName = setting("attention_sum")
@@ -134,6 +134,9 @@ class GraphSettings(Settings):
     """Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are large."""
     head_dropout: float = setting(0.05, at_least=0, at_most=0.5)
     """In the blocks of the head."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
     @property
     def needs_roots(self) -> bool:
@@ -169,12 +172,15 @@ DECODERS: tuple[str, ...] = get_args(DecoderName)
 
 
 @dataclass(frozen=True)
-class LinkSettings(Settings):
+class LinkSettings:
     """How the vectors of two nodes become a score."""
 
     decoder: DecoderName = setting("dot")
     """dot, their dot product; hadamard_mlp, a network on their elementwise product; bilinear, a learned matrix
     between them."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 KernelName = Literal["softmax", "exponential"]
@@ -204,7 +210,7 @@ OF_KNOWN = {"molecule_dropout": 0.05, "descriptor_dropout": 0.05, "head_dropout"
 
 
 @dataclass(frozen=True)
-class PropertySettings(Settings):
+class PropertySettings:
     """The choices that the operator offers, and the sizes of a property model."""
 
     model: str | None = setting(None, choices=layers_for("molecules"))
@@ -252,7 +258,7 @@ class PropertySettings(Settings):
     """Dropout in the blocks of the head. None is 0.05, for classes 0.3."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         if self.score is not None and self.model not in (None, "attention"):
             raise SettingError(f"--score goes with --model attention; --model {self.model} has its own.")
         for name in () if self.model is None else self._given_beyond(self.spec):

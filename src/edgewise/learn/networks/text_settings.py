@@ -13,14 +13,14 @@ from edgewise.learn.settings import (
     MODEL_DIM,
     NUM_HEADS,
     NUM_LAYERS,
-    Settings,
+    check,
     check_heads,
     setting,
 )
 
 
 @dataclass(frozen=True)
-class TransformerSettings(Settings):
+class TransformerSettings:
     """The sizes of a stack of residual blocks, and how it encodes positions."""
 
     num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
@@ -53,7 +53,7 @@ class TransformerSettings(Settings):
     """Types of texts in one input, each with a learned vector (BERT's token types); 0 is none."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         check_heads(self)
         if self.num_key_heads is not None and self.num_heads % self.num_key_heads != 0:
             raise SettingError(
@@ -104,7 +104,7 @@ CONFIGURATIONS: dict[str, TransformerSettings] = {
 
 
 @dataclass(frozen=True)
-class SamplingSettings(Settings):
+class SamplingSettings:
     """How the next token is drawn from its probabilities."""
 
     num_tokens: int = setting(200, at_least=0, aliases=("max-new-tokens",))
@@ -121,13 +121,16 @@ class SamplingSettings(Settings):
     seed: int = setting(0, at_least=0, below=2**63)
     """Seed of the sampling."""
 
+    def __post_init__(self) -> None:
+        check(self)
+
 
 EncoderName = Literal["transformer", "lstm", "gru", "rnn"]
 ReadoutName = Literal["attention", "mean", "sum", "max"]
 
 
 @dataclass(frozen=True)
-class ReaderSettings(Settings):
+class ReaderSettings:
     """What reads the tokens of a text."""
 
     encoder: EncoderName = setting("transformer", hidden=True)
@@ -136,6 +139,9 @@ class ReaderSettings(Settings):
     """The fraction of tokens that is replaced by the unknown token in each training step."""
     head_dropout: float = setting(0.3, at_least=0, below=1)
     """Dropout of the vectors before the output layer, in training."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,7 @@ class CountSizes:
 
 
 @dataclass(frozen=True)
-class RecurrentSettings(Settings):
+class RecurrentSettings:
     """The sizes of a recurrent encoder and decoder, and how the decoder attends to the source.
 
     With a vocabulary of 8192 the sizes come to about as many parameters as those of the transformer that translates.
@@ -197,7 +203,7 @@ class RecurrentSettings(Settings):
     """Dropout of embeddings, between the networks of the encoder, and before the output, in training."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         if self.local_attention is not None and self.attention == "bahdanau":
             raise SettingError("--local-attention goes with --attention dot, general or concat, not with bahdanau.")
         if self.local_attention is None and self.local_window != type(self).local_window:
@@ -205,7 +211,7 @@ class RecurrentSettings(Settings):
 
 
 @dataclass(frozen=True)
-class BeamSettings(Settings):
+class BeamSettings:
     """How wide and how far a beam search looks."""
 
     beam_size: int = setting(4, at_least=1, aliases=("num-beams",))
@@ -214,6 +220,9 @@ class BeamSettings(Settings):
     """α: texts are compared by ln p / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 favors short ones."""
     max_length: int = setting(128, at_least=1)
     """Tokens of a text, at most."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def score(self, log_probability: float, length: int) -> float:
         """What texts are compared by."""

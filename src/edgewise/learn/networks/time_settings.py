@@ -11,7 +11,7 @@ from edgewise.learn.settings import (
     MODEL_DIM,
     NUM_HEADS,
     NUM_LAYERS,
-    Settings,
+    check,
     check_heads,
     setting,
 )
@@ -26,7 +26,7 @@ TARGET_QUANTITIES: tuple[str, ...] = get_args(TargetQuantity)
 
 
 @dataclass(frozen=True)
-class DynamicsSettings(Settings):
+class DynamicsSettings:
     """The layers over all pairs of bodies, and their sizes."""
 
     model: DynamicsModelName = setting("equivariant")
@@ -42,7 +42,7 @@ class DynamicsSettings(Settings):
     """Size of a body's vector, and of a message."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         if self.aggregation != "sum" and self.model != "equivariant":
             raise SettingError("--aggregation goes with --model equivariant.")
         if self.model == "forces" and self.target_quantity == "positions":
@@ -58,7 +58,7 @@ FORECAST_MODELS: tuple[str, ...] = get_args(ForecastModelName)
 
 
 @dataclass(frozen=True)
-class ForecastSettings(Settings):
+class ForecastSettings:
     """A recurrent network that reads past steps and predicts future ones, and its sizes."""
 
     model: ForecastModelName = setting("gaan_gru")
@@ -77,5 +77,5 @@ class ForecastSettings(Settings):
     """Steps of one cycle, such as those of a day; the model then reads the place of each step in the cycle."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         check_heads(self)

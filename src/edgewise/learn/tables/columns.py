@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from edgewise.errors import SettingError
-from edgewise.learn.settings import Settings, setting
+from edgewise.learn.settings import check, setting
 
 TASK_TYPES = ("regression", "classification", "multiclass")
 MISSING = ("impute", "drop")
@@ -16,7 +16,7 @@ AnyColumns = TypeVar("AnyColumns", bound="Columns")
 
 
 @dataclass(frozen=True)
-class Columns(Settings):
+class Columns:
     """Which column of a table says what."""
 
     smiles_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("smiles-column", "inchi-columns"))
@@ -49,7 +49,7 @@ class Columns(Settings):
 
     def __post_init__(self) -> None:
         """Raise a `SettingError` for a role without a column, a column with two roles, or an unknown task."""
-        super().__post_init__()
+        check(self)
         if not self.smiles_columns and not self.text_columns and self.node_column is None:
             raise SettingError("smiles_columns is empty: name at least one column with SMILES.")
         if self.smiles_columns and self.text_columns:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.learn.settings import Settings, setting, spelled
+from edgewise.learn.settings import check, setting, spelled
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".xlsx", ".parquet")
 """Endings of the files that are read as tables."""
@@ -23,7 +23,7 @@ _FREE = 2**28
 
 
 @dataclass(frozen=True)
-class TableFormat(Settings):
+class TableFormat:
     """How the tables of a command are written; each field is a flag.
 
     Raises:
@@ -44,7 +44,7 @@ class TableFormat(Settings):
     """The sheet of an Excel workbook; the first one that is not hidden by default."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         if self.delimiter in ("tab", r"\t"):
             object.__setattr__(self, "delimiter", "\t")
         sign = self.delimiter
@@ -85,7 +85,7 @@ class TableFormat(Settings):
 
 
 @dataclass(frozen=True)
-class ReadLimits(Settings):
+class ReadLimits:
     """Limits of a table; each is a flag of the commands that read tables."""
 
     max_columns: int = setting(30_000, at_least=1)
@@ -98,6 +98,9 @@ class ReadLimits(Settings):
     256 MiB."""
     max_unpacked_gb: int | None = setting(None, at_least=1)
     """Gigabytes (10⁹ bytes) that an .npz file may unpack to; None is half of the free memory."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
         """Raise a DataError where a file of `packed` bytes unpacks to too many bytes."""

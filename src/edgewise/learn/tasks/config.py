@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, get_args
 
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
-from edgewise.learn.settings import Settings, check_value, choices_of, flag_of, spelled, typed
+from edgewise.learn.settings import check, check_value, choices_of, flag_of, spelled, typed
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.options import TableFormat, array_names
 from edgewise.learn.training.folder import RunFolder
@@ -47,7 +47,7 @@ class Sign:
 
 
 @dataclass(frozen=True)
-class RunSettings(Settings):
+class RunSettings:
     """The base of the settings of a run: own fields, and fields that are themselves dataclasses of settings.
 
     What a task declares here is all that lists of tasks, help, `predict` and estimators know of it before torch is
@@ -79,6 +79,9 @@ class RunSettings(Settings):
 
     table: TableFormat = dataclasses.field(default_factory=TableFormat, kw_only=True)
     """How tables and texts are written."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
     @classmethod
     def of(cls, config: Mapping[str, Any], source: str = "the settings") -> Self:

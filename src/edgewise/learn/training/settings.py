@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 from edgewise.errors import SettingError
-from edgewise.learn.settings import Settings, setting
+from edgewise.learn.settings import check, setting
 
 LOSSES = ("mse", "mae", "huber")
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -44,7 +44,7 @@ class Steps(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TrainSettings(Settings):
+class TrainSettings:
     """The recipe of one training: AdamW, warm-up and cosine decay, clipped gradients, averaged weights."""
 
     epochs: int | None = setting(None, at_least=1, aliases=("num-epochs", "num-train-epochs"))
@@ -97,7 +97,7 @@ class TrainSettings(Settings):
     """Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is installed."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         if self.loss_function != "huber" and self.huber_width != TrainSettings.huber_width:
             raise SettingError(f"--huber-width goes with --loss-function huber, not with {self.loss_function}.")
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from edgewise.errors import SettingError
-from edgewise.learn.settings import Settings, setting
+from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.columns import Columns
 
 
 @dataclass(frozen=True)
-class GraphSource(Settings):
+class GraphSource:
     """The file of the edges and the options for reading it."""
 
     edges: str | None = setting(None, metavar="FILE")
@@ -30,7 +30,7 @@ class GraphSource(Settings):
     """Whether an edge is one way; else the reverse of each is added where it is missing."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         if len(self.edge_columns) not in (0, 2):
             raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from edgewise.learn.settings import Settings, setting
+from edgewise.learn.settings import check, setting
 
 MAX_ATOMS = 500
 """Four groups of RDKit's descriptors (BCUT2D, electrotopological states, BalabanJ, BertzCT) take time with the cube of
@@ -16,7 +16,7 @@ MAX_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class MoleculeLimits(Settings):
+class MoleculeLimits:
     """How large a molecule may be, and how long RDKit may take for it.
 
     Raises:
@@ -27,6 +27,9 @@ class MoleculeLimits(Settings):
     """Reject molecules of more atoms; hydrogens count only where they stay atoms of the graph."""
     molecule_timeout: float = setting(MAX_SECONDS, above=0, below=math.inf, metavar="SECONDS")
     """Reject molecules whose features take longer on one processor."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def changed(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> "MoleculeLimits":
         """The same limits, with some replaced."""

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from edgewise.learn.settings import Settings, setting
+from edgewise.learn.settings import check, setting
 
 DTYPES = ("float32", "float16", "bfloat16")
 """Types for stored features; numpy lacks bfloat16, whose bits are stored as uint16."""
 
 
 @dataclass(frozen=True)
-class StoreSettings(Settings):
+class StoreSettings:
     """How a graph is put into a store."""
 
     dtype: str = setting("float32", choices=DTYPES)
@@ -18,3 +18,6 @@ class StoreSettings(Settings):
     """The time of each edge, a number."""
     memory: int = setting(256, at_least=16)
     """Megabytes that sorting may hold, about; how far a table is larger does not matter."""
+
+    def __post_init__(self) -> None:
+        check(self)
