@@ -116,7 +116,7 @@ def test_a_note_on_several_explanations_is_printed_once(salts, edgewise, tmp_pat
 
 
 def test_of_a_long_table_the_first_rows_are_explained(trained, edgewise, tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.cli.explain.USUAL_ROWS", 2)
+    monkeypatch.setattr("edgewise.cli.explain.DEFAULT_ROWS", 2)
     table = write_csv(tmp_path / "long.csv", {"smiles": molecules()})
     code, out, err = edgewise("explain", trained, table, "-o", tmp_path / "long.html")
     assert (code, err) == (0, "the first 2 of 40 rows are explained; --rows names others\n")
