@@ -18,14 +18,14 @@ from edgewise.learn.readers.texts.table import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.graphs.settings import GraphRunSettings
-from edgewise.learn.tasks.graphs.task import TASK as GRAPHS
+from edgewise.learn.tasks.graphs.task import untrained as untrained_on_graphs
 from edgewise.learn.tasks.language.explainable import ExplainablePrompts
 from edgewise.learn.tasks.language.task import FittedLanguage
 from edgewise.learn.tasks.links.settings import LinkRunSettings
-from edgewise.learn.tasks.links.task import TASK as LINKS
+from edgewise.learn.tasks.links.task import untrained as untrained_on_links
 from edgewise.learn.tasks.links.trained import LinkGraph
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
-from edgewise.learn.tasks.nodes.task import TASK as NODES
+from edgewise.learn.tasks.nodes.task import untrained as untrained_on_nodes
 from edgewise.learn.tasks.tagging.explainable import ExplainableSentences
 from edgewise.learn.tasks.tagging.task import FittedTagger
 from edgewise.learn.tasks.targets import targets_of
@@ -125,7 +125,7 @@ def node_model(model="gcn", *, task="multiclass", members=1, num_nodes=40, spars
         settings.setdefault("num_heads", 2)
     job = NodeRunSettings.of({**settings, "data": ("the nodes",), "task_type": task})
     everything = np.arange(num_nodes)
-    trained = NODES.untrained(job, table, Splits(everything, everything[:0], everything[:0]))
+    trained = untrained_on_nodes(job, table, Splits(everything, everything[:0], everything[:0]))
     return loud(trained, members), table
 
 
@@ -142,7 +142,7 @@ def link_model(model="gcn", *, directed=False, known=True, edge_features=0, **se
     settings = {"model": model, "model_dim": 8, "directed": directed, **settings}
     if model in ("gat", "gatv2", "attention"):
         settings.setdefault("num_heads", 2)
-    trained = LINKS.untrained(LinkRunSettings.of({**settings, "data": ("the nodes",)}), graph)
+    trained = untrained_on_links(LinkRunSettings.of({**settings, "data": ("the nodes",)}), graph)
     torch.manual_seed(0)
     trained.members.append(trained.new_member())
     decoder = aloud(trained.model).decoder
@@ -195,5 +195,5 @@ def graph_model(
     table = graphs_from_arrays(graphs, targets, task_type=task, need_roots=readout == "root")
     everything = np.arange(len(graphs))
     splits = Splits(everything, everything[:0], everything[:0])
-    trained = GRAPHS.untrained(replace(job, columns=table.columns), table, splits)
+    trained = untrained_on_graphs(replace(job, columns=table.columns), table, splits)
     return loud(trained, members), table, graphs

@@ -1,12 +1,13 @@
 """How arrays become graphs, each a row: what GraphClassifier and GraphRegressor are made of."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from edgewise.errors import DataError, warned_once
+from edgewise.errors import DataError
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.formatting import plural
@@ -17,7 +18,7 @@ from edgewise.learn.estimators.names import column_names, in_order, one_row
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import fingerprint as row_fingerprint
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns, is_here, table_inputs
-from edgewise.learn.estimators.state import Estimator, Names, names_of
+from edgewise.learn.estimators.state import Estimator, Names, names_of, warn_caller
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.readers.graphs.graphs import GraphRow, GraphTable, graphs_from_arrays
 from edgewise.learn.tasks.graphs.explainable import explain_graph
@@ -136,8 +137,12 @@ def graphs_of(held: Any, names: Sequence[str] = (), missing: str = "impute") -> 
     if not len(held):
         raise DataError("there is no graph; expected at least one.")
     names = names or _feature_names(held)
-    with warned_once():
-        return [_graph_of(number, _with_features(number, graph, names), missing) for number, graph in enumerate(held)]
+    with warnings.catch_warnings(record=True) as caught:  # graphs of one list often give the same warning
+        warnings.simplefilter("always")
+        rows = [_graph_of(number, _with_features(number, graph, names), missing) for number, graph in enumerate(held)]
+    for text, category in dict.fromkeys((str(warning.message), warning.category) for warning in caught):
+        warn_caller(text, category)
+    return rows
 
 
 def _feature_names(graphs: Any) -> tuple[str, ...]:
