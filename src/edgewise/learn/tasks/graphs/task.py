@@ -79,7 +79,7 @@ class GraphsEncoder:
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
     """The words of each column of categories of edges."""
-    has_degrees: bool = False
+    has_degrees: bool | None = None
     """Whether nothing was known of the nodes in training but their edges."""
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""

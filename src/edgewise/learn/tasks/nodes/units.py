@@ -242,7 +242,7 @@ class GraphEncoding:
     """Features of a node as they stand in the file."""
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features as well, because no other one varies."""
-    has_degrees: bool = False
+    has_degrees: bool | None = None
     """Whether nothing was known of the nodes in training but their edges."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories of nodes."""
