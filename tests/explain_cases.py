@@ -30,6 +30,7 @@ from edgewise.learn.tasks.tagging.explainable import ExplainableSentences
 from edgewise.learn.tasks.tagging.task import FittedTagger
 from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.texts.explainable import ExplainableTexts
+from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.texts.task import TextsEncoder
 from edgewise.learn.tasks.translation.explainable import ExplainableTranslations
 
@@ -103,7 +104,7 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     reader = TextSettings(encoder=encoder, readout=readout)
     output = targets_of(table, np.arange(3), table.columns)
     encoded = TextsEncoder(tokenizer, "words", len(tokenizer), reader, settings)
-    trained = Fitted("text model", encoded, output, Intervals(np.zeros((0, len(output.names)))))
+    trained = Fitted(TextRunSettings.FORMAT, encoded, output, Intervals(np.zeros((0, len(output.names)))))
     return loud(trained, members)
 
 

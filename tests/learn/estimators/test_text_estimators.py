@@ -88,10 +88,10 @@ def test_words_are_counted_in_training_rows_of_some_weight(tmp_path):
     }
     data = write_csv(tmp_path / "rows.csv", columns)
     roles = {"text_columns": ("text",), "target_columns": ("y",), "weight_column": "w", "splits_column": "s"}
-    fitted = TASK.prepare(TextRunSettings.of({"data": (str(data),), **roles}, "this test")).fitted
-    fine = fitted.row_tokens(("fine",)).numbers[0]
-    assert fitted.counted["rows"].flatten().tolist() == [2.0, 2.0]
-    assert fitted.counted["counts"][:, fine].flatten().tolist() == [0.0, 2.0]
+    encoder = TASK.prepare(TextRunSettings.of({"data": (str(data),), **roles}, "this test")).fitted.encoder
+    fine = encoder.row_tokens(("fine",)).numbers[0]
+    assert encoder.counted["rows"].flatten().tolist() == [2.0, 2.0]
+    assert encoder.counted["counts"][:, fine].flatten().tolist() == [0.0, 2.0]
 
 
 def test_inputs_that_cannot_be_learned_or_predicted(classifier):

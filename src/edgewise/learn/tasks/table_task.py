@@ -18,7 +18,7 @@ from edgewise.learn.progress import stage
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
-from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
+from edgewise.learn.tasks.chunks import Tally, note_empty_intervals, predict_rows
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
 from edgewise.learn.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
@@ -133,6 +133,8 @@ class TableTask:
     """What to do where every step computes one whole graph, so that processes have nothing to share out."""
     contents: Callable[[Prepared], SplitContents | None] = contents_of_rows
     """The content of the rows of each split, to find what is in both."""
+    tally: Callable[[Any, Any], Tally] | None = None
+    """What is counted of rows when they are read to be predicted, from a model and a table."""
     predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Any, str]]] | None = None
     """Predictions of a file part by part, where rows are predicted each by itself."""
 
@@ -161,6 +163,7 @@ class TableTask:
             all_scores=scores_by_target,
             test_targets=judged_targets,
             predict=self.predict,
+            tally=self.tally,
             predict_in_parts=self.predict_in_parts,
             open_rows=self.read,
         )

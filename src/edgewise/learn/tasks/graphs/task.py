@@ -80,7 +80,7 @@ class GraphsEncoder:
     edge_categories: Categories = field(default_factory=dict)
     """The words of each column of categories of edges."""
     has_degrees: bool | None = None
-    """Whether nothing was known of the nodes in training but their edges."""
+    """Whether nothing was known of the nodes in training but their edges; None where a run does not say."""
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""
 

@@ -326,6 +326,7 @@ TABLE = TableTask(
     further_warnings=warnings,
     notes=notes,
     read=open_molecules,
+    tally=tally,
     predict_in_parts=predict_molecules,
 )
 

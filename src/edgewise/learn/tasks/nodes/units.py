@@ -243,7 +243,7 @@ class GraphEncoding:
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features as well, because no other one varies."""
     has_degrees: bool | None = None
-    """Whether nothing was known of the nodes in training but their edges."""
+    """Whether nothing was known of the nodes in training but their edges; None where a run does not say."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
