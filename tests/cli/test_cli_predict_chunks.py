@@ -116,7 +116,7 @@ def test_chunks_and_what_predicts_them_travel_to_other_processes(trained, new, m
     request = pickle.loads(pickle.dumps(PredictRequest(folder=str(trained), data=str(new))))
     from edgewise.learn.tasks.registry import task_of
 
-    predictor = ChunkPredictor(task_of(request.run_folder), request)
+    predictor = ChunkPredictor(task_of(request.run_folder).rows, request)
     found = [pickle.loads(pickle.dumps(predictor.predict(cells))) for cells in TableChunks(new, 20)]
     assert [part.tally.num_rows for part in found] == [20, 10]
     assert sum((part.tally for part in found), Tally()).summary.startswith("24 of 30 rows predicted")

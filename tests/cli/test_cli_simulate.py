@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from cli_tables import read_csv
-from edgewise.cli.simulate import USUAL
+from edgewise.cli.simulate import DEFAULTS
 from edgewise.learn.readers.motion.dynamics import SYSTEMS
 
 
 def test_every_system_is_offered():
-    assert tuple(USUAL) == SYSTEMS
+    assert tuple(DEFAULTS) == SYSTEMS
 
 
 @pytest.mark.parametrize("system", ["nbody", "springs", "charges"])

@@ -241,7 +241,7 @@ def test_cells_that_cannot_be_read_are_counted_and_named(tables, capsys):
         (lambda n, e: (pd.concat([n, n[4:5]]), e), [], "the node 'n4' is in rows 5 and 151; names must differ."),
         (lambda n, e: (n.assign(a=1e6), e), ["--dtype", "float16"], "column 'a': 1e+06 is too large for float16"),
         (lambda n, e: (n, e.assign(to="q")), [], "'q' is not a node of"),
-        (lambda n, e: (n.assign(id=""), e), [], "line 2, column 'id': the name of the node is empty."),
+        (lambda n, e: (n.assign(id=""), e), [], "nodes.csv, line 2, column 'id': the name of the node is empty"),
         (lambda n, e: (n, e[["from"]]), [], "edges.csv: 1 column names nodes, expected two: sender and receiver."),
     ],
 )

@@ -193,7 +193,7 @@ def test_what_is_refused():
         "layer 2 (of 0 … 2) has batch axes (3,) before its heads, but layer 0 has (2,).": [layer, layer, batch],
         "layer 0 (of 0 … 0) holds only its strongest weights (top=…); record all of them.": [top],
         "layer 0 (of 0 … 0) has weights that are negative or NaN": [weights_of([0], [1], [-0.1], 2)],
-        "layer 0 (of 0 … 0) has weights that are negative or NaN;": [weights_of([0], [1], [float("nan")], 2)],
+        "layer 0 (of 0 … 0) has weights that are negative or NaN, which": [weights_of([0], [1], [float("nan")], 2)],
     }
     for message, layers in cases.items():
         with pytest.raises(ShapeError, match=re.escape(f"rollout: {message}")):

@@ -27,7 +27,7 @@ from edgewise.explain.symmetry import (
     Reflection,
     Rotation,
     Scaling,
-    Step,
+    TransformationStep,
     Translation,
     check,
 )
@@ -262,7 +262,7 @@ class SignFlip(Group):
 
 
 @dataclass(frozen=True)
-class SignFlipped(Step):
+class SignFlipped(TransformationStep):
     place: int
 
     def concerns(self, axes):

@@ -62,7 +62,7 @@ def test_a_constant_beside_another_feature_is_one():
     mixed = [(np.concatenate([x, np.arange(len(x))[:, None] % 2], 1), edges) for x, edges in rings_and_stars(4.0)[0]]
     with pytest.warns(UserWarning, match="feature 0 has one value in all nodes of training graphs: it counts as 1"):
         classifier = GraphClassifier(model="gin", **{**SMALL, "epochs": 1}).fit(mixed, np.arange(40) % 2)
-    assert not classifier.trained_.adds_degrees
+    assert not classifier.trained_.encoder.adds_degrees
 
 
 def test_nodes_of_one_graph(tmp_path):

@@ -80,8 +80,8 @@ def _warn_of_doubts(
     estimator: Estimator, adapter: RowAdapter, method: str, X: Any, inputs: Inputs, table: Table
 ) -> None:
     """Warn of what speaks against predictions: texts that are cut, unknown words, numbers that are filled."""
-    trained, tally = estimator.trained, adapter.task.tally
-    notes = [] if tally is None else tally(trained, table).notes(trained.max_tokens)
+    trained, rows = estimator.trained, adapter.task.rows
+    notes = [] if rows is None else rows.tally(trained, table).notes(trained.max_tokens)
 
     statuses = _statuses(estimator, inputs, table)
     doubtful = [row for row, status in enumerate(statuses) if status != OK and status.startswith(OK)]

@@ -18,7 +18,7 @@ from edgewise.learn.progress import stage
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
-from edgewise.learn.tasks.chunks import Tally, note_empty_intervals, predict_rows
+from edgewise.learn.tasks.chunks import RowTask, note_empty_intervals, predict_rows
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
 from edgewise.learn.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
@@ -127,14 +127,15 @@ class TableTask:
     """Those of the rows of a split that are scored."""
     with_companions: "Callable[[TableTask, Prepared], None] | None" = None
     """Calibrates a model that has companions beside its network; None where it has none."""
-    after_split: Callable[[Prepared], Prepared] = lambda prepared: prepared
-    """What follows from all that is prepared, such as how a graph is sampled that memory does not hold."""
+    after_split: Callable[[Any, Prepared], Prepared] = lambda settings, prepared: prepared
+    """What follows from the settings as they came and all that is prepared, such as how a graph is sampled that memory
+    does not hold."""
     whole_graph: Callable[[Prepared], str | None] = nothing
     """What to do where every step computes one whole graph, so that processes have nothing to share out."""
     contents: Callable[[Prepared], SplitContents | None] = contents_of_rows
     """The content of the rows of each split, to find what is in both."""
-    tally: Callable[[Any, Any], Tally] | None = None
-    """What is counted of rows when they are read to be predicted, from a model and a table."""
+    rows: RowTask | None = None
+    """How rows of a file are read and predicted, each by itself; None where they are predicted together."""
     predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Any, str]]] | None = None
     """Predictions of a file part by part, where rows are predicted each by itself."""
 
@@ -163,13 +164,13 @@ class TableTask:
             all_scores=scores_by_target,
             test_targets=judged_targets,
             predict=self.predict,
-            tally=self.tally,
+            rows=self.rows,
             predict_in_parts=self.predict_in_parts,
             open_rows=self.read,
         )
 
     def prepare(self, settings: Any) -> Prepared:
-        table = self.read_table(settings)
+        given, table = settings, self.read_table(settings)
         settings = replace(settings, columns=table.columns)  # a file of a graph brings its own column of splits
         how = {
             "kind": settings.split_kind,
@@ -183,7 +184,7 @@ class TableTask:
             splits = split_folds(table, **how, num_folds=settings.num_folds, fold=settings.fold)
         if not len(splits.train):
             raise DataError(f"{table.source}: no row is left for training.")
-        return self.after_split(self.prepared(settings, table, splits))
+        return self.after_split(given, self.prepared(settings, table, splits))
 
     def prepared(self, settings: Any, table: Table, splits: Splits) -> Prepared:
         """The same of a table that is read and split."""

@@ -36,7 +36,7 @@ from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.learn.tasks.chunks import Tally
+    from edgewise.learn.tasks.chunks import RowTask
     from edgewise.learn.tasks.report.judged import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
@@ -165,8 +165,8 @@ class Task:
     """Learns from validation rows what a trained model needs further, such as the width of intervals."""
     write_predictions: Callable[[Prepared, RunFolder, dict[str, Any]], None] = nothing
     """Writes the test rows with their predictions; may add to the metrics."""
-    tally: "Callable[[Any, Any], Tally] | None" = None
-    """What is counted of rows when they are read to be predicted, such as unknown words, from a model and a table."""
+    rows: "RowTask | None" = None
+    """How rows of a file are read and predicted, each by itself; None where they are predicted together."""
     validation_metrics: Callable[[Prepared], Any] = nothing
     """The scores of the validation rows alone; what estimators call."""
 

@@ -326,7 +326,7 @@ TABLE = TableTask(
     further_warnings=warnings,
     notes=notes,
     read=open_molecules,
-    tally=tally,
+    rows=ROWS,
     predict_in_parts=predict_molecules,
 )
 

@@ -68,9 +68,9 @@ def read_table(settings: NodeRunSettings) -> NodeTable | StoredTable:
     return without_splits(table, settings)
 
 
-def sampled_where_needed(prepared: Prepared) -> Prepared:
+def sampled_where_needed(settings: NodeRunSettings, prepared: Prepared) -> Prepared:
     """The same; neighbors are sampled where the whole graph does not fit into memory."""
-    found = sampled_if_large(prepared, prepared.settings.train.batch_size)
+    found = sampled_if_large(prepared, settings.train.batch_size)
     # The rows of a store may be too many to list; they follow from its checksum and the seed.
     return replace(found, rows=None) if isinstance(found.data, StoredTable) else found
 

@@ -249,7 +249,7 @@ TABLE = TableTask(
     notes=notes,
     further_warnings=warnings,
     read=open_texts,
-    tally=tally,
+    rows=ROWS,
     predict_in_parts=predict_texts,
 )
 
