@@ -93,7 +93,7 @@ def test_a_compiled_layer_with_other_parts_on_edges(plain_edgewise, options):
         options = {"normalize": plain_edgewise.Entmax15()}
     layer = MultiHeadAttention(8, 2, **options).double()
     edges = graph(plain_edgewise, 5, 8)
-    extra = {"edge": torch.randn(8, 3).double()} if "edge_dim" in options else {}
+    extra = {"edge_features": torch.randn(8, 3).double()} if "edge_dim" in options else {}
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8).double(), neighborhood=edges, **extra)
 

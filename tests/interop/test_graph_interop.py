@@ -357,7 +357,7 @@ def test_what_a_table_cannot_say_is_refused():
         (table(), {"num_nodes": 2}, DataError, "column 'receiver' holds 2 in row 1, but nodes are 0 to 1."),
         (table(sender=[0, -1]), {}, DataError, "column 'sender' holds -1 in row 1"),
         (table(), {"names": [0, 1]}, DataError, "column 'receiver' holds 2 in row 1, which names do not."),
-        (table(), {"names": [0, 1, 2, 1]}, ShapeError, "nodes 1 and 3 are both called 1"),
+        (table(), {"names": [0, 1, 2, 1]}, ShapeError, "nodes 1 and 3 are both named 1"),
         (table(), {"names": [0, 1, 2], "num_nodes": 3}, SettingError, "names and num_nodes are both given"),
         (table(sender=["a", "b"]), {"num_nodes": 3}, SettingError, "num_nodes is for nodes that are integers"),
     ]

@@ -142,7 +142,7 @@ def test_what_users_of_other_libraries_write():
 PAIR_INDEX = torch.tensor([[0, 4, 4, 2, 1], [0, 0, 1, 1, 1]])
 """Edges from five sources to three targets, of which the last receives none."""
 OF_EDGE, NODE_TYPES = torch.tensor([0, 1, 0, 0, 1]), Types(torch.tensor([0, 1, 1, 0, 1, 0, 0, 1]), 2)
-MOVING = {"has_velocities": True, "normalize": Softmax(), "how": "sum", "has_bounded_steps": True}
+MOVING = {"has_velocities": True, "normalize": Softmax(), "aggregation": "sum", "has_bounded_steps": True}
 
 
 def relations(index, sizes):

@@ -120,7 +120,7 @@ def test_hops_by_hand():
     first = (near * 4 + far * 2) / (near + far)
     second = far * 2 / (1 + far)
     trace = Trace()
-    torch.testing.assert_close(layer(nodes, pair, trace), torch.tensor([[first], [second]], dtype=torch.float64))
+    torch.testing.assert_close(layer(nodes, pair, trace=trace), torch.tensor([[first], [second]], dtype=torch.float64))
     torch.testing.assert_close(trace.weights[0].to_dense().sum(-1), torch.ones(2, 1, dtype=torch.float64))
 
 

@@ -98,7 +98,7 @@ class Transformer(nn.Module):
             given["edge.weight"] = torch.cat([weight, weight, weight.new_zeros(2, weight.shape[1])])
         if self.attention.combine == "concatenate":
             given |= {"output.weight": torch.eye(8).to(target), "output.bias": target.new_zeros(8)}
-        call = {"key": source, "neighborhood": index, "edge": edge}
+        call = {"key": source, "neighborhood": index, "edge_features": edge}
         return torch.func.functional_call(self.attention, given, (target,), call) + self.skip(target)
 
 

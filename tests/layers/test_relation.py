@@ -278,14 +278,14 @@ def test_without_edges_and_without_nodes():
 
 def test_weights_are_recorded_from_node_to_node():
     layer, x, trace = attention(), normal(6, 6), Trace()
-    layer(x, KINDS, RELATIONS, trace)
+    layer(x, KINDS, RELATIONS, trace=trace)
     (weights,) = trace.weights
     assert weights.senders.tolist() == GRAPH.senders.tolist()
     assert weights.receivers.tolist() == GRAPH.receivers.tolist()
     sums = weights.to_dense().sum(-1)
     torch.testing.assert_close(sums, torch.tensor([1.0, 1, 1, 0, 1, 0], dtype=torch.float64).expand(2, 6))
     top = Trace(top=1)
-    layer(x, KINDS, RELATIONS, top)
+    layer(x, KINDS, RELATIONS, trace=top)
     assert int(top.weights[0].senders.max()) < 6
 
 

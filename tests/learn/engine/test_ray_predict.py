@@ -65,8 +65,11 @@ def test_ray_predicts_the_rows_of_one_process(run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num-workers", "2"], "--num-workers is a flag of --engine ray"),
-        (["--engine", "local", "--ray-address", "localhost:1"], "--ray-address is a flag of --engine ray"),
+        (["--num-workers", "2"], "--num-workers is a flag of --engine ray; add --engine ray, or drop it."),
+        (
+            ["--engine", "local", "--ray-address", "localhost:1"],
+            "--ray-address is a flag of --engine ray; add --engine ray, or drop it.",
+        ),
     ],
 )
 def test_flags_that_contradict_each_other(run, words, message, capsys):

@@ -61,10 +61,13 @@ def test_a_killed_worker_is_replaced_and_the_metrics_are_those_of_an_undisturbed
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num-workers", "2"], "--num-workers is a flag of --engine ray"),
-        (["--ray-address", "localhost:1"], "--ray-address is a flag of --engine ray"),
+        (["--num-workers", "2"], "--num-workers is a flag of --engine ray; add --engine ray, or drop it."),
+        (["--ray-address", "localhost:1"], "--ray-address is a flag of --engine ray; add --engine ray, or drop it."),
         (["--engine", "ray", "--devices", "2"], "--devices cannot be used with --engine ray; use --num-workers."),
-        (["--devices", "2", "--num-workers", "2"], "--num-workers is a flag of --engine ray"),
+        (
+            ["--devices", "2", "--num-workers", "2"],
+            "--num-workers is a flag of --engine ray; add --engine ray, or drop it.",
+        ),
         (["--strategy", "fsdp"], "--strategy is for several processes; set their number with --devices."),
     ],
 )

@@ -71,7 +71,7 @@ def test_any_csv_is_the_same_in_chunks(tmp_path_factory, data):
     def outcome(read):
         try:
             return read()
-        except DataError as error:
+        except (DataError, UserWarning) as error:  # a suspicious quoted cell is the same one in chunks
             return str(error)
 
     def in_chunks():
