@@ -106,8 +106,6 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
-        nodes: The table of nodes, with their names and features; None takes the names from the edges, and their degrees
-            as features.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
         normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
@@ -169,7 +167,6 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         ensemble_size: int = 1,
         coverage: float = 0.9,
         calibration: Literal["random", "group", "scaffold"] | None = None,
-        nodes: str | None = None,
         directed: bool = False,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
@@ -217,7 +214,6 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         self.ensemble_size = ensemble_size
         self.coverage = coverage
         self.calibration = calibration
-        self.nodes = nodes
         self.directed = directed
         self.attention_score = attention_score
         self.normalize = normalize
@@ -467,8 +463,6 @@ class EdgeRegressor(RegressorMixin, Estimator):
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
-        nodes: The table of nodes, with their names and features; None takes the names from the edges, and their degrees
-            as features.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
         normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
@@ -530,7 +524,6 @@ class EdgeRegressor(RegressorMixin, Estimator):
         ensemble_size: int = 1,
         coverage: float = 0.9,
         calibration: Literal["random", "group", "scaffold"] | None = None,
-        nodes: str | None = None,
         directed: bool = False,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
@@ -578,7 +571,6 @@ class EdgeRegressor(RegressorMixin, Estimator):
         self.ensemble_size = ensemble_size
         self.coverage = coverage
         self.calibration = calibration
-        self.nodes = nodes
         self.directed = directed
         self.attention_score = attention_score
         self.normalize = normalize

@@ -16,7 +16,7 @@ from edgewise.learn.estimators.state import Estimator, names_of
 from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arrays
 from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
-from edgewise.learn.tasks.molecules.task import TASK, tally
+from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.molecules.trained import FittedProperty
 
 
@@ -65,7 +65,6 @@ MOLECULES = RowAdapter(
     names_of_run=inputs_of_run,
     training_table=training_table,
     table=table,
-    tally=tally,
 )
 """How estimators over molecules use their task."""
 

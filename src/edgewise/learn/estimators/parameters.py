@@ -28,7 +28,7 @@ SETTING_OF = {"random_state": "seed", "attention_score": "score"}
 PARAMETER_OF = {setting: name for name, setting in SETTING_OF.items()}
 """The same the other way round."""
 OF_FILES = {
-    *("data", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
+    *("data", "nodes", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
     *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data"),
     *(field.name for kind in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat) for field in fields(kind)),
 }

@@ -25,7 +25,6 @@ from edgewise.learn.estimators.state import (
 from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.split import Splits, calibration_of, split_rows
-from edgewise.learn.tasks.chunks import Tally
 from edgewise.learn.tasks.run import fit
 
 Beside = Mapping[str, Any]
@@ -117,8 +116,6 @@ class RowAdapter(Adapter):
     """Settings that follow from the rows of a training."""
     spread: Callable[[Inputs, Targets, Supervision], tuple[Targets, Supervision]] = lambda inputs, *columns: columns
     """The columns of a training for all rows of its table, where the rows of the call are some of them."""
-    tally: Callable[[Any, Any], Tally] | None = None
-    """From a trained model and a table to what was counted in it, of which predictions warn; None where nothing is."""
     num_features: Callable[[Any], int] | None = None
     """The features that X needs, out of a trained model; None where X is not an array of numbers."""
     check: Callable[[Any, Any], None] = lambda job, table: None

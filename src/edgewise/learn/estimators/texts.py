@@ -10,7 +10,7 @@ from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.readers.texts.table import TextTable, texts_from_arrays
 from edgewise.learn.tables.cell import refuse_single_text
-from edgewise.learn.tasks.texts.task import TASK, TextsEncoder, tally
+from edgewise.learn.tasks.texts.task import TASK, TextsEncoder
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> TextTable:
@@ -49,6 +49,5 @@ TEXTS = RowAdapter(
     names_of_run=inputs_of_run,
     training_table=training_table,
     table=table,
-    tally=tally,
 )
 """How estimators over texts use their task."""
