@@ -51,7 +51,7 @@ def save_picture(picture: Image.Image, path: Path, visible_text: str) -> None:
 
 
 def stale_phrases(path: Path, current: set[str]) -> list[str]:
-    """The phrases that a picture shows and that are not among the current ones.
+    """The phrases that a picture shows and that are not current ones, or parts of them.
 
     Raises:
         ValueError: the picture keeps no phrases.
@@ -60,7 +60,8 @@ def stale_phrases(path: Path, current: set[str]) -> list[str]:
         shown = picture.info.get(KEYWORD)
     if not shown:
         raise ValueError(f"{path.name} keeps no phrases; take it again with `python docs/screens.py`.")
-    return [phrase for phrase in json.loads(shown) if phrase not in current]
+    written = "\n".join(current)  # a sentence may have come together of two that were apart
+    return [phrase for phrase in json.loads(shown) if phrase not in written]
 
 
 if __name__ == "__main__":

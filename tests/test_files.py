@@ -65,7 +65,7 @@ def test_every_file_of_the_package_is_written_in_one_place():
     """Whatever else is called like a writer writes into memory: a buffer, or a string that gets its name later."""
     wrong = []
     for path in sorted(SOURCE.rglob("*.py")):
-        if path == SOURCE / "files.py":
+        if path == SOURCE / "learn/files.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call):
