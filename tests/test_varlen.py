@@ -33,9 +33,9 @@ from edgewise.neighborhood import Ranges
 MEMBERS, HEADS, DIM = 2, 3, 8
 RANGES = [case for case in all_neighborhoods if isinstance(case.neighborhood, Ranges)]
 REFUSED = {
-    "full_no_query": "nobody",
-    "full_no_key": "nobody",
-    "causal_no_key": "nobody",
+    "full_no_query": "there are no queries or no keys",
+    "full_no_key": "there are no queries or no keys",
+    "causal_no_key": "there are no queries or no keys",
     "causal_start": "aligned at the start",
     "causal_start_more_queries": "aligned at the start",
     "window_start": "aligned at the start",

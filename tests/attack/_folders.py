@@ -11,6 +11,7 @@ from torch import nn
 
 from attack._damage import Target, arrays_changed, checkpoint_changed, json_changed, tensors_changed
 from edgewise.graph.records import Batch
+from edgewise.learn.tasks.registry import task_of
 from edgewise.learn.training.folder import RunFolder
 from edgewise.neighborhood import Edges
 
@@ -106,22 +107,23 @@ def model_targets(folder: Path) -> list[Target]:
         run = RunFolder(folder / kind)
         run.begin()
         trained.save(run)
+        load = task_of(run).load
         for name, change in changes.items():
             path = run.path / name
             if path.is_file():
-                found.append(
-                    Target(f"{kind}/{name}", path.read_bytes(), _reads(run, path, type(trained), predict), change)
-                )
+                found.append(Target(f"{kind}/{name}", path.read_bytes(), _reads(run, path, load, predict), change))
     return found
 
 
-def _reads(run: RunFolder, path: Path, kind: Any, predict: Callable[[Any], Any]) -> Callable[[bytes], Any]:
+def _reads(
+    run: RunFolder, path: Path, load: Callable[[RunFolder], Any], predict: Callable[[Any], Any]
+) -> Callable[[bytes], Any]:
     good = path.read_bytes()
 
     def read(content: bytes) -> Any:
         path.write_bytes(content)
         try:
-            return predict(kind.load(RunFolder.finished(run.path)))
+            return predict(load(RunFolder.finished(run.path)))
         finally:
             path.write_bytes(good)
 

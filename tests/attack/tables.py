@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from edgewise.cli.flags import Parser
-from edgewise.cli.main import main, of_others, parser_of
+from edgewise.cli.main import flag_owners, main, parser_of
 from edgewise.errors import EdgewiseError
 from edgewise.learn.progress import collected_remarks
 from edgewise.learn.readers.graphs.series import read_series
@@ -191,8 +191,8 @@ def flags(draw: random.Random, folder: Path, run: Path) -> str:
     flag = draw.choice([flag for flag in every if flag not in known and not flag.startswith("--no-")])
     if draw.random() < 0.3:
         flag = "--" + "".join(draw.choice(string.ascii_lowercase) for _ in range(9))
-    found = _PARSERS[task].no_such(flag)
-    if flag in every and of_others(flag, "train") and "Did you mean" in found:
+    found = _PARSERS[task].unknown_flag_message(flag)
+    if flag in every and flag_owners(flag, "train") and "Did you mean" in found:
         raise FindError(f"{task} {flag}: {found}")
     if flag not in every and not found.startswith(f"unknown flag {flag}."):
         raise FindError(f"{task} {flag}: {found}")
