@@ -68,7 +68,7 @@ def test_integrated_gradients_are_complete_and_members_are_averaged():
     batch = trained.batches(table).batch(np.array([5]))
     blank = replace(batch, features=torch.zeros_like(batch.features))
     with torch.no_grad():
-        nothing = np.mean([trained.finish(member(blank).double()).numpy() for member in trained.members])
+        nothing = np.mean([trained.output.finish(member(blank).double()).numpy() for member in trained.members])
     assert by_name(found)["integrated gradients"].values.sum() == pytest.approx(
         found.predictions[0].value - nothing, abs=2e-3
     )

@@ -18,19 +18,18 @@ from edgewise.learn.engine.workers import Workers
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.progress import monitored, note, stage
 from edgewise.learn.readers.graphs.lost import REASON
-from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import FILLED
 from edgewise.learn.tables.options import current_format, current_limits, read_limits, table_format
 from edgewise.learn.tables.read import CHUNK_ROWS, Cells, TableChunks
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
+from edgewise.learn.tasks.task import PredictRequest, RowTask
 from edgewise.learn.tasks.trained import FittedTable
 from edgewise.learn.tasks.vocabulary import coverage_note, cut_note
 from edgewise.learn.training.device import pick_device
 
 if TYPE_CHECKING:
     from edgewise.learn.readers.molecules.conformer import How
-    from edgewise.learn.tasks.task import PredictRequest
 
 
 @dataclass
@@ -112,20 +111,6 @@ class PredictedChunk:
         return with_columns(self.frame, self.added, source, suffix, with_header=with_header)
 
 
-@dataclass(frozen=True)
-class RowTask:
-    """A task over tables whose rows are predicted each by itself, whatever other rows there are."""
-
-    opened: "Callable[[PredictRequest], tuple[Any, Columns]]"
-    """The trained ensemble, and the columns that it reads of the table."""
-    chunks: "Callable[[PredictRequest, Columns], TableChunks | CutCells]"
-    """The table, chunk after chunk."""
-    table_of: Callable[..., Any]
-    """Some rows as the ensemble reads them, from it, the columns and their cells; strict or not."""
-    tally: Callable[[Any, Any], Tally]
-    """What is counted of rows besides their number, from the ensemble and the table."""
-
-
 class CutCells:
     """Rows that are in memory, in chunks, as `TableChunks` gives those of a file."""
 
@@ -155,7 +140,7 @@ class ChunkPredictor:
         SettingError: an option does not fit the run.
     """
 
-    def __init__(self, task: RowTask, request: "PredictRequest"):
+    def __init__(self, task: RowTask, request: PredictRequest):
         self.task, self.request = task, request
         self.trained, self.columns = task.opened(request)
         self.trained.check_coverage(request["coverage"])
@@ -172,7 +157,7 @@ class ChunkPredictor:
 
 
 def predict_rows(
-    trained: FittedTable | Fitted[Any], table: Table, request: "PredictRequest", tally: Tally = Tally()
+    trained: FittedTable | Fitted[Any], table: Table, request: PredictRequest, tally: Tally = Tally()
 ) -> PredictedChunk:
     """The rows of a table with their predictions; those that cannot be used keep their place.
 
@@ -201,7 +186,7 @@ def predict_rows(
     )
 
 
-def read_rows(task: RowTask, request: "PredictRequest") -> tuple[Any, Any]:
+def read_rows(task: RowTask, request: PredictRequest) -> tuple[Any, Any]:
     """The trained ensemble and the whole table, with the notes of it."""
     trained, columns = task.opened(request)
     table = task.table_of(trained, columns, task.chunks(request, columns).whole(), strict=request.strict)
@@ -211,7 +196,7 @@ def read_rows(task: RowTask, request: "PredictRequest") -> tuple[Any, Any]:
 
 
 def predictions(
-    task: RowTask, request: "PredictRequest", suffix: str, workers: Workers | None = None
+    task: RowTask, request: PredictRequest, suffix: str, workers: Workers | None = None
 ) -> Generator[tuple[Any, str]]:
     """What to write to the output file, chunk after chunk, and the summary up to there; notes come at the end."""
     predictor, tally = ChunkPredictor(task, request), Tally()
@@ -228,7 +213,7 @@ def predictions(
     note_empty_intervals(predictor.trained, request)
 
 
-def note_empty_intervals(trained: FittedTable | Fitted[Any], request: "PredictRequest") -> None:
+def note_empty_intervals(trained: FittedTable | Fitted[Any], request: PredictRequest) -> None:
     """Says why intervals stay empty, where they do."""
     if line := trained.interval_note(request["coverage"]):
         note(f"warning: {line}")

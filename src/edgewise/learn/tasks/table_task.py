@@ -18,7 +18,7 @@ from edgewise.learn.progress import stage
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
-from edgewise.learn.tasks.chunks import RowTask, note_empty_intervals, predict_rows
+from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
 from edgewise.learn.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
@@ -30,6 +30,7 @@ from edgewise.learn.tasks.task import (
     Loaders,
     PredictRequest,
     Prepared,
+    RowTask,
     Task,
     best_epoch_of,
     no_lines,
@@ -170,7 +171,7 @@ class TableTask:
         )
 
     def prepare(self, settings: Any) -> Prepared:
-        given, table = settings, self.read_table(settings)
+        requested, table = settings, self.read_table(settings)
         settings = replace(settings, columns=table.columns)  # a file of a graph brings its own column of splits
         how = {
             "kind": settings.split_kind,
@@ -184,7 +185,7 @@ class TableTask:
             splits = split_folds(table, **how, num_folds=settings.num_folds, fold=settings.fold)
         if not len(splits.train):
             raise DataError(f"{table.source}: no row is left for training.")
-        return self.after_split(given, self.prepared(settings, table, splits))
+        return self.after_split(requested, self.prepared(settings, table, splits))
 
     def prepared(self, settings: Any, table: Table, splits: Splits) -> Prepared:
         """The same of a table that is read and split."""

@@ -15,6 +15,7 @@ from edgewise.learn.engine.workers import Workers
 from edgewise.learn.process import Background
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
+from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import WRITTEN_TABLES
 from edgewise.learn.tasks.config import RunSettings, noun, owners_of
 from edgewise.learn.tasks.fitted import Fitted
@@ -36,7 +37,6 @@ from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.learn.tasks.chunks import RowTask
     from edgewise.learn.tasks.report.judged import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
@@ -125,6 +125,20 @@ def opening_of_files(prepared: Prepared) -> str:
     return f"{', '.join(prepared.settings.files)}: {len(prepared.rejected):,} rejected"
 
 
+@dataclass(frozen=True)
+class RowTask:
+    """How rows of a file are predicted, each by itself, whatever other rows there are; see `chunks`."""
+
+    opened: Callable[[PredictRequest], tuple[Any, Columns]]
+    """The trained ensemble, and the columns that it reads of the table."""
+    chunks: Callable[[PredictRequest, Columns], Any]
+    """The table, chunk after chunk."""
+    table_of: Callable[..., Any]
+    """Some rows as the ensemble reads them, from it, the columns and their cells; strict or not."""
+    tally: Callable[[Any, Any], Any]
+    """What is counted of rows besides their number, from the ensemble and the table."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """One kind of model, as values that are passed in: what is special about it. Nothing is overridden.
@@ -165,7 +179,7 @@ class Task:
     """Learns from validation rows what a trained model needs further, such as the width of intervals."""
     write_predictions: Callable[[Prepared, RunFolder, dict[str, Any]], None] = nothing
     """Writes the test rows with their predictions; may add to the metrics."""
-    rows: "RowTask | None" = None
+    rows: RowTask | None = None
     """How rows of a file are read and predicted, each by itself; None where they are predicted together."""
     validation_metrics: Callable[[Prepared], Any] = nothing
     """The scores of the validation rows alone; what estimators call."""

@@ -19,7 +19,7 @@ from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
-from edgewise.learn.tasks.chunks import RowTask, Tally, predictions, read_rows
+from edgewise.learn.tasks.chunks import Tally, predictions, read_rows
 from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
 from edgewise.learn.tasks.molecules.trained import (
     MAX_KNOWN,
@@ -33,7 +33,7 @@ from edgewise.learn.tasks.report.leakage import SplitContents, by_key, molecule_
 from edgewise.learn.tasks.table_notes import constant_features
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows
 from edgewise.learn.tasks.targets import check_same_numbers, num_outputs, outputs_of, target_fields, target_scale
-from edgewise.learn.tasks.task import PredictRequest, Prepared
+from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.training.baseline import FiniteFeatures
 from edgewise.learn.training.settings import Steps, share_molecules
 

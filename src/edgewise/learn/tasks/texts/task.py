@@ -25,12 +25,12 @@ from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.chunks import CutCells, RowTask, Tally, predictions, read_rows
+from edgewise.learn.tasks.chunks import CutCells, Tally, predictions, read_rows
 from edgewise.learn.tasks.fitted import load_tokenizer, save_tokenizer
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
 from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of, untrained_model
-from edgewise.learn.tasks.task import PredictRequest, Prepared
+from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.trained import ROWS_A_BATCH
 from edgewise.learn.tasks.vocabulary import cut_note, started, unknown_tokens
