@@ -156,7 +156,7 @@ def test_intervals_are_wider_where_rows_are_less_similar(table, tmp_path):
     tensors = load_file(weights)
     for sigma in (tensors["validation.sigma"][1:], -tensors["validation.sigma"], tensors["validation.sigma"] / 0):
         save_file({**tensors, "validation.sigma": sigma}, weights)
-        with pytest.raises(RunFolderError, match=r"validation\.sigma is no table"):
+        with pytest.raises(RunFolderError, match=r"validation\.sigma is not a table"):
             MoleculeRegressor.load(tmp_path / "saved")
 
 

@@ -11,6 +11,7 @@ import torch
 from edgewise.choices import Calibration
 from edgewise.errors import DataError, SettingError
 from edgewise.graph.records import Prediction
+from edgewise.learn.intervals import arrays_of_tensors, difficulty_features
 from edgewise.learn.outputs import Outputs, spread
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.columns import Columns
@@ -24,10 +25,6 @@ from edgewise.learn.training.folder import RunFolder
 
 ROWS_A_BATCH = 512
 """Rows that are computed together where no gradient is wanted."""
-
-
-SPREAD_FLOOR = 1e-3
-"""The smallest spread that counts, in standard deviations of the target."""
 
 
 @dataclass(kw_only=True)
@@ -307,10 +304,7 @@ class FittedTable(Fitted):
             similarities: To the training rows.
         """
         assert self.target_scale is not None
-        logs = np.log(np.maximum(spreads / np.array(self.target_scale.std), SPREAD_FLOOR))
-        if not self.has_similarities:
-            return logs[..., None]
-        return np.stack([logs, np.broadcast_to(1 - similarities["similarity"][:, None], logs.shape)], axis=-1)
+        return difficulty_features(spreads, np.array(self.target_scale.std), similarities)
 
     def expected_errors(self, outputs: Outputs, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
         """(row, target): σ, the size of error to be expected; 1 where it is the same for all rows."""
@@ -360,18 +354,8 @@ class FittedTable(Fitted):
     def load_parts(
         cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, torch.Tensor]
     ) -> dict[str, Any]:
-        """The same; runs of older versions have errors alone."""
-        errors, num_targets = tensors.pop("validation.errors", None), len(values["columns"].target_columns)
-        if errors is None or errors.ndim != 2 or (errors.numel() and errors.shape[1] != num_targets):
-            raise DataError("validation.errors is no table (row, target).")
-        if not errors.is_floating_point() or torch.isinf(errors).any():
-            raise DataError("validation.errors holds other things than errors.")
-        sigma = tensors.pop("validation.sigma", None)
-        if sigma is None:
-            return {"errors": errors.double().numpy()}
-        if sigma.shape != errors.shape or not sigma.is_floating_point() or not ((sigma > 0) & sigma.isfinite()).all():
-            raise DataError("validation.sigma is no table (row, target) of positive numbers.")
-        return {"errors": errors.double().numpy(), "sigma": sigma.double().numpy()}
+        """The same."""
+        return arrays_of_tensors(tensors, len(values["columns"].target_columns))
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""
