@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.intervals import Intervals
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text import TagModel
@@ -104,7 +104,7 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     reader = TextSettings(encoder=encoder, readout=readout)
     output = targets_of(table, np.arange(3), table.columns)
     encoded = TextsEncoder(tokenizer, "words", len(tokenizer), reader, settings)
-    trained = Fitted(TextRunSettings.FORMAT, encoded, output, Intervals(np.zeros((0, len(output.names)))))
+    trained = FittedTable(format=TextRunSettings.FORMAT, encoder=encoded, output=output, intervals=Intervals(np.zeros((0, len(output.names)))))
     return loud(trained, members)
 
 

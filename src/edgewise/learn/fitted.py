@@ -1,339 +1,106 @@
-"""`Fitted`: a trained ensemble with all it needs to read new rows. One class, one way to a folder and back.
+"""`Fitted`: a trained ensemble with all it needs to read new data. One class, one way to a folder and back.
 
 model.json          the fields of its parts, and the number of members
-model.safetensors   the weights of all members, and further tensors
+model.safetensors   the weights of all members, and tensors of its parts
+other files         what a field of a part says by its metadata, such as tokenizer.json
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-import numpy as np
-import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
-from edgewise.errors import DataError, RunFolderError, SettingError
-from edgewise.graph.records import Prediction
-from edgewise.learn.intervals import Intervals, arrays_of_tensors, difficulty_features
-from edgewise.learn.outputs import Outputs, Targets, spread
-from edgewise.learn.progress import counted
-from edgewise.learn.tables.rows import Table
-from edgewise.learn.tables.scale import TargetScaler
-from edgewise.learn.training.conformal import check_coverage, empty_intervals
-from edgewise.learn.training.device import cpu_threads
+from edgewise.errors import DataError, RunFolderError
 from edgewise.learn.training.document import MAX_LAYERS, damage, read_fields, to_document, typed
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.weights import filled, read_tensors
 
+PART = {"part": True}
+"""The metadata of the fields of `Fitted` whose own fields stand side by side in model.json."""
 
-class Encoder(Protocol):
-    """What the training rows fixed of the inputs: scales, vocabularies, sizes. A frozen dataclass, saved as it is."""
 
-    def new_network(self, output: Targets) -> nn.Module:
-        """A network before its first step, drawn from torch's generator."""
+class Output(Protocol):
+    """What the numbers of a network mean. A frozen dataclass, saved as it is."""
 
-    def batches(self, table: Any, scale: TargetScaler | None) -> Any:
-        """The rows of a table as the network takes them."""
-
-    def statuses(self, table: Any) -> list[str]:
-        """What stands beside the prediction of each row: `ok`, or what to know of it."""
-
-    def check(self, output: Targets) -> None:
+    def check(self) -> None:
         """Raise DataError unless the fields fit each other."""
 
-    @property
-    def rows_per_batch(self) -> int:
-        """Rows that are computed together where no gradient is wanted."""
 
-    @property
-    def max_tokens(self) -> int | None:
-        """Tokens of a row that the network reads; None where rows are not texts."""
+class Encoder(Protocol):
+    """What the training rows fixed of the inputs: scales, vocabularies, sizes. A frozen dataclass, saved as it is.
+
+    A field that is not for model.json is transient and says by its metadata where it lies: in another file,
+    `write(folder, value)` and `read(folder, fields)`, or in model.safetensors, `to_tensors(value)` and
+    `from_tensors(tensors)`, which takes its tensors out of those of the file.
+    """
+
+    def new_network(self, output: Any) -> nn.Module:
+        """A network before its first step, drawn from torch's generator."""
+
+    def check(self, output: Any) -> None:
+        """Raise DataError unless the fields fit each other."""
 
 
 E = TypeVar("E", bound=Encoder)
+Out = TypeVar("Out", bound=Output)
 
 
-@dataclass(eq=False)
-class Fitted(Generic[E]):
-    """A trained ensemble over the rows of a table."""
+@dataclass(eq=False, kw_only=True)
+class Fitted(Generic[E, Out]):
+    """A trained ensemble."""
 
     format: str
     """How model.json calls the task."""
-    encoder: E
+    encoder: E = field(metadata=PART)
     """What the training rows fixed of the inputs."""
-    output: Targets
+    output: Out = field(metadata=PART)
     """What the numbers of the network mean."""
-    intervals: Intervals
-    """How far predictions may be off."""
     members: list[Any] = field(default_factory=list)
     """The networks of the ensemble, in evaluation mode."""
     threads: int = 1
     """CPU threads of a prediction. More make small models slower, see `TrainSettings.threads`."""
+
+    PREFIX: ClassVar[str] = ""
+    """What the names of a member's tensors begin with; `{}` is the number of the member."""
 
     @property
     def model(self) -> Any:
         """The first member."""
         return self.members[0]
 
-    @property
-    def columns(self) -> Any:
-        """The columns of the training."""
-        return self.output.columns
-
-    @property
-    def classes(self) -> dict[str, tuple[Any, ...]]:
-        """The names of the classes of each target."""
-        return self.output.classes
-
-    @classes.setter
-    def classes(self, classes: dict[str, tuple[Any, ...]]) -> None:
-        self.output = replace(self.output, classes=classes)
-
-    @property
-    def task_type(self) -> str:
-        """regression, classification or multiclass."""
-        return self.output.task_type
-
-    @property
-    def num_classes(self) -> tuple[int, ...]:
-        """The number of classes of each target; 0 for numbers."""
-        return self.output.num_classes
-
-    @property
-    def coverage(self) -> float:
-        """The coverage of intervals where no other is given."""
-        return self.intervals.coverage
-
-    @property
-    def target_scale(self) -> TargetScaler | None:
-        """From the unit of the targets to that of the network; None for classes."""
-        return self.output.scale
-
-    @property
-    def rows_a_batch(self) -> int:
-        """Rows that are computed together where no gradient is wanted."""
-        return self.encoder.rows_per_batch
-
     def new_member(self) -> nn.Module:
         """A network before its first step."""
         return self.encoder.new_network(self.output)
 
-    def batches(self, table: Any) -> Any:
-        """The rows of a table as the network takes them."""
-        return self.encoder.batches(table, self.output.scale)
-
-    def statuses(self, table: Any) -> list[str]:
-        """What stands beside the prediction of each row."""
-        return self.encoder.statuses(table)
-
-    def outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """The outputs of every member: `(member, row, output)`, values in the target's unit or probabilities."""
-        return self.all_outputs(table, rows, device).values
-
-    def all_outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> Outputs:
-        """The outputs of every member and their spread over the variants inside it."""
-        parts = self._of_members(
-            table, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu())
-        )
-        empty = np.zeros((0, 1, self.output.num_outputs))
-        return Outputs.of([np.concatenate(each) if each else empty for each in parts])
-
-    def fingerprint(self, table: Table, device: str = "cpu") -> np.ndarray:
-        """`(row, dim)`: the learned vectors of all members side by side; NaN where a row cannot be predicted."""
-        rows = np.flatnonzero(table.usable)
-        if not len(rows):
-            raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
-        parts = self._of_members(table, rows, device, lambda net, batch: net.fingerprint(batch).cpu())
-        vectors = np.concatenate([np.concatenate(each) for each in parts], axis=1)
-        return spread(vectors.astype(np.float32), rows, table.num_rows)
-
-    def _of_members(
-        self, table: Table, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
-    ) -> list[list[np.ndarray]]:
-        """What `compute` gives for each member and batch."""
-        batches, size = self.batches(table), self.rows_a_batch
-        parts: list[list[np.ndarray]] = [[] for _ in self.members]
-        with torch.no_grad(), cpu_threads(self.threads):
-            for member, computed in zip(self.members, parts, strict=True):
-                member.to(device).eval()
-                if batches.stand_in is not None:
-                    computed.append(compute(batches.stand_in(member, rows, device), None).numpy())
-                    member.to("cpu")
-                    continue
-                for start in counted(range(0, len(rows), size), "predicting"):
-                    batch = batches.batch(rows[start : start + size]).to(device)
-                    computed.append(compute(member, batch).numpy())
-                member.to("cpu")
-        return parts
-
-    def predict(
-        self,
-        table: Table,
-        *,
-        rows: np.ndarray | None = None,
-        coverage: float | None = None,
-        device: str = "cpu",
-        similarities: Mapping[str, np.ndarray] | None = None,
-    ) -> list[Prediction]:
-        """The predictions of the ensemble for each target, for all rows of a table; NaN where there is none.
-
-        Args:
-            table: any table with the columns of the training.
-            rows: the rows to predict; all usable ones where it is None.
-            coverage: the promised probability that a value lies within low and high.
-            device: where to compute.
-            similarities: of these rows to the training rows; None computes them where intervals need them.
-        """
-        rows = np.flatnonzero(table.usable) if rows is None else rows
-        options: dict[str, Any] = {"coverage": coverage, "device": device, "similarities": similarities}
-        return self.predict_rows(table, rows, among=(rows, table.num_rows), **options)
-
-    def predict_rows(
-        self,
-        table: Table,
-        rows: np.ndarray,
-        *,
-        coverage: float | None = None,
-        device: str = "cpu",
-        similarities: Mapping[str, np.ndarray] | None = None,
-        among: tuple[np.ndarray, int] | None = None,
-    ) -> list[Prediction]:
-        """The predictions of some rows for each target, a number each; arguments as for `predict`.
-
-        Args:
-            among: the places of the predictions, and how many places there are; None is one a row.
-        """
-        if similarities is None and self.intervals.difficulty:
-            similarities = self.similarities(table, rows)
-        outputs = self.all_outputs(table, rows, device)
-        places, count = among or (np.arange(len(rows)), len(rows))
-        return self.to_predictions(outputs, places, count, similarities or {}, coverage)
-
-    def to_predictions(
-        self,
-        outputs: Outputs,
-        rows: np.ndarray,
-        num_rows: int,
-        similarities: Mapping[str, np.ndarray],
-        coverage: float | None = None,
-    ) -> list[Prediction]:
-        """The predictions of the ensemble for each target, from the outputs of every member.
-
-        Args:
-            outputs: as `all_outputs` gives them.
-            rows: the rows of the table that they belong to.
-            num_rows: how many rows the table has.
-            similarities: of these rows to the training rows.
-            coverage: the promised probability that a value lies within low and high.
-        """
-        if self.task_type == "regression":
-            sigma = self.expected_errors(outputs, similarities)
-            coverage = self.intervals.coverage if coverage is None else coverage
-            return [
-                self._number(outputs.values[..., column], column, of_target, rows, num_rows, coverage)
-                for column, of_target in enumerate(sigma.T)
-            ]
-        return [self._class(probabilities, rows, num_rows) for probabilities in self.output.by_target(outputs.values)]
-
-    def _number(
-        self, values: np.ndarray, column: int, sigma: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float
-    ) -> Prediction:
-        """The prediction of one target out of the values `(member, row)`."""
-        mean = values.mean(axis=0)
-        std, low, high = self.intervals.around(mean, column, coverage, sigma)
-        if self.output.bounds:
-            low, high = (np.clip(end, self.output.bounds[0], self.output.bounds[1]) for end in (low, high))
-        value, std, low, high, sigma = (spread(part, rows, num_rows) for part in (mean, std, low, high, sigma))
-        return Prediction(value, std, low, high, None, sigma, self._ensemble_std(values, rows, num_rows))
-
-    def _class(self, probabilities: np.ndarray, rows: np.ndarray, num_rows: int) -> Prediction:
-        """The prediction of one target out of the probabilities `(member, row, class)`."""
-        mean = probabilities.mean(axis=0)
-        largest, label = mean.max(axis=1, initial=0), mean.argmax(axis=1)
-        members = np.take_along_axis(probabilities, label[None, :, None], axis=2)[..., 0]
-        std, nothing = np.sqrt(largest * (1 - largest)), np.full(num_rows, np.nan)
-        value, std, mean = (spread(part, rows, num_rows) for part in (label.astype(float), std, mean))
-        ensemble_std = self._ensemble_std(members, rows, num_rows)
-        return Prediction(value, std, nothing, nothing, mean, ensemble_std=ensemble_std)
-
-    def _ensemble_std(self, members: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray | None:
-        """The standard deviation over `(member, row)` numbers, for all rows of the table; None where there is one."""
-        return spread(members.std(axis=0, ddof=1), rows, num_rows) if len(members) > 1 else None
-
-    def difficulty_features(self, spreads: np.ndarray, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
-        """`(row, target, feature)`: what grows with the difficulty of rows."""
-        assert self.output.scale is not None
-        return difficulty_features(spreads, np.array(self.output.scale.std), similarities)
-
-    def expected_errors(self, outputs: Outputs, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
-        """`(row, target)`: σ, the size of error to be expected; 1 where it is the same for all rows."""
-        if not self.intervals.difficulty:
-            return np.ones(outputs.values.shape[1:])
-        is_random = self.intervals.calibration == "random"
-        spreads = outputs.spread_overall() if is_random else outputs.spread_within()
-        return self.intervals.expected_errors(self.difficulty_features(spreads, similarities))
-
-    def similarities(self, table: Table, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """How similar some rows are to the nearest training row, from 0 to 1, by the name of the column; none where
-        rows cannot be compared.
-
-        Args:
-            table: any table with the columns of the training.
-            rows: usable rows of it.
-            known: rows of the table that stand for the training rows; None for those of the training.
-        """
-        return {}
-
-    def more_columns(
-        self, table: Table, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray | list[Any]]:
-        """Columns that stand beside the predictions of some rows, for all rows of the table."""
-        return {name: spread(values, rows, table.num_rows) for name, values in similarities.items()}
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Tokens of a row that the models read; None where rows are not texts."""
-        return self.encoder.max_tokens
-
-    def check_coverage(self, coverage: float | None) -> None:
-        """Raise SettingError unless the intervals of a prediction can have a coverage; None is the usual one."""
-        if coverage is None:
-            return
-        check_coverage(coverage)
-        if self.task_type != "regression":
-            raise SettingError("--coverage goes with numbers, but the model predicts classes, which have no intervals.")
-
-    def interval_note(self, coverage: float | None = None) -> str:
-        """Why intervals stay empty, and what to do; nothing where they do not, or where targets are classes."""
-        counts = (~np.isnan(self.intervals.errors)).sum(axis=0).tolist()
-        of_targets = dict(zip(self.output.names, counts, strict=True)) if self.task_type == "regression" else {}
-        return empty_intervals(of_targets, self.intervals.coverage if coverage is None else coverage)
-
     def save(self, folder: RunFolder) -> None:
         """Writes the model to a run folder, without pickle."""
-        tensors = self.intervals.tensors()
-        for saved in fields(self.encoder):  # type: ignore[arg-type]
-            if write := saved.metadata.get("write"):
-                write(folder, getattr(self.encoder, saved.name))
+        content: dict[str, Any] = {"format": self.format, "format_version": 1}
+        tensors: dict[str, Tensor] = {}
+        parts = [getattr(self, each.name) for each in fields(self) if each.metadata.get("part")]
+        for part in parts:
+            content |= to_document(part)
+            for saved in fields(part):
+                if write := saved.metadata.get("write"):
+                    write(folder, getattr(part, saved.name))
+                if to_tensors := saved.metadata.get("to_tensors"):
+                    tensors |= to_tensors(getattr(part, saved.name))
+
         for number, member in enumerate(self.members):
-            tensors |= {f"member_{number}.{name}": value for name, value in member.state_dict().items()}
+            prefix = self.PREFIX.format(number)
+            tensors |= {prefix + name: value for name, value in member.state_dict().items()}
         weights = to_safetensors({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
         folder.write("model.safetensors", weights)
-
-        content = {"format": self.format, "format_version": 1}
-        for part in (self.output, self.intervals, self.encoder):
-            content |= to_document(part)
         folder.write_model({**content, "ensemble_size": len(self.members)})
 
     @classmethod
-    def load(cls, folder: RunFolder, format: str, encoder: type[E]) -> Self:
+    def load(cls, folder: RunFolder, format: str, **parts: type) -> Self:
         """Reads what `save` wrote.
 
         Args:
             folder: where.
             format: how model.json calls the task.
-            encoder: the class of its encoder.
+            parts: the class of each part: `encoder`, `output`.
 
         Raises:
             RunFolderError: it is damaged, of another format, or newer than this version.
@@ -342,25 +109,26 @@ class Fitted(Generic[E]):
         weights = folder.path / "model.safetensors"
         tensors = read_tensors(weights)
         with damage(path):
-            output = Targets(**read_fields(Targets, content))
-            of_intervals = read_fields(Intervals, content)
-            of_encoder = read_fields(encoder, content)
+            values = {name: read_fields(part, content) for name, part in parts.items()}
             size = typed(int, content.get("ensemble_size", 1), "ensemble_size")
             if not 1 <= size <= MAX_LAYERS:
                 raise DataError(f"ensemble_size is {size}, expected 1 to {MAX_LAYERS}.")
-        with damage(weights):
-            of_intervals |= arrays_of_tensors(tensors, len(output.names))
-        for part in fields(encoder):  # type: ignore[arg-type]
-            if read := part.metadata.get("read"):
-                of_encoder[part.name] = read(folder, of_encoder)
-        fitted = cls(format, encoder(**of_encoder), output, Intervals(**of_intervals))
+
+        for name, part in parts.items():
+            for saved in fields(part):
+                if read := saved.metadata.get("read"):
+                    values[name][saved.name] = read(folder, values[name])
+                if from_tensors := saved.metadata.get("from_tensors"):
+                    with damage(weights):
+                        values[name][saved.name] = from_tensors(tensors)
+        fitted = cls(format=format, **{name: part(**values[name]) for name, part in parts.items()})
         with damage(path):
-            output.check()
-            fitted.intervals.check(output.names, num_features=1)
-            fitted.encoder.check(output)
+            fitted.output.check()
+            fitted.encoder.check(fitted.output)
 
         for number in range(size):
-            fitted.members.append(filled(fitted.new_member, _taken(tensors, f"member_{number}."), weights))
+            of_member = _taken(tensors, cls.PREFIX.format(number))
+            fitted.members.append(filled(fitted.new_member, of_member, weights))
         if tensors:
             raise RunFolderError(f"{weights} does not fit model.json: the tensor {min(tensors)} is unknown.")
         folder.check_model(content)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,10 +12,38 @@ from torch import Tensor
 from edgewise.choices import Calibration
 from edgewise.errors import DataError
 from edgewise.learn.training.conformal import Difficulty, interval_radius
-from edgewise.learn.training.document import TRANSIENT
 
 SPREAD_FLOOR = 1e-3
 """The smallest spread that counts, in standard deviations of the target."""
+
+
+def _tensors_of(name: str, array: np.ndarray | None) -> dict[str, Tensor]:
+    """What of the validation rows lies in model.safetensors."""
+    return {} if array is None else {f"validation.{name}": torch.from_numpy(np.ascontiguousarray(array))}
+
+
+def read_errors(tensors: dict[str, Tensor]) -> np.ndarray:
+    """`errors`, taken out of the tensors of a file."""
+    errors = tensors.pop("validation.errors", None)
+    if errors is None or errors.ndim != 2:
+        raise DataError("validation.errors is not a table (row, target).")
+    if not errors.is_floating_point() or torch.isinf(errors).any():
+        raise DataError("validation.errors holds other values than errors.")
+    return errors.double().numpy()
+
+
+def read_sigma(tensors: dict[str, Tensor]) -> np.ndarray | None:
+    """`sigma`, taken out of the tensors of a file."""
+    sigma = tensors.pop("validation.sigma", None)
+    if sigma is None:
+        return None
+    if not sigma.is_floating_point() or not ((sigma > 0) & sigma.isfinite()).all():
+        raise DataError("validation.sigma is not a table (row, target) of positive numbers.")
+    return sigma.double().numpy()
+
+
+ERRORS = {"saved": False, "to_tensors": partial(_tensors_of, "errors"), "from_tensors": read_errors}
+SIGMA = {"saved": False, "to_tensors": partial(_tensors_of, "sigma"), "from_tensors": read_sigma}
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +55,9 @@ class Intervals:
     Source: Lei et al. 2018 (section 5.2 for σ).
     """
 
-    errors: np.ndarray = field(metadata=TRANSIENT)
+    errors: np.ndarray = field(metadata=ERRORS)
     """`(validation row, target)`: prediction minus target, NaN where missing; of size 0 for classes."""
-    sigma: np.ndarray | None = field(metadata=TRANSIENT, default=None)
+    sigma: np.ndarray | None = field(metadata=SIGMA, default=None)
     """`(validation row, target)`: the size of error to be expected of each; None where it is the same for all."""
     coverage: float = 0.9
     """The coverage of intervals where no other is given."""
@@ -61,11 +90,6 @@ class Intervals:
         """`(row, target)`: σ from features of difficulty `(row, target, feature)`."""
         return np.stack([each(features[:, column]) for column, each in enumerate(self.difficulty)], axis=1)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The errors on the validation rows, and the sizes that were to be expected, for model.safetensors."""
-        parts = {"errors": self.errors} | ({} if self.sigma is None else {"sigma": self.sigma})
-        return {f"validation.{name}": torch.from_numpy(np.ascontiguousarray(part)) for name, part in parts.items()}
-
     def check(self, names: tuple[str, ...], num_features: int) -> None:
         """Raise DataError unless the fields fit each other and the targets.
 
@@ -73,6 +97,10 @@ class Intervals:
             names: the targets.
             num_features: features of difficulty.
         """
+        if self.errors.size and self.errors.shape[1] != len(names):
+            raise DataError("validation.errors is not a table (row, target).")
+        if self.sigma is not None and self.sigma.shape != self.errors.shape:
+            raise DataError("validation.sigma does not fit validation.errors.")
         if not 0 < self.coverage < 1:
             raise DataError(f"coverage is {self.coverage}, expected a number between 0 and 1.")
         fits = len(self.difficulty) in (0, len(names))
@@ -81,24 +109,6 @@ class Intervals:
             fits = fits and all(map(math.isfinite, (each.constant, *each.slopes)))
         if not fits:
             raise DataError(f"difficulty does not fit the targets {', '.join(names)[:60]}.")
-
-
-def arrays_of_tensors(tensors: dict[str, Tensor], num_targets: int) -> dict[str, np.ndarray]:
-    """The errors and expected sizes that `Intervals.tensors` wrote; takes them out of `tensors`.
-
-    Raises:
-        DataError: they are damaged.
-    """
-    errors, sigma = tensors.pop("validation.errors", None), tensors.pop("validation.sigma", None)
-    if errors is None or errors.ndim != 2 or (errors.numel() and errors.shape[1] != num_targets):
-        raise DataError("validation.errors is not a table (row, target).")
-    if not errors.is_floating_point() or torch.isinf(errors).any():
-        raise DataError("validation.errors holds other values than errors.")
-    if sigma is None:
-        return {"errors": errors.double().numpy()}
-    if sigma.shape != errors.shape or not sigma.is_floating_point() or not ((sigma > 0) & sigma.isfinite()).all():
-        raise DataError("validation.sigma is not a table (row, target) of positive numbers.")
-    return {"errors": errors.double().numpy(), "sigma": sigma.double().numpy()}
 
 
 def difficulty_features(spreads: np.ndarray, stds: np.ndarray, similarities: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -17,7 +17,7 @@ from edgewise.learn.estimators.graph_rows import (
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, edges_from_arrays
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.edges.explainable import explain_edge
@@ -37,7 +37,7 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> EdgeTa
     )
 
 
-def table(trained: Fitted[EdgeEncoder], inputs: Inputs) -> EdgeTable:
+def table(trained: FittedTable[EdgeEncoder], inputs: Inputs) -> EdgeTable:
     """All edges of the graph as a table to predict."""
     missing = trained.columns.missing
     return edges_from_arrays(*_features_and_edges(inputs, missing), missing=missing, names=inputs.X.names)

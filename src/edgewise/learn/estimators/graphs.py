@@ -19,7 +19,7 @@ from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import fingerprint as row_fingerprint
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns, is_here, table_inputs
 from edgewise.learn.estimators.state import Estimator, Names, names_of, warn_caller
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphRow, GraphTable, graphs_from_arrays
 from edgewise.learn.tasks.graphs.explainable import explain_graph
 from edgewise.learn.tasks.graphs.task import TASK, GraphsEncoder
@@ -39,7 +39,7 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> GraphT
     )
 
 
-def table(trained: Fitted[GraphsEncoder], inputs: Inputs) -> GraphTable:
+def table(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> GraphTable:
     """The graphs as a table to predict; one that cannot be used keeps its place."""
     missing = trained.columns.missing
     return graphs_from_arrays(
@@ -56,7 +56,7 @@ def _names_of_graphs(X: Any) -> Names:
     return {"features": names} if names else {}
 
 
-def _names_of_run(trained: Fitted[GraphsEncoder]) -> Names:
+def _names_of_run(trained: FittedTable[GraphsEncoder]) -> Names:
     """The names of the features of graphs as a whole that a run of the command line was trained on."""
     names = trained.columns.graph_feature_columns
     return {"graph_features": names} if names else {}

@@ -17,7 +17,7 @@ from edgewise.learn.estimators.graph_warnings import warn_of_degrees
 from edgewise.learn.estimators.parameters import AUTO, naming_parameters
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.nodes import NodeTable, nodes_from_arrays
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.explainable import explain_node
@@ -37,7 +37,7 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> NodeTa
     )
 
 
-def table(trained: Fitted[NodeEncoder], inputs: Inputs) -> NodeTable:
+def table(trained: FittedTable[NodeEncoder], inputs: Inputs) -> NodeTable:
     """All nodes of the graph as a table to predict."""
     missing = trained.columns.missing
     arrays, num_columns = inputs.X.arrays(missing), num_features(trained)
@@ -48,7 +48,7 @@ def table(trained: Fitted[NodeEncoder], inputs: Inputs) -> NodeTable:
     return nodes_from_arrays(**arrays, known=trained.encoder.types, missing=missing)
 
 
-def num_features(trained: Fitted[NodeEncoder]) -> int:
+def num_features(trained: FittedTable[NodeEncoder]) -> int:
     """Features of a node as X has them: without the numbers of edges that stand for those of some types."""
     if trained.encoder.on_graph.has_degrees:
         return 0

@@ -7,7 +7,7 @@ from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.table import TextTable, texts_from_arrays
 from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.texts.task import TASK, TextsEncoder
@@ -25,7 +25,7 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> TextTa
     )
 
 
-def table(trained: Fitted[TextsEncoder], inputs: Inputs) -> TextTable:
+def table(trained: FittedTable[TextsEncoder], inputs: Inputs) -> TextTable:
     """The texts as a table to predict; an empty one keeps its place."""
     read, expected = texts_from_arrays(texts_of(inputs.X)), len(trained.columns.text_columns)
     if (count := len(read.columns.text_columns)) != expected:

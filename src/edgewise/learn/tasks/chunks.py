@@ -15,7 +15,7 @@ import numpy as np
 from edgewise.formatting import plural
 from edgewise.learn.engine.chunks import map_chunks
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.progress import monitored, note, stage
 from edgewise.learn.readers.graphs.lost import REASON
 from edgewise.learn.tables.impute import FILLED
@@ -24,7 +24,7 @@ from edgewise.learn.tables.read import CHUNK_ROWS, Cells, TableChunks
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.learn.tasks.task import PredictRequest, RowTask
-from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.tasks.trained import TrainedTable
 from edgewise.learn.tasks.vocabulary import coverage_note, cut_note
 from edgewise.learn.training.device import pick_device
 
@@ -157,7 +157,7 @@ class ChunkPredictor:
 
 
 def predict_rows(
-    trained: FittedTable | Fitted[Any], table: Table, request: PredictRequest, tally: Tally = Tally()
+    trained: TrainedTable | FittedTable[Any], table: Table, request: PredictRequest, tally: Tally = Tally()
 ) -> PredictedChunk:
     """The rows of a table with their predictions; those that cannot be used keep their place.
 
@@ -213,7 +213,7 @@ def predictions(
     note_empty_intervals(predictor.trained, request)
 
 
-def note_empty_intervals(trained: FittedTable | Fitted[Any], request: PredictRequest) -> None:
+def note_empty_intervals(trained: TrainedTable | FittedTable[Any], request: PredictRequest) -> None:
     """Says why intervals stay empty, where they do."""
     if line := trained.interval_note(request["coverage"]):
         note(f"warning: {line}")

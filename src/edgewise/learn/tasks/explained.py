@@ -13,14 +13,14 @@ from torch import Tensor
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import Prediction
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Outputs
-from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.tasks.trained import TrainedTable
 from edgewise.learn.training.device import cpu_threads
 
 
 def target_predictions(
-    trained: FittedTable | Fitted[Any], predictions: Sequence[Prediction], row: int = 0
+    trained: TrainedTable | FittedTable[Any], predictions: Sequence[Prediction], row: int = 0
 ) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
     found = []
@@ -37,7 +37,7 @@ def target_predictions(
     return tuple(found)
 
 
-def target_number(trained: FittedTable | Fitted[Any], target: str | None) -> int:
+def target_number(trained: TrainedTable | FittedTable[Any], target: str | None) -> int:
     """Which of the targets is meant; the first where none is named.
 
     Raises:
@@ -50,7 +50,7 @@ def target_number(trained: FittedTable | Fitted[Any], target: str | None) -> int
 
 
 def label_number(
-    trained: FittedTable | Fitted[Any], target: int, label: str | None, prediction: TargetPrediction
+    trained: TrainedTable | FittedTable[Any], target: int, label: str | None, prediction: TargetPrediction
 ) -> int | None:
     """Which of the classes of a target is meant; the predicted one where none is named, None for numbers.
 
@@ -75,7 +75,7 @@ class Explained:
     It is the mean over the members of an ensemble, as the prediction is.
     """
 
-    trained: FittedTable | Fitted[Any]
+    trained: TrainedTable | FittedTable[Any]
     """The ensemble."""
     column: int
     """The place of the target."""
@@ -93,7 +93,7 @@ class Explained:
     @classmethod
     def of(
         cls,
-        trained: FittedTable | Fitted[Any],
+        trained: TrainedTable | FittedTable[Any],
         compute: Callable[[int, Any], Tensor],
         target: str | None,
         label: Any,

@@ -7,13 +7,13 @@ import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.graph.records import Prediction
-from edgewise.learn.fitted import Fitted
-from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.tasks.trained import TrainedTable
 from edgewise.learn.training.folder import csv_text
 
 
 def prediction_columns(
-    trained: FittedTable | Fitted[Any], predictions: Sequence[Prediction]
+    trained: TrainedTable | FittedTable[Any], predictions: Sequence[Prediction]
 ) -> dict[str, np.ndarray | list[Any]]:
     """The columns that predictions add to a table, in order: value, probabilities of classes, standard deviations,
     interval."""

@@ -12,7 +12,7 @@ from edgewise.formatting import percent, plural
 from edgewise.graph.records import Prediction
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import release
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.magnitude import require_comparable
@@ -37,7 +37,7 @@ from edgewise.learn.tasks.task import (
     nothing,
     num_parameters,
 )
-from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.tasks.trained import TrainedTable
 from edgewise.learn.training.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
 from edgewise.learn.training.conformal import COVERAGES, coverage_of, learn_difficulty
 from edgewise.learn.training.folder import RunFolder
@@ -104,7 +104,7 @@ class TableTask:
     """The table of a run."""
     resolved: Callable[[Any, Any, Splits], Any]
     """The settings with nothing left open: what fits the training rows replaces None."""
-    untrained: Callable[[Any, Any, Splits], FittedTable | Fitted[Any]]
+    untrained: Callable[[Any, Any, Splits], TrainedTable | FittedTable[Any]]
     """The model before its first step; its scales are those of the training rows."""
     load: Callable[[RunFolder], Any]
     """Reads the trained ensemble of a run folder."""
@@ -436,7 +436,7 @@ def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
 
 def set_calibration(fitted: Any, **learned: Any) -> None:
     """Gives a model what was learned from its errors on validation rows."""
-    if isinstance(fitted, Fitted):
+    if isinstance(fitted, FittedTable):
         fitted.intervals = replace(fitted.intervals, **learned)
         return
     for name, value in learned.items():

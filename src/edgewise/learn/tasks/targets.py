@@ -7,7 +7,7 @@ import numpy as np
 
 from edgewise.errors import SettingError
 from edgewise.graph.records import Prediction
-from edgewise.learn.fitted import E, Fitted
+from edgewise.learn.fitted_table import FittedTable, T
 from edgewise.learn.intervals import Intervals
 from edgewise.learn.outputs import Label, Targets
 from edgewise.learn.tables.columns import Columns
@@ -54,7 +54,7 @@ def num_classes(table: Table) -> tuple[int, ...]:
 
 
 def target_fields(table: Table, coverage: float) -> dict[str, Any]:
-    """The fields that every `FittedTable` has of its targets, before the first step."""
+    """The fields that every `TrainedTable` has of its targets, before the first step."""
     return {
         "columns": table.columns,
         "classes": {} if table.columns.task_type == "regression" else dict(table.classes),
@@ -78,10 +78,11 @@ def targets_of(table: Table, rows: np.ndarray, columns: Columns) -> Targets:
     return Targets(columns, classes, target_scale(table, rows))
 
 
-def untrained_model(settings: TableRunSettings, encoder: E, output: Targets) -> Fitted[E]:
+def untrained_model(settings: TableRunSettings, encoder: T, output: Targets) -> FittedTable[T]:
     """An ensemble before its first step, without members."""
     no_errors = np.zeros((0, len(output.names)))
-    return Fitted(settings.FORMAT, encoder, output, Intervals(no_errors, coverage=settings.coverage))
+    intervals = Intervals(no_errors, coverage=settings.coverage)
+    return FittedTable(format=settings.FORMAT, encoder=encoder, output=output, intervals=intervals)
 
 
 def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:

@@ -11,7 +11,7 @@ import torch
 from edgewise.choices import Calibration
 from edgewise.errors import DataError, SettingError
 from edgewise.graph.records import Prediction
-from edgewise.learn.intervals import arrays_of_tensors, difficulty_features
+from edgewise.learn.intervals import difficulty_features, read_errors, read_sigma
 from edgewise.learn.outputs import Outputs, spread
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.columns import Columns
@@ -28,7 +28,7 @@ ROWS_A_BATCH = 512
 
 
 @dataclass(kw_only=True)
-class FittedTable(Fitted):
+class TrainedTable(Fitted):
     """A trained ensemble over the rows of a table; subclasses know what a row holds."""
 
     PREFIX = "member_{}."
@@ -355,7 +355,7 @@ class FittedTable(Fitted):
         cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, torch.Tensor]
     ) -> dict[str, Any]:
         """The same."""
-        return arrays_of_tensors(tensors, len(values["columns"].target_columns))
+        return {"errors": read_errors(tensors), "sigma": read_sigma(tensors)}
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""

@@ -8,7 +8,7 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.graph.records import NodeBatch
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.edge import EdgeBatch
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.learn.tasks.edges.settings import EdgeRunSettings
@@ -23,7 +23,7 @@ NOTE = (
 
 
 def edge_item(
-    trained: Fitted[EdgeEncoder],
+    trained: FittedTable[EdgeEncoder],
     table: EdgeTable,
     row: int,
     *,
@@ -80,12 +80,12 @@ class ExplainableEdges(ExplainableByName):
     row_item = staticmethod(edge_item)
 
     @classmethod
-    def read_table(cls, trained: Fitted[EdgeEncoder], job: EdgeRunSettings) -> EdgeTable:
+    def read_table(cls, trained: FittedTable[EdgeEncoder], job: EdgeRunSettings) -> EdgeTable:
         columns = trained.columns.to_predict(**own_names(job.columns))
         words = trained.encoder.on_graph.known_words
         return read_edge_table(job.data, columns, job.graph, job.nodes, **words)
 
-    def __init__(self, trained: Fitted[EdgeEncoder], table: EdgeTable, names: Sequence[str]):
+    def __init__(self, trained: FittedTable[EdgeEncoder], table: EdgeTable, names: Sequence[str]):
         super().__init__(trained, table, names)
         self._names = Names("node", names)
 

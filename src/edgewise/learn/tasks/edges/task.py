@@ -8,7 +8,7 @@ import torch
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable, load_table
 from edgewise.learn.networks.edge import EdgeBatch, EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
 from edgewise.learn.outputs import Targets, spread
@@ -141,7 +141,7 @@ def resolved(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> Edg
     return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
 
 
-def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> Fitted[EdgeEncoder]:
+def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> FittedTable[EdgeEncoder]:
     """The model before its first step; features are scaled by the whole graph, which training sees."""
     on_graph = GraphEncoding.fit(settings, table, table.nodes, table.edges)
     output = targets_of(table, splits.train, on_graph.columns)
@@ -192,12 +192,12 @@ def notes(prepared: Prepared) -> list[str]:
     return found
 
 
-def load(folder: RunFolder) -> Fitted[EdgeEncoder]:
+def load(folder: RunFolder) -> FittedTable[EdgeEncoder]:
     """The model of a run folder."""
-    return Fitted.load(folder, EdgeRunSettings.FORMAT, EdgeEncoder)
+    return load_table(folder, EdgeRunSettings.FORMAT, EdgeEncoder)
 
 
-def open_edges(request: PredictRequest) -> tuple[Fitted[EdgeEncoder], EdgeTable]:
+def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeTable]:
     """The model, and the edges of a file as it reads them."""
     trained = load(request.run_folder)
     of_training, on_graph = trained.columns, trained.encoder.on_graph

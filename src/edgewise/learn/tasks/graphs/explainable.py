@@ -16,7 +16,7 @@ from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
 from edgewise.graph.records import GraphBatch
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
 from edgewise.learn.readers.graphs.union import graph_copies, led_to
 from edgewise.learn.tasks.explainable import ExplainableByName, checked_row, explaining, undirected
@@ -64,7 +64,7 @@ class GraphItem(Explainable):
 
     def __init__(
         self,
-        trained: Fitted[GraphsEncoder],
+        trained: FittedTable[GraphsEncoder],
         table: GraphTable,
         row: int,
         *,
@@ -220,7 +220,7 @@ class ExplainableGraphs(ExplainableByName):
     row_item = GraphItem
 
     @classmethod
-    def read_table(cls, trained: Fitted[GraphsEncoder], job: GraphRunSettings) -> GraphTable:
+    def read_table(cls, trained: FittedTable[GraphsEncoder], job: GraphRunSettings) -> GraphTable:
         return read_graphs(job.data, trained.encoder.columns.to_predict(), job.graph, **trained.encoder.reading)
 
     @classmethod

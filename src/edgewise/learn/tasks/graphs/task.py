@@ -9,7 +9,7 @@ import torch
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.graph.records import GraphBatch
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable, load_table
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
 from edgewise.learn.outputs import Targets
@@ -199,7 +199,7 @@ def resolved(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> G
     return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
 
 
-def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> Fitted[GraphsEncoder]:
+def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> FittedTable[GraphsEncoder]:
     """The model before its first step; its scales are those of the training graphs."""
     rows, columns = splits.train, table.columns
     assert isinstance(columns, GraphColumns)
@@ -238,9 +238,9 @@ def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> 
     return untrained_model(settings, encoder, output)
 
 
-def load(folder: RunFolder) -> Fitted[GraphsEncoder]:
+def load(folder: RunFolder) -> FittedTable[GraphsEncoder]:
     """The model of a run folder."""
-    return Fitted.load(folder, GraphRunSettings.FORMAT, GraphsEncoder)
+    return load_table(folder, GraphRunSettings.FORMAT, GraphsEncoder)
 
 
 def features(prepared: Prepared) -> Features:

@@ -30,7 +30,7 @@ from edgewise.learn.tables.impute import with_filled
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.tables.split import evenly
 from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
-from edgewise.learn.tasks.trained import FittedTable
+from edgewise.learn.tasks.trained import TrainedTable
 from edgewise.learn.training.baseline import fit_forest, num_trees
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import damage
@@ -112,7 +112,7 @@ class TableBatches:
 
 
 @dataclass(kw_only=True)
-class FittedProperty(FittedTable):
+class FittedProperty(TrainedTable):
     """A trained ensemble over molecules."""
 
     FORMAT = PropertyRunSettings.FORMAT

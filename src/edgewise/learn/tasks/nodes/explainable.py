@@ -18,7 +18,7 @@ from edgewise.explain.rollout import rollout
 from edgewise.formatting import formatted
 from edgewise.graph.records import NodeBatch, SparseFeatures
 from edgewise.layers.convolution import spread_evenly
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
 from edgewise.learn.readers.graphs.types import in_words
@@ -351,7 +351,7 @@ def _among(weights: Weights, comes: np.ndarray, count: int) -> Weights:
 
 
 def node_item(
-    trained: Fitted[NodeEncoder],
+    trained: FittedTable[NodeEncoder],
     table: NodeTable,
     node: int,
     *,
@@ -403,7 +403,7 @@ class ExplainableNodes(ExplainableByName):
     row_item = staticmethod(node_item)
 
     @classmethod
-    def read_table(cls, trained: Fitted[NodeEncoder], job: NodeRunSettings) -> NodeTable:
+    def read_table(cls, trained: FittedTable[NodeEncoder], job: NodeRunSettings) -> NodeTable:
         columns = trained.columns.to_predict(**own_names(job.columns))
         return read_nodes(job.data, columns, job.graph, **trained.encoder.reading)
 

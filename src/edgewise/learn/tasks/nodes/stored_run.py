@@ -11,7 +11,7 @@ import torch
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
 from edgewise.graph.records import NodeBatch
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.layerwise import StoredBatch
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.progress import remark
@@ -150,7 +150,7 @@ class Remembered:
 
 
 def stored_predictions(
-    trained: Fitted[Any], table: StoredTable, request: PredictRequest, suffix: str
+    trained: FittedTable[Any], table: StoredTable, request: PredictRequest, suffix: str
 ) -> Generator[tuple[Any, str]]:
     """The names of the nodes of a store with their predictions, some at a time, and a line about those so far."""
     usable, column = table.usable, table.store["name_column"] or "node"

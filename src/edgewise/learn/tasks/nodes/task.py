@@ -9,7 +9,7 @@ import numpy as np
 from edgewise.errors import SettingError
 from edgewise.formatting import plural
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable, load_table
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes, num_edge_inputs
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
@@ -100,7 +100,7 @@ def training_loader(rows: np.ndarray, prepared: Prepared, batches: Any, recipe: 
 
 
 def batches(prepared: Prepared) -> RowBatches:
-    fitted: Fitted[NodeEncoder] = prepared.fitted
+    fitted: FittedTable[NodeEncoder] = prepared.fitted
     return fitted.encoder.batches(prepared.data, fitted.output.scale, whole=not prepared.settings.fanouts)
 
 
@@ -109,7 +109,7 @@ def scored(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
     return rows_to_score(prepared, rows) if isinstance(prepared.data, StoredTable) else rows
 
 
-def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> Fitted[NodeEncoder]:
+def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> FittedTable[NodeEncoder]:
     """The model before its first step; features are scaled by the whole graph, which training sees."""
     model, types, edges = settings.model, None, None
     if isinstance(table, StoredTable):
@@ -137,9 +137,9 @@ def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits:
     return untrained_model(settings, NodeEncoder(on_graph, sizes, names, imputer), output)
 
 
-def load(folder: RunFolder) -> Fitted[NodeEncoder]:
+def load(folder: RunFolder) -> FittedTable[NodeEncoder]:
     """The model of a run folder."""
-    return Fitted.load(folder, NodeRunSettings.FORMAT, NodeEncoder)
+    return load_table(folder, NodeRunSettings.FORMAT, NodeEncoder)
 
 
 def features(prepared: Prepared) -> Features:

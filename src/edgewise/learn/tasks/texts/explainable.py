@@ -19,7 +19,7 @@ from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
 from edgewise.graph.records import TextRows
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.table import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTable
@@ -40,7 +40,12 @@ class TextItem(TokenExplainable):
     about = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
 
     def __init__(
-        self, trained: Fitted[TextsEncoder], texts: tuple[str, ...], target: str | None, label: Any, top: int | None
+        self,
+        trained: FittedTable[TextsEncoder],
+        texts: tuple[str, ...],
+        target: str | None,
+        label: Any,
+        top: int | None,
     ):
         names = trained.columns.text_columns
         if len(texts) != len(names):

@@ -10,7 +10,7 @@ import torch
 from edgewise.choices import TokenKind
 from edgewise.graph.records import TextRows
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable, load_table
 from edgewise.learn.networks.text import TextModel
 from edgewise.learn.networks.text_settings import CountSizes, TextSettings, TransformerSettings
 from edgewise.learn.networks.word_counts import MAX_PAIRED, WordCounts
@@ -129,7 +129,7 @@ def resolved(settings: TextRunSettings, table: TextTable, splits: Splits) -> Tex
     return replace(settings, model=model, train=settings.scheduled(len(splits.train), of_classes=of_classes))
 
 
-def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> Fitted[TextsEncoder]:
+def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTable[TextsEncoder]:
     """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
     texts_of_training = (text for texts in table.in_turn(splits.train) for text in texts)
     tokenizer, weights = started(
@@ -154,9 +154,9 @@ def counted_words(encoder: TextsEncoder, output: Targets, table: TextTable, rows
     return WordCounts.counted(names, texts, torch.from_numpy(table.targets[rows].astype(np.float32)), classes)
 
 
-def load(folder: RunFolder) -> Fitted[TextsEncoder]:
+def load(folder: RunFolder) -> FittedTable[TextsEncoder]:
     """The model of a run folder."""
-    return Fitted.load(folder, TextRunSettings.FORMAT, TextsEncoder)
+    return load_table(folder, TextRunSettings.FORMAT, TextsEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -210,7 +210,7 @@ def predict_texts(request: PredictRequest, suffix: str, workers: Workers | None 
     return predictions(ROWS, request, suffix, workers)
 
 
-def opened(request: PredictRequest) -> tuple[Fitted[TextsEncoder], Columns]:
+def opened(request: PredictRequest) -> tuple[FittedTable[TextsEncoder], Columns]:
     trained = load(request.run_folder)
     columns = trained.columns.to_predict(text_columns=tuple(request["text_columns"] or trained.columns.text_columns))
     check_same_numbers(columns, trained.columns)
@@ -223,11 +223,11 @@ def chunks(request: PredictRequest, columns: Columns) -> TableChunks | CutCells:
     return TableChunks(request.data)
 
 
-def table_of(trained: Fitted[TextsEncoder], columns: Columns, cells: Cells, *, strict: bool) -> TextTable:
+def table_of(trained: FittedTable[TextsEncoder], columns: Columns, cells: Cells, *, strict: bool) -> TextTable:
     return texts_of(cells, columns, strict=strict, need_targets=False)
 
 
-def tally(trained: Fitted[TextsEncoder], table: TextTable) -> Tally:
+def tally(trained: FittedTable[TextsEncoder], table: TextTable) -> Tally:
     texts = table.contents(np.flatnonzero(table.usable))
     unknown, total = unknown_tokens(trained.encoder.tokenizer, (text for found in texts for text in found))
     return Tally(num_cut=trained.encoder.num_cut(table), num_unknown=unknown, num_tokens=total)

@@ -1,0 +1,310 @@
+"""`FittedTable`: a trained ensemble over the rows of a table, its predictions, their spread and their intervals."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from edgewise.errors import DataError, SettingError
+from edgewise.graph.records import Prediction
+from edgewise.learn.fitted import PART, Fitted
+from edgewise.learn.intervals import Intervals, difficulty_features
+from edgewise.learn.outputs import Outputs, Targets, spread
+from edgewise.learn.progress import counted
+from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.scale import TargetScaler
+from edgewise.learn.training.conformal import check_coverage, empty_intervals
+from edgewise.learn.training.device import cpu_threads
+from edgewise.learn.training.document import damage
+from edgewise.learn.training.folder import RunFolder
+
+
+class TableEncoder(Protocol):
+    """What the training rows fixed of the rows of a table."""
+
+    def new_network(self, output: Targets) -> nn.Module:
+        """A network before its first step, drawn from torch's generator."""
+
+    def batches(self, table: Any, scale: TargetScaler | None) -> Any:
+        """The rows of a table as the network takes them."""
+
+    def statuses(self, table: Any) -> list[str]:
+        """What stands beside the prediction of each row: `ok`, or what to know of it."""
+
+    def check(self, output: Targets) -> None:
+        """Raise DataError unless the fields fit each other."""
+
+    @property
+    def rows_per_batch(self) -> int:
+        """Rows that are computed together where no gradient is wanted."""
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens of a row that the network reads; None where rows are not texts."""
+
+
+T = TypeVar("T", bound=TableEncoder)
+
+
+@dataclass(eq=False, kw_only=True)
+class FittedTable(Fitted[T, Targets]):
+    """A trained ensemble over the rows of a table."""
+
+    intervals: Intervals = field(metadata=PART)
+    """How far predictions may be off."""
+
+    PREFIX = "member_{}."
+
+    @property
+    def columns(self) -> Any:
+        """The columns of the training."""
+        return self.output.columns
+
+    @property
+    def classes(self) -> dict[str, tuple[Any, ...]]:
+        """The names of the classes of each target."""
+        return self.output.classes
+
+    @classes.setter
+    def classes(self, classes: dict[str, tuple[Any, ...]]) -> None:
+        self.output = replace(self.output, classes=classes)
+
+    @property
+    def task_type(self) -> str:
+        """regression, classification or multiclass."""
+        return self.output.task_type
+
+    @property
+    def num_classes(self) -> tuple[int, ...]:
+        """The number of classes of each target; 0 for numbers."""
+        return self.output.num_classes
+
+    @property
+    def coverage(self) -> float:
+        """The coverage of intervals where no other is given."""
+        return self.intervals.coverage
+
+    @property
+    def target_scale(self) -> TargetScaler | None:
+        """From the unit of the targets to that of the network; None for classes."""
+        return self.output.scale
+
+    @property
+    def rows_a_batch(self) -> int:
+        """Rows that are computed together where no gradient is wanted."""
+        return self.encoder.rows_per_batch
+
+    def new_member(self) -> nn.Module:
+        """A network before its first step."""
+        return self.encoder.new_network(self.output)
+
+    def batches(self, table: Any) -> Any:
+        """The rows of a table as the network takes them."""
+        return self.encoder.batches(table, self.output.scale)
+
+    def statuses(self, table: Any) -> list[str]:
+        """What stands beside the prediction of each row."""
+        return self.encoder.statuses(table)
+
+    def outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
+        """The outputs of every member: `(member, row, output)`, values in the target's unit or probabilities."""
+        return self.all_outputs(table, rows, device).values
+
+    def all_outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> Outputs:
+        """The outputs of every member and their spread over the variants inside it."""
+        parts = self._of_members(
+            table, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu())
+        )
+        empty = np.zeros((0, 1, self.output.num_outputs))
+        return Outputs.of([np.concatenate(each) if each else empty for each in parts])
+
+    def fingerprint(self, table: Table, device: str = "cpu") -> np.ndarray:
+        """`(row, dim)`: the learned vectors of all members side by side; NaN where a row cannot be predicted."""
+        rows = np.flatnonzero(table.usable)
+        if not len(rows):
+            raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
+        parts = self._of_members(table, rows, device, lambda net, batch: net.fingerprint(batch).cpu())
+        vectors = np.concatenate([np.concatenate(each) for each in parts], axis=1)
+        return spread(vectors.astype(np.float32), rows, table.num_rows)
+
+    def _of_members(
+        self, table: Table, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
+    ) -> list[list[np.ndarray]]:
+        """What `compute` gives for each member and batch."""
+        batches, size = self.batches(table), self.rows_a_batch
+        parts: list[list[np.ndarray]] = [[] for _ in self.members]
+        with torch.no_grad(), cpu_threads(self.threads):
+            for member, computed in zip(self.members, parts, strict=True):
+                member.to(device).eval()
+                if batches.stand_in is not None:
+                    computed.append(compute(batches.stand_in(member, rows, device), None).numpy())
+                    member.to("cpu")
+                    continue
+                for start in counted(range(0, len(rows), size), "predicting"):
+                    batch = batches.batch(rows[start : start + size]).to(device)
+                    computed.append(compute(member, batch).numpy())
+                member.to("cpu")
+        return parts
+
+    def predict(
+        self,
+        table: Table,
+        *,
+        rows: np.ndarray | None = None,
+        coverage: float | None = None,
+        device: str = "cpu",
+        similarities: Mapping[str, np.ndarray] | None = None,
+    ) -> list[Prediction]:
+        """The predictions of the ensemble for each target, for all rows of a table; NaN where there is none.
+
+        Args:
+            table: any table with the columns of the training.
+            rows: the rows to predict; all usable ones where it is None.
+            coverage: the promised probability that a value lies within low and high.
+            device: where to compute.
+            similarities: of these rows to the training rows; None computes them where intervals need them.
+        """
+        rows = np.flatnonzero(table.usable) if rows is None else rows
+        options: dict[str, Any] = {"coverage": coverage, "device": device, "similarities": similarities}
+        return self.predict_rows(table, rows, among=(rows, table.num_rows), **options)
+
+    def predict_rows(
+        self,
+        table: Table,
+        rows: np.ndarray,
+        *,
+        coverage: float | None = None,
+        device: str = "cpu",
+        similarities: Mapping[str, np.ndarray] | None = None,
+        among: tuple[np.ndarray, int] | None = None,
+    ) -> list[Prediction]:
+        """The predictions of some rows for each target, a number each; arguments as for `predict`.
+
+        Args:
+            among: the places of the predictions, and how many places there are; None is one a row.
+        """
+        if similarities is None and self.intervals.difficulty:
+            similarities = self.similarities(table, rows)
+        outputs = self.all_outputs(table, rows, device)
+        places, count = among or (np.arange(len(rows)), len(rows))
+        return self.to_predictions(outputs, places, count, similarities or {}, coverage)
+
+    def to_predictions(
+        self,
+        outputs: Outputs,
+        rows: np.ndarray,
+        num_rows: int,
+        similarities: Mapping[str, np.ndarray],
+        coverage: float | None = None,
+    ) -> list[Prediction]:
+        """The predictions of the ensemble for each target, from the outputs of every member.
+
+        Args:
+            outputs: as `all_outputs` gives them.
+            rows: the rows of the table that they belong to.
+            num_rows: how many rows the table has.
+            similarities: of these rows to the training rows.
+            coverage: the promised probability that a value lies within low and high.
+        """
+        if self.task_type == "regression":
+            sigma = self.expected_errors(outputs, similarities)
+            coverage = self.intervals.coverage if coverage is None else coverage
+            return [
+                self._number(outputs.values[..., column], column, of_target, rows, num_rows, coverage)
+                for column, of_target in enumerate(sigma.T)
+            ]
+        return [self._class(probabilities, rows, num_rows) for probabilities in self.output.by_target(outputs.values)]
+
+    def _number(
+        self, values: np.ndarray, column: int, sigma: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float
+    ) -> Prediction:
+        """The prediction of one target out of the values `(member, row)`."""
+        mean = values.mean(axis=0)
+        std, low, high = self.intervals.around(mean, column, coverage, sigma)
+        if self.output.bounds:
+            low, high = (np.clip(end, self.output.bounds[0], self.output.bounds[1]) for end in (low, high))
+        value, std, low, high, sigma = (spread(part, rows, num_rows) for part in (mean, std, low, high, sigma))
+        return Prediction(value, std, low, high, None, sigma, self._ensemble_std(values, rows, num_rows))
+
+    def _class(self, probabilities: np.ndarray, rows: np.ndarray, num_rows: int) -> Prediction:
+        """The prediction of one target out of the probabilities `(member, row, class)`."""
+        mean = probabilities.mean(axis=0)
+        largest, label = mean.max(axis=1, initial=0), mean.argmax(axis=1)
+        members = np.take_along_axis(probabilities, label[None, :, None], axis=2)[..., 0]
+        std, nothing = np.sqrt(largest * (1 - largest)), np.full(num_rows, np.nan)
+        value, std, mean = (spread(part, rows, num_rows) for part in (label.astype(float), std, mean))
+        ensemble_std = self._ensemble_std(members, rows, num_rows)
+        return Prediction(value, std, nothing, nothing, mean, ensemble_std=ensemble_std)
+
+    def _ensemble_std(self, members: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray | None:
+        """The standard deviation over `(member, row)` numbers, for all rows of the table; None where there is one."""
+        return spread(members.std(axis=0, ddof=1), rows, num_rows) if len(members) > 1 else None
+
+    def difficulty_features(self, spreads: np.ndarray, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
+        """`(row, target, feature)`: what grows with the difficulty of rows."""
+        assert self.output.scale is not None
+        return difficulty_features(spreads, np.array(self.output.scale.std), similarities)
+
+    def expected_errors(self, outputs: Outputs, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
+        """`(row, target)`: σ, the size of error to be expected; 1 where it is the same for all rows."""
+        if not self.intervals.difficulty:
+            return np.ones(outputs.values.shape[1:])
+        is_random = self.intervals.calibration == "random"
+        spreads = outputs.spread_overall() if is_random else outputs.spread_within()
+        return self.intervals.expected_errors(self.difficulty_features(spreads, similarities))
+
+    def similarities(self, table: Table, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """How similar some rows are to the nearest training row, from 0 to 1, by the name of the column; none where
+        rows cannot be compared.
+
+        Args:
+            table: any table with the columns of the training.
+            rows: usable rows of it.
+            known: rows of the table that stand for the training rows; None for those of the training.
+        """
+        return {}
+
+    def more_columns(
+        self, table: Table, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray | list[Any]]:
+        """Columns that stand beside the predictions of some rows, for all rows of the table."""
+        return {name: spread(values, rows, table.num_rows) for name, values in similarities.items()}
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens of a row that the models read; None where rows are not texts."""
+        return self.encoder.max_tokens
+
+    def check_coverage(self, coverage: float | None) -> None:
+        """Raise SettingError unless the intervals of a prediction can have a coverage; None is the usual one."""
+        if coverage is None:
+            return
+        check_coverage(coverage)
+        if self.task_type != "regression":
+            raise SettingError("--coverage goes with numbers, but the model predicts classes, which have no intervals.")
+
+    def interval_note(self, coverage: float | None = None) -> str:
+        """Why intervals stay empty, and what to do; nothing where they do not, or where targets are classes."""
+        counts = (~np.isnan(self.intervals.errors)).sum(axis=0).tolist()
+        of_targets = dict(zip(self.output.names, counts, strict=True)) if self.task_type == "regression" else {}
+        return empty_intervals(of_targets, self.intervals.coverage if coverage is None else coverage)
+
+
+def load_table(folder: RunFolder, format: str, encoder: type[T]) -> FittedTable[T]:
+    """The model of a run folder over the rows of a table.
+
+    Args:
+        folder: where.
+        format: how model.json calls the task.
+        encoder: the class of its encoder.
+
+    Raises:
+        RunFolderError: it is damaged, of another format, or newer than this version.
+    """
+    fitted = FittedTable[T].load(folder, format, encoder=encoder, output=Targets, intervals=Intervals)
+    with damage(folder.path / "model.json"):
+        fitted.intervals.check(fitted.output.names, num_features=1)
+    return fitted
