@@ -104,7 +104,12 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     reader = TextSettings(encoder=encoder, readout=readout)
     output = targets_of(table, np.arange(3), table.columns)
     encoded = TextsEncoder(tokenizer, "words", len(tokenizer), reader, settings)
-    trained = FittedTable(format=TextRunSettings.FORMAT, encoder=encoded, output=output, intervals=Intervals(np.zeros((0, len(output.names)))))
+    trained = FittedTable(
+        format=TextRunSettings.FORMAT,
+        encoder=encoded,
+        output=output,
+        intervals=Intervals(np.zeros((0, len(output.names)))),
+    )
     return loud(trained, members)
 
 

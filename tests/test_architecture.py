@@ -19,6 +19,7 @@ LEVELS = [
     {"serve"},
     {"learn.estimators", "testing"},
     {"learn.tasks"},
+    {"learn.fitted_table"},
     {"learn.fitted"},
     {"learn.intervals", "learn.outputs"},
     {"learn.training", "learn.pretrained"},

@@ -100,7 +100,7 @@ class Intervals:
         if self.errors.size and self.errors.shape[1] != len(names):
             raise DataError("validation.errors is not a table (row, target).")
         if self.sigma is not None and self.sigma.shape != self.errors.shape:
-            raise DataError("validation.sigma does not fit validation.errors.")
+            raise DataError("validation.sigma is not a table (row, target) like validation.errors.")
         if not 0 < self.coverage < 1:
             raise DataError(f"coverage is {self.coverage}, expected a number between 0 and 1.")
         fits = len(self.difficulty) in (0, len(names))

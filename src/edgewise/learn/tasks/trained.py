@@ -11,7 +11,7 @@ import torch
 from edgewise.choices import Calibration
 from edgewise.errors import DataError, SettingError
 from edgewise.graph.records import Prediction
-from edgewise.learn.intervals import difficulty_features, read_errors, read_sigma
+from edgewise.learn.intervals import Intervals, difficulty_features, read_errors, read_sigma
 from edgewise.learn.outputs import Outputs, spread
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.columns import Columns
@@ -360,6 +360,7 @@ class TrainedTable(Fitted):
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""
         names, scale = self.columns.target_columns, self.target_scale
+        Intervals(self.errors, self.sigma).check(names, num_features=1 + self.has_similarities)
         is_regression = self.task_type == "regression"
         holds = {
             "target_columns": len(names) >= 1,
