@@ -11,6 +11,7 @@ from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TextSettings, TransformerSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import nodes_from_arrays
@@ -23,7 +24,6 @@ from edgewise.learn.tasks.language.explainable import ExplainablePrompts
 from edgewise.learn.tasks.language.task import FittedLanguage
 from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.tasks.links.task import untrained as untrained_on_links
-from edgewise.learn.tasks.links.trained import LinkGraph
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.task import untrained as untrained_on_nodes
 from edgewise.learn.tasks.tagging.explainable import ExplainableSentences

@@ -23,9 +23,9 @@ print("| --- | --- | --- | --- | --- |")
 for folder in folders:
     trained = DynamicsModel.load(folder).trained
     job = DynamicsRunSettings.of(RunFolder(Path(folder)).read_config(), folder)
-    quantity = trained.settings.target_quantity
+    quantity = trained.output.quantity
     test = split_moments(read_motion(file), job.start, job.horizon, job.split_sizes, job.data_seed, quantity)["test"]
-    batch = trained.units.scaled(test.batch(np.arange(min(20, len(test.moment)))), quantity)
+    batch = trained.output.transform(test.batch(np.arange(min(20, len(test.moment)))))
     # In float64, where rounding and what is no symmetry lie far apart.
     batch = replace(batch, **{name: value.double() for name, value in vars(batch).items() if torch.is_tensor(value)})
     torch.manual_seed(seed_of(job.train.seed))

@@ -142,7 +142,8 @@ def test_links_are_served_and_explained_as_in_python(client, tmp_path):
     assert (about["facts"]["task"], about["facts"]["targets"]) == ("link", ["link_prob"])
     assert about["facts"]["over"] == "the links of a graph"
     assert asker.get("/openapi.json").json()["info"]["description"] == "A trained model over the links of a graph."
-    ends = [(int(trained.graph.edges.senders[0]), int(trained.graph.edges.receivers[0])), (0, 1)]
+    edges = trained.encoder.graph.edges
+    ends = [(int(edges.senders[0]), int(edges.receivers[0])), (0, 1)]
     rows = [{"sender": f"n{one}", "receiver": f"n{other}"} for one, other in ends]
     predicted = [each["predictions"][0]["value"] for each in asker.post("/predict", json={"rows": rows}).json()["rows"]]
     np.testing.assert_allclose(predicted, predict_links(trained, *zip(*ends, strict=True)), atol=1e-6)

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from edgewise.learn.files import write_bytes
     from edgewise.learn.training.device import pick_device
 
-    vectors = trained.fingerprint(table, pick_device(request.device))
+    vectors = task.vectors(trained, table, pick_device(request.device))
     buffer = io.BytesIO()
     np.savez(buffer, vectors=vectors, row=np.arange(table.num_rows), status=np.array(table.status))
     write_bytes(Path(arguments.output), buffer.getvalue())

@@ -231,7 +231,7 @@ def test_a_forecaster_takes_arrays():
     for held in (values.tolist(), torch.tensor(values)):
         np.testing.assert_allclose(model.predict(held, torch.tensor(edges)), predicted, rtol=1e-6)
     framed = Forecaster(**settings).fit(pd.DataFrame(values, columns=["a", "b"]), edges)
-    assert framed.trained.names == ("a", "b")
+    assert framed.trained.encoder.names == ("a", "b")
     np.testing.assert_allclose(framed.predict(values), predicted, rtol=1e-6)
     assert not np.allclose(model.predict(values, np.zeros((2, 0), int)), predicted), "neighbors matter"
     for X, more, message in (

@@ -10,11 +10,12 @@ import torch
 from edgewise import DataError, SettingError, Trace
 from edgewise.learn.estimators import LinkPredictor
 from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.explainer import Explainer
 from edgewise.learn.tasks.links import explainable as explaining
 from edgewise.learn.tasks.links.explainable import explain_link, predict_links
-from edgewise.learn.tasks.links.trained import LinkGraph
+from edgewise.learn.tasks.links.model import pair_scores, predict
 from edgewise.learn.tasks.nodes import explainable as nodes
 from edgewise.learn.training.folder import RunFolder
 from edgewise.view.explanation import explanation_page
@@ -35,12 +36,12 @@ def by_name(found):
 
 def ends_of(trained, place=0):
     """A link of the graph."""
-    return int(trained.graph.edges.senders[place]), int(trained.graph.edges.receivers[place])
+    return int(trained.encoder.graph.edges.senders[place]), int(trained.encoder.graph.edges.receivers[place])
 
 
 def apart_of(trained):
     """Two nodes that no link joins, both with neighbors."""
-    edges = trained.graph.edges
+    edges = trained.encoder.graph.edges
     linked = set(zip(edges.senders.tolist(), edges.receivers.tolist(), strict=True))
     some = sorted(set(edges.senders.tolist()) & set(edges.receivers.tolist()))
     return next((i, j) for i in some for j in some if i != j and (i, j) not in linked and (j, i) not in linked)
@@ -64,7 +65,7 @@ def without_node(graph, gone):
 
 def predicted(trained, graph, pair):
     """The probability, all edges of the graph carrying messages."""
-    return float(trained.predict(*(np.array([end]) for end in pair), graph)[0])
+    return float(predict(trained, *(np.array([end]) for end in pair), graph)[0])
 
 
 @pytest.mark.parametrize("decoder", ["dot", "hadamard_mlp", "bilinear"])
@@ -72,7 +73,7 @@ def predicted(trained, graph, pair):
 def test_effects_are_those_of_graphs_built_without_the_part(model, decoder):
     trained = made(model, decoder=decoder, edge_features=2 if model == "attention" else 0)
     pair = ends_of(trained)
-    graph = without_pair(trained.graph, *pair)
+    graph = without_pair(trained.encoder.graph, *pair)
     found, whole = explain_link(trained, *pair), predicted(trained, graph, pair)
     assert (found.kind, found.explained, found.center, found.other_end) == ("graph", "link_prob", 0, 1)
     assert [unit.name for unit in found.units[:2]] == [f"n{node}" for node in pair]
@@ -96,7 +97,7 @@ def test_effects_are_those_of_graphs_built_without_the_part(model, decoder):
 def test_an_end_loses_its_features(end):
     trained = made("gcn", feature_scale="none")
     pair = apart_of(trained)
-    found, graph = explain_link(trained, *pair), trained.graph
+    found, graph = explain_link(trained, *pair), trained.encoder.graph
     assert found.notes[0] == "The graph does not have this link."
     features = graph.features.to_dense()
     features[pair[end]] = 0
@@ -108,13 +109,13 @@ def test_an_end_loses_its_features(end):
 def test_the_link_itself_carries_no_message_and_a_note_says_what_it_would_do():
     trained = made()
     pair = ends_of(trained)
-    apart, seen = predicted(trained, without_pair(trained.graph, *pair), pair), predicted(trained, trained.graph, pair)
+    apart, seen = predicted(trained, without_pair(trained.encoder.graph, *pair), pair), predicted(trained, trained.encoder.graph, pair)
     assert apart != pytest.approx(seen, abs=1e-3)
     found = explain_link(trained, *pair)
     assert found.predictions[0].value == pytest.approx(apart, abs=1e-6)
     assert found.notes[0].endswith(f"link_prob would be {seen:.3g}.")
     other = apart_of(trained)
-    expected = [apart, predicted(trained, trained.graph, other)]
+    expected = [apart, predicted(trained, trained.encoder.graph, other)]
     np.testing.assert_allclose(predict_links(trained, *zip(pair, other, strict=True)), expected, atol=1e-6)
 
 
@@ -123,13 +124,13 @@ def test_edges_that_are_one_way():
     pair = ends_of(trained)
     there, back = explain_link(trained, *pair), explain_link(trained, *reversed(pair))
     assert there.title == f"n{pair[0]} → n{pair[1]}"
-    graph = without_pair(trained.graph, *pair, is_directed=True)
+    graph = without_pair(trained.encoder.graph, *pair, is_directed=True)
     assert there.predictions[0].value == pytest.approx(predicted(trained, graph, pair), abs=1e-6)
     # The way back is another link: it is not in the graph, and the way there stays.
     assert back.notes[0] == "The graph does not have this link."
     assert back.notes[1].startswith("Edges are one way: the link back is another one, which the graph has")
     assert not any("the link back" in note for note in there.notes)
-    assert back.predictions[0].value == pytest.approx(predicted(trained, trained.graph, pair[::-1]), abs=1e-6)
+    assert back.predictions[0].value == pytest.approx(predicted(trained, trained.encoder.graph, pair[::-1]), abs=1e-6)
 
 
 @pytest.mark.parametrize("model", ["gcn", "attention", "hop_attention"])
@@ -143,10 +144,10 @@ def test_a_subgraph_of_a_large_graph_keeps_mean_and_spread(model, monkeypatch):
         "the part says what the whole says"
     )
     assert [unit.name for unit in large.units] == [unit.name for unit in small.units]
-    graph = without_pair(trained.graph, *pair)
-    batch = trained.messages(graph).along()
+    graph = without_pair(trained.encoder.graph, *pair)
+    batch = trained.encoder.scaled(graph).batch()
     link, places = large.links[0], [int(unit.name[1:]) for unit in large.units]
-    cut = trained.messages(without_pair(graph, places[link.first], places[link.second])).along()
+    cut = trained.encoder.scaled(without_pair(graph, places[link.first], places[link.second])).batch()
     with torch.no_grad():
         moments = trained.model.moments(trained.model.encoder(batch))
         vectors = trained.model.measured(trained.model.encoder(cut), *moments)
@@ -162,7 +163,7 @@ def test_layers_are_those_of_the_whole_graph_and_rollout_is_of_both_ends(model):
     pair = ends_of(trained)
     found, trace = explain_link(trained, *pair), Trace()
     with torch.no_grad():
-        trained.model.encoder(trained.messages(without_pair(trained.graph, *pair)).along(), trace)
+        trained.model.encoder(trained.encoder.scaled(without_pair(trained.encoder.graph, *pair)).batch(), trace)
     places = [int(unit.name[1:]) for unit in found.units]
     assert [layer.name for layer in found.layers] == ["layer 1", "layer 2"]
     assert set(found.layers[1].receivers.tolist()) == {0, 1}
@@ -180,14 +181,14 @@ def test_layers_are_those_of_the_whole_graph_and_rollout_is_of_both_ends(model):
 def test_integrated_gradients_sum_to_the_difference(known):
     trained = made("gcn", known=known, num_layers=8, **({"feature_scale": "none"} if known else {}))
     circle = EdgeList(np.arange(30), np.roll(np.arange(30), 1), np.zeros((30, 0), np.float32)).both_ways(30)
-    graph = replace(trained.graph, edges=circle)
+    graph = replace(trained.encoder.graph, edges=circle)
     found = explain_link(trained, 3, 18, graph=graph)
     assert len(found.units) == 30, "all that counts is shown"
-    batch, model = trained.messages(graph).along(), trained.model
+    batch, model = trained.encoder.scaled(graph).batch(), trained.model
     with torch.no_grad():
         moments = model.moments(model.encoder(batch))
         vectors = model.measured(model.encoder(replace(batch, features=torch.zeros_like(batch.features))), *moments)
-    nothing = 1 / (1 + np.exp(-trained.scores(vectors, np.array([3]), np.array([18]))[0]))
+    nothing = 1 / (1 + np.exp(-pair_scores(trained, vectors, np.array([3]), np.array([18]))[0]))
     summed = by_name(found)["integrated gradients"].values.sum()
     assert summed == pytest.approx(found.predictions[0].value - nothing, abs=5e-3)
     assert any("vector that each node has learned" in note for note in found.notes) == (not known)
@@ -196,7 +197,7 @@ def test_integrated_gradients_sum_to_the_difference(known):
 @pytest.mark.parametrize("model", ["gcn", "attention"])
 def test_another_order_of_the_nodes_changes_nothing(model):
     trained = made(model)
-    pair, graph = ends_of(trained), trained.graph
+    pair, graph = ends_of(trained), trained.encoder.graph
     order = np.random.default_rng(5).permutation(30)
     place = np.argsort(order)
     turned = LinkGraph(
@@ -240,7 +241,7 @@ def test_hops_and_caps(monkeypatch):
 
 def test_two_nodes_without_neighbors():
     trained = made("gat")
-    alone = replace(trained.graph, edges=EdgeList(*np.array([[1], [2]]), np.zeros((1, 0), np.float32)))
+    alone = replace(trained.encoder.graph, edges=EdgeList(*np.array([[1], [2]]), np.zeros((1, 0), np.float32)))
     found = explain_link(trained, 7, 9, graph=alone)
     assert ([unit.name for unit in found.units], found.links) == (["n7", "n9"], ())
     assert "<svg" in explanation_svg(found)
@@ -278,7 +279,7 @@ def test_a_run_opens_as_a_page(tmp_path):
 def test_from_python():
     predictor = LinkPredictor()
     predictor.trained_ = trained = made()
-    pair, graph = ends_of(trained), trained.graph
+    pair, graph = ends_of(trained), trained.encoder.graph
     names = [graph.names[node] for node in pair]
     assert predictor.explain(names).to_json() == explain_link(trained, *pair).to_json()
     index = np.stack([graph.edges.senders, graph.edges.receivers])

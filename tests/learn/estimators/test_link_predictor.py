@@ -15,7 +15,7 @@ from edgewise.learn.networks.link import LinkModel
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.links import Links, LinkSplits, random_splits
 from edgewise.learn.tasks.links.settings import LinkRunSettings
-from edgewise.learn.tasks.links.trained import LinkLoader, Messages
+from edgewise.learn.tasks.links.model import ScaledGraph, TrainingLinkLoader
 from edgewise.learn.training.links import link_scores, simple_links
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 20, "batch_size": 50, "dropout": 0.2}
@@ -116,8 +116,8 @@ def loader(graph):
     edges = EdgeList(senders, receivers, np.zeros((303, 0), dtype=np.float32)).both_ways(60)
     links = Links.of(edges, 60, False)
     parts = LinkSplits.of(links, random_splits(links, (0.7, 0.1, 0.2), 0))
-    messages = Messages(torch.zeros(60, 1), edges, False)
-    return LinkLoader(messages, links, parts, math.ceil(len(parts.train) / 5), 2, 0)
+    scaled = ScaledGraph(torch.zeros(60, 1), edges, False)
+    return TrainingLinkLoader(scaled, links, parts, math.ceil(len(parts.train) / 5), 2, 0)
 
 
 def test_no_message_passes_along_the_link_that_is_predicted(loader):

@@ -11,10 +11,9 @@ from edgewise.cli.simulate import archive
 from edgewise.learn.networks.time_settings import DynamicsSettings
 from edgewise.learn.readers.motion.dynamics import SYSTEMS, System, integrate, law_of, system_of
 from edgewise.learn.readers.motion.motion import Moments, Motion, read_motion, split_moments
-from edgewise.learn.tasks.motion.force import exponent, read_off, strongest_pair
+from edgewise.learn.tasks.motion.forces import exponent, read_off, roll_out, rollout_metrics, strongest_pair
+from edgewise.learn.tasks.motion.model import BodyEncoder, FittedMotion, Trajectory, Units
 from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
-from edgewise.learn.tasks.motion.task import errors
-from edgewise.learn.tasks.motion.trained import FittedDynamics, Units, compared, roll_out
 
 STEP = 2.0**-7
 """A step that adds up without rounding."""
@@ -27,12 +26,11 @@ class TheLaw(torch.nn.Module):
         super().__init__()
         couplings = motion.couplings[trajectories].astype(np.float64)
         self.law = law_of(motion.law, motion.masses[trajectories], couplings)
-        self.units, self.shape = units, (len(trajectories), *motion.positions.shape[2:])
+        self.output, self.shape = Trajectory(units, 0), (len(trajectories), *motion.positions.shape[2:])
 
     def forward(self, batch):
-        places = (batch.positions.double() * self.units.length).reshape(self.shape).numpy()
-        pulls = self.law(places)[0] / self.units.of_target("accelerations")
-        return torch.from_numpy(pulls).flatten(0, 1)
+        positions = (batch.positions.double() * self.output.units.length).reshape(self.shape).numpy()
+        return torch.from_numpy(self.law(positions)[0] / self.output.unit).flatten(0, 1)
 
 
 def knowing(motion, trajectories=None, units=None):
@@ -40,10 +38,12 @@ def knowing(motion, trajectories=None, units=None):
     trajectories = np.arange(len(motion.positions)) if trajectories is None else trajectories
     num_charges = motion.charges.shape[-1]
     units = units or Units(1.0, 1.0, (1.0,) * num_charges, 1.0)
-    sizes = motion.positions.shape[-1], num_charges
     settings = DynamicsSettings(model="forces", target_quantity="accelerations")
+    encoder = BodyEncoder(settings, (motion.positions.shape[-1], num_charges))
     law = TheLaw(motion, trajectories, units)
-    return FittedDynamics(members=[law], settings=settings, sizes=sizes, units=units, ahead=0)
+    return FittedMotion(
+        format=DynamicsRunSettings.FORMAT, encoder=encoder, output=law.output, members=[law]
+    )
 
 
 def written(found, tmp_path):
@@ -98,7 +98,7 @@ def test_two_bodies_on_a_circle_by_hand():
     coarse = roll_out(knowing(motion), motion).positions
     np.testing.assert_allclose(np.linalg.norm(coarse, axis=-1), 1, atol=0.02)
     # What comes after the moment from which it runs is not read: zeros stand there.
-    scores = compared(found, motion, 0)
+    scores = rollout_metrics(found, motion, 0)
     assert scores["energy_drift"] < 1e-5
     assert scores["distance"] == pytest.approx(1, abs=1e-4)
 
@@ -106,7 +106,7 @@ def test_two_bodies_on_a_circle_by_hand():
 def test_what_is_compared(tmp_path):
     motion = file_of("nbody", tmp_path, num_steps=160, keep_every=8)
     found = roll_out(knowing(motion), motion, moment=2)
-    scores = compared(found, motion, 2)
+    scores = rollout_metrics(found, motion, 2)
     assert (scores["trajectories"], scores["moments"], scores["time"]) == (4, 19, 18 * 8 * STEP)
     assert scores["distance"] < 1e-4 < 0.1 < scores["distance_straight_on"]
     assert scores["energy_drift"] == pytest.approx(scores["energy_drift_of_the_file"], rel=1e-2)
@@ -126,7 +126,7 @@ def test_bodies_that_fly_to_infinity_are_no_numbers(tmp_path):
     motion = file_of("nbody", tmp_path, num_steps=800, keep_every=40)
     model = knowing(motion)
     model.members = [Explosion()]
-    scores = compared(roll_out(model, motion), motion, 0)
+    scores = rollout_metrics(roll_out(model, motion), motion, 0)
     assert (scores["distance"], scores["energy_drift"]) == (None, None)
     assert scores["spread"] > 0
 
@@ -190,7 +190,7 @@ def planets(tmp_path_factory):
 
 def test_the_law_of_gravity_is_learned_from_the_planets(planets):
     motion, model = planets
-    assert model.trained.settings.model == "forces"
+    assert model.trained.encoder.settings.model == "forces"
     assert model.metrics_["test"]["relative"] < 0.03
     assert model.metrics_["baselines"]["unpulled"]["test"]["relative"] == pytest.approx(1, abs=0.02)
     part = split_moments(motion, None, 0, (0.6, 0.2, 0.2), 0, "accelerations")["train"]
@@ -201,7 +201,7 @@ def test_the_face_in_python(planets, tmp_path):
     motion, model = planets
     pulls = model.predict(motion, 7)
     one = Moments(motion, np.array([0]), np.array([7]), 0, "accelerations")
-    assert errors(pulls, one)["relative"] < 0.05
+    assert model.trained.output.metrics(pulls, one)["relative"] < 0.05
     found = model.rollout(motion, 5, moment=10)
     assert found.positions.shape == (1, 5, 9, 3)
     np.testing.assert_array_equal(found.positions[:, 0], motion.positions[:, 10])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgewise.explain.methods import Choice
     from edgewise.learn.estimators.inputs import EdgesInput, GraphInput, GraphsInput, SeriesInput, Table
     from edgewise.learn.readers.motion.motion import Motion
-    from edgewise.learn.tasks.motion.trained import Rollout
+    from edgewise.learn.tasks.motion.forces import Rollout
 
 # Tasks are imported where they are used first: a model of nodes needs no RDKit.
 

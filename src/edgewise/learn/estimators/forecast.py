@@ -18,7 +18,8 @@ from edgewise.learn.estimators.parameters import naming_parameters, parameters_o
 from edgewise.learn.estimators.state import Adapter, learn_names, names_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.graphs.clock import in_time
 from edgewise.learn.readers.graphs.series import Series
-from edgewise.learn.tasks.forecast.task import TASK, behind
+from edgewise.learn.tasks.forecast.model import predict_next
+from edgewise.learn.tasks.forecast.task import TASK
 from edgewise.learn.tasks.rejected import list_left_out
 
 SERIES = Adapter(task=TASK, required={"data": ("the series",)})
@@ -58,14 +59,14 @@ def predict(estimator: Any, X: Any, edges: Any) -> Any:
     trained = estimator.trained
     X, times = _split_times(estimator, "predict", X)
     if edges is None and not isinstance(X, Series):
-        if not hasattr(estimator, "edges_") and trained.model.settings.model != "gru":
+        if not hasattr(estimator, "edges_") and trained.encoder.settings.model != "gru":
             raise DataError("predict: a model from a folder does not know the edges; give them too.")
         edges, X = getattr(estimator, "edges_", None), in_order("X", X, names_of(estimator, "X"))
 
-    series = series_of(X, edges, is_directed=estimator.directed, names=trained.names)
+    series = series_of(X, edges, is_directed=estimator.directed, names=trained.encoder.names)
     series = _in_time(estimator, series, times)
     warn(estimator, "predict", series.notes)
-    steps = behind(trained, series)
+    steps = predict_next(trained, series)
     if times is None or series.clock is None:
         return steps
     return pd.DataFrame(steps, index=index_behind(series, len(steps), times), columns=list(series.names))

@@ -16,14 +16,14 @@ from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, war
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import Beside, is_here
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, learn_names, refuse, settings_of, train
+from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.links import Links, LinkSplits, named_splits, random_splits
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tables.cell import refuse_single_text
+from edgewise.learn.tasks.links import model
 from edgewise.learn.tasks.links.explainable import explain_link
 from edgewise.learn.tasks.links.task import TASK, LinkData
-from edgewise.learn.tasks.links.trained import LinkGraph
-from edgewise.learn.tasks.nodes.units import fills
 
 LINKS = Adapter(task=TASK, required={"data": ("the nodes",)})
 """How LinkPredictor uses its task."""
@@ -78,9 +78,9 @@ def predict_proba(estimator: Estimator, pairs: Any, graph: Any, beside: Beside) 
         DataError: Pairs have another shape, or name no node or one node twice.
     """
     trained, other = estimator.trained, _other_graph(estimator, "predict", graph, beside)
-    senders, receivers = pairs_of(pairs, other or trained.graph)
-    links = trained.predict(senders, receivers, other, device_of(estimator))
-    return np.stack([1 - links, links], axis=1)
+    senders, receivers = pairs_of(pairs, other or trained.encoder.graph)
+    probabilities = model.predict(trained, senders, receivers, other, device_of(estimator))
+    return np.stack([1 - probabilities, probabilities], axis=1)
 
 
 def predict(estimator: Estimator, pairs: Any, graph: Any, beside: Beside) -> np.ndarray:
@@ -122,7 +122,7 @@ def explain(
     if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
         raise SettingError(f"explain: item is {pair!r}; expected a pair of nodes, (sender, receiver).")
     trained, other = estimator.trained, _other_graph(estimator, "explain", graph, beside)
-    nodes = other or trained.graph
+    nodes = other or trained.encoder.graph
     sender, receiver = (node_number(node, node_names_of(nodes), len(nodes)) for node in pair)
     return explain_link(trained, sender, receiver, graph=other, hops=hops, target=target, label=label, methods=methods)
 
@@ -131,17 +131,16 @@ def explain(
 def fingerprint(estimator: Estimator, graph: Any, beside: Beside) -> np.ndarray:
     """(node, dim): the learned vector of each node of a graph, that of the training by default."""
     trained, other = estimator.trained, _other_graph(estimator, "predict", graph, beside)
-    vectors = trained.vectors(trained.messages(other or trained.graph).along(), device_of(estimator))
-    return np.asarray(vectors.numpy())
+    batch = trained.encoder.scaled(other or trained.encoder.graph).batch()
+    return model.node_vectors(trained, batch, device_of(estimator)).numpy()
 
 
 def _other_graph(estimator: Estimator, method: str, graph: Any, beside: Beside) -> LinkGraph | None:
     """Another graph than that of the training, where there is one."""
     beside = is_here(beside)
     if "edges" in beside or is_graph(graph):
-        names, trained = getattr(estimator, "column_names_", {}), estimator.trained
-        missing = "impute" if fills(trained.scaler) else "drop"
-        return graph_of(graph, beside, trained.place.directed, names, missing)
+        names, encoder = getattr(estimator, "column_names_", {}), estimator.trained.encoder
+        return graph_of(graph, beside, encoder.place.directed, names, encoder.on_graph.columns.missing)
     if graph is not None or "edge_features" in beside:
         raise DataError(f"{method}: there are nodes or features of edges, but no edges; give them too.")
     return None
@@ -149,7 +148,7 @@ def _other_graph(estimator: Estimator, method: str, graph: Any, beside: Beside) 
 
 def node_names_of(graph: LinkGraph) -> tuple[str, ...] | None:
     """What the nodes of a graph are called; None where they are numbered."""
-    return None if graph.names == graph.counted_names else graph.names
+    return None if graph.are_numbered else graph.names
 
 
 def graph_of(

@@ -8,8 +8,9 @@ from edgewise.learn.estimators.labels import r2
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train
 from edgewise.learn.readers.motion.motion import Moments, Motion
+from edgewise.learn.tasks.motion import model
+from edgewise.learn.tasks.motion.forces import Rollout, roll_out
 from edgewise.learn.tasks.motion.task import TASK
-from edgewise.learn.tasks.motion.trained import Rollout, roll_out
 
 MOTION = Adapter(task=TASK, required={"data": ("the motion",)})
 """How DynamicsModel uses its task."""
@@ -33,17 +34,15 @@ def predict(estimator: Estimator, X: Motion, moment: int) -> np.ndarray:
     """(trajectory, body, space): where the bodies will be, or their accelerations."""
     rows = np.arange(len(X.positions))
     # Targets are not read, so that the last moments of a file can be predicted from.
-    predicted: np.ndarray = estimator.trained.predict(Moments(X, rows, np.full(len(rows), moment), 0))
-    return predicted
+    return model.predict(estimator.trained, Moments(X, rows, np.full(len(rows), moment), 0))
 
 
 @naming_parameters
 def score(estimator: Estimator, X: Motion, y: Any, moment: int) -> float:
     """R² over all coordinates of one moment; the targets are by default what X has."""
-    trained, rows = estimator.trained, np.arange(len(X.positions))
+    output, rows = estimator.trained.output, np.arange(len(X.positions))
     if y is None:
-        quantity = trained.settings.target_quantity
-        y = Moments(X, rows, np.full(len(rows), moment), trained.ahead, quantity).targets
+        y = Moments(X, rows, np.full(len(rows), moment), output.ahead, output.quantity).targets
     predicted = predict(estimator, X, moment)
     return r2(np.asarray(y).ravel(), predicted.ravel(), ["ok"] * predicted.size)
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.learn.engine.workers import Workers
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.process import Background
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import WRITTEN_TABLES
 from edgewise.learn.tasks.config import RunSettings, noun, owners_of
-from edgewise.learn.tasks.fitted import Fitted
 from edgewise.learn.tasks.report.leakage import SplitContents, text_contents
 from edgewise.learn.tasks.scores import (
     NODE_COLUMNS,
@@ -37,6 +37,8 @@ from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from edgewise.learn.tasks.report.judged import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
@@ -120,6 +122,18 @@ def no_lines(*_: Any) -> list[Any]:
     return []
 
 
+def loss_of_output(prepared: Prepared) -> Loss:
+    """What the output minimizes, by the recipe."""
+    loss: Loss = prepared.fitted.output.loss(prepared.settings.train)
+    return loss
+
+
+def fingerprint_of_rows(fitted: Any, table: Any, device: str) -> "np.ndarray":
+    """The learned vectors of the rows of a table."""
+    vectors: np.ndarray = fitted.fingerprint(table, device)
+    return vectors
+
+
 def opening_of_files(prepared: Prepared) -> str:
     """The files that were read, and how many of their cells cannot be used."""
     return f"{', '.join(prepared.settings.files)}: {len(prepared.rejected):,} rejected"
@@ -152,13 +166,13 @@ class Task:
     """What is predicted, in the plural."""
     prepare: Callable[[Any], Prepared]
     """Reads and splits the data, and makes the model before its first step, all that needs no training."""
-    loss: Callable[[Prepared], Loss]
-    """What is minimized."""
     evaluate: "Callable[[Prepared, list[FitResult]], dict[str, Any]]"
     """The content of metrics.json: sizes, and the scores beside those of baselines."""
 
     load: Callable[[RunFolder], Any]
     """Reads the trained model of a run folder."""
+    loss: Callable[[Prepared], Loss] = loss_of_output
+    """What is minimized."""
     prepared: Callable[..., Any] = nothing
     """The same as `prepare` from data that is read; what estimators call."""
     loader: Callable[[Prepared, str, int, int | None], Loader] | None = None
@@ -229,6 +243,8 @@ class Task:
     """The same part by part, where the whole need not be in memory."""
     open_rows: Callable[[PredictRequest], tuple[Any, Any]] | None = None
     """The trained model and the table that it is applied to, for predictions and for learned vectors."""
+    vectors: "Callable[[Any, Any, str], np.ndarray]" = fingerprint_of_rows
+    """The learned vectors `(row, dim)` of such a table, from the model, the table and the device."""
 
     @property
     def name(self) -> str:
@@ -384,6 +400,6 @@ def model_name(settings: Any) -> str:
     return getattr(model, "model", None) or getattr(model, "cell", None) or "transformer"
 
 
-def num_parameters(fitted: Fitted) -> int:
+def num_parameters(fitted: Fitted[Any, Any]) -> int:
     """Trainable numbers of one member."""
     return sum(parameter.numel() for parameter in fitted.model.parameters())

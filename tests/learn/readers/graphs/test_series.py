@@ -7,7 +7,7 @@ from edgewise import Forecaster
 from edgewise.errors import DataError, SettingError
 from edgewise.learn.networks.time_settings import ForecastSettings
 from edgewise.learn.readers.graphs.series import known_before, read_series, split_series
-from edgewise.learn.tasks.forecast.task import FittedForecast, by_step, later, stays
+from edgewise.learn.tasks.forecast.model import SeriesEncoder, SeriesValues
 
 
 def series_of(tmp_path, rows, header="hour,a,b,c", edges="from,to\na,b\n", time_column="hour", **options):
@@ -87,20 +87,19 @@ def test_stretches_never_lie_over_a_cut(tmp_path):
     assert {part: (int(starts[0]), int(starts[-1])) for part, starts in parts.items()} == {
         "train": (0, 15), "val": (20, 25), "test": (30, 35)
     }  # fmt: skip
-    trained = FittedForecast(
-        settings=ForecastSettings(context=3, horizon=2, period=8), mean=10.0, std=2.0, names=series.names
-    )
-    batch = trained.windows(series, parts["train"], True).batch(np.array([1, 4]))
+    encoder = SeriesEncoder(ForecastSettings(context=3, horizon=2, period=8), series.names)
+    windows = encoder.windows(series, parts["train"], SeriesValues(mean=10.0, std=2.0), are_known=True)
+    batch = windows.batch(np.array([1, 4]))
     np.testing.assert_array_equal(batch.values[0, :, 0], [(1 - 10) / 2, (2 - 10) / 2, (3 - 10) / 2])
     np.testing.assert_array_equal(batch.targets[1], np.repeat([(7 - 10) / 2, (8 - 10) / 2], 3))
     np.testing.assert_allclose(batch.phases[1], np.array([4, 5, 6, 7, 0]) / 8)
-    assert later(series, parts["test"][:1], trained.settings)[0, :, 1].tolist() == [33, 34]
-    assert stays(series, parts["test"][:1], trained.settings)[0, :, 1].tolist() == [32, 32]
+    assert encoder.future(series, parts["test"][:1])[0, :, 1].tolist() == [33, 34]
+    assert encoder.last_values(series, parts["test"][:1])[0, :, 1].tolist() == [32, 32]
 
 
 def test_scores_by_hand():
     right = np.array([[[1.0, 0.0]], [[4.0, np.nan]]])
-    scores = by_step(np.array([[[2.0, 2.0]], [[2.0, 9.0]]]), right)
+    scores = SeriesValues(mean=0.0, std=1.0).metrics(np.array([[[2.0, 2.0]], [[2.0, 9.0]]]), right)
     assert scores == {"mae": [5 / 3], "rmse": [pytest.approx(3**0.5)], "mape": [pytest.approx((1 + 0.5) / 2)]}
 
 

@@ -12,8 +12,10 @@ from torch import Tensor
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import NodeBatch
+from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.tasks.explainable import ExplainableModel, Names, explaining, title_of
-from edgewise.learn.tasks.links.trained import FittedLinks, LinkGraph, probabilities
+from edgewise.learn.tasks.links.model import FittedLinks, node_vectors, pair_scores, predict
+from edgewise.learn.tasks.links.task import load
 from edgewise.learn.tasks.nodes.explainable import SubgraphItem
 from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.training.device import cpu_threads
@@ -68,47 +70,51 @@ class LinkItem(SubgraphItem):
         target: str | None = None,
         label: Any = None,
     ):
-        graph = graph or trained.graph
+        encoder = trained.encoder
+        graph, settings = graph or encoder.graph, encoder.settings
         check_ends(graph, sender, receiver)
         check_choice(target, label)
-        self.trained, self.graph, self.ends, settings = trained, graph, [sender, receiver], trained.settings
-        whole, self.is_linked = _apart(trained, graph, sender, receiver)
-        self.is_small = whole.features.shape[0] + whole.edges.num_edges <= MAX_WHOLE
+        self.trained, self.graph, self.ends = trained, graph, [sender, receiver]
+        batch, self.is_linked = _without_link(trained, graph, sender, receiver)
+        self.is_small = batch.features.shape[0] + batch.edges.num_edges <= MAX_WHOLE
         reach, border = settings.reach, border_of(settings)
-        subgraph, trace = Subgraph.of(whole, self.ends, reach, border), Trace()
+        subgraph, trace = Subgraph.of(batch, self.ends, reach, border), Trace()
+
         with torch.no_grad():
-            moments = trained.model.moments(trained.model.eval().encoder(whole))
-            self.here = LinkProbability(trained, moments)
-            self.value = float(self.here.scores(subgraph.batch, trace).sigmoid())
-        perturbation = NodePerturbation(self.here, subgraph)
+            moments = trained.model.moments(trained.model.eval().encoder(batch))
+            self.with_moments = LinkProbability(trained, moments)
+            self.value = float(self.with_moments.scores(subgraph.batch, trace).sigmoid())
+        perturbation = NodePerturbation(self.with_moments, subgraph)
         if self.is_small:
-            every = Subgraph.of(whole, self.ends, reach, border, is_whole=True)
-            perturbation = NodePerturbation(LinkProbability(trained, None), every)
+            all_nodes = Subgraph.of(batch, self.ends, reach, border, is_whole=True)
+            perturbation = NodePerturbation(LinkProbability(trained, None), all_nodes)
+
         super().__init__(settings, subgraph, perturbation, [trace], hops)
         self.names = graph.names
-        self.title = title_of(graph.names[sender], graph.names[receiver], trained.place.directed)
+        self.title = title_of(graph.names[sender], graph.names[receiver], encoder.place.directed)
         self.target, self.predictions = TARGET, (link_prediction(self.value),)
         self.notes = self._notes()
 
     def members(self) -> list[Callable[[NodeBatch], Tensor]]:
         """The probability, with the mean and spread of the whole graph."""
-        return [lambda batch: self.here.scores(batch).sigmoid().squeeze(0)]
+        return [lambda batch: self.with_moments.scores(batch).sigmoid().squeeze(0)]
 
     def _notes(self) -> list[str]:
         """What was predicted, and of which graph."""
         trained, graph, (sender, receiver) = self.trained, self.graph, self.ends
         notes = ["The graph does not have this link."]
         if self.is_linked:
-            (seen,) = trained.predict(np.array([sender]), np.array([receiver]), graph)
+            (seen,) = predict(trained, np.array([sender]), np.array([receiver]), graph)
             notes = [
                 "The graph has this link: no message goes along it here, as in training and test, as the model must "
                 f"not see the edge it predicts; with it, as in `edgewise predict`, {TARGET} would be {seen:.3g}."
             ]
         way_back = (graph.edges.senders == receiver) & (graph.edges.receivers == sender)
-        if trained.place.directed and way_back.any():
+        if trained.encoder.place.directed and way_back.any():
             notes.append("Edges are one way: the link back is another one, which the graph has, and carries messages.")
-        if not trained.num_columns:
+        if not trained.encoder.num_columns:
             notes.append("Nodes have no features: gradients are by the vector that each node has learned.")
+
         reach = self.settings.reach
         steps = f"{reach} step{'s' if reach > 1 else ''}"
         if self.is_small:
@@ -139,8 +145,8 @@ class LinkProbability:
     def scores(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " copy"]:
         """s of the two ends in each copy; keeps gradients."""
         model, num_copies = self.trained.model, len(batch.rows) // 2
-        found = model.encoder(batch, trace).unflatten(0, (num_copies, -1))
-        vectors = model.measured(found[:, :2], *(self.moments or model.moments(found)))
+        nodes = model.encoder(batch, trace).unflatten(0, (num_copies, -1))
+        vectors = model.measured(nodes[:, :2], *(self.moments or model.moments(nodes)))
         senders = 2 * torch.arange(num_copies)
         return model.score_pairs(vectors.flatten(0, 1), senders, senders + 1).squeeze(1)
 
@@ -160,16 +166,19 @@ def predict_links(
 
     Cost: the vectors of all nodes once, and once more for each pair that the graph links.
     """
-    graph = graph or trained.graph
-    for pair in zip(senders, receivers, strict=True):
+    graph = graph or trained.encoder.graph
+    pairs = list(zip(senders, receivers, strict=True))
+    for pair in pairs:
         check_ends(graph, *pair)
-    found = trained.predict(np.array(senders, dtype=np.int64), np.array(receivers, dtype=np.int64), graph)
-    for place, pair in enumerate(zip(senders, receivers, strict=True)):
-        batch, is_linked = _apart(trained, graph, *pair)
+
+    probabilities = predict(trained, np.array(senders, dtype=np.int64), np.array(receivers, dtype=np.int64), graph)
+    for row, pair in enumerate(pairs):
+        batch, is_linked = _without_link(trained, graph, *pair)
         if is_linked:
-            ends = (np.array([end], dtype=np.int64) for end in pair)
-            found[place] = probabilities(trained.scores(trained.vectors(batch), *ends))[0]
-    return found
+            ends = (np.array([node], dtype=np.int64) for node in pair)
+            score = pair_scores(trained, node_vectors(trained, batch), *ends)
+            probabilities[row] = trained.output.probabilities(score)[0]
+    return probabilities
 
 
 def link_prediction(value: float) -> TargetPrediction:
@@ -194,26 +203,26 @@ def check_choice(target: str | None, label: Any) -> None:
         raise SettingError(f"explain: label is {label!r}, but {TARGET} is a number and has no classes; leave it out.")
 
 
-def _apart(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int) -> tuple[NodeBatch, bool]:
+def _without_link(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int) -> tuple[NodeBatch, bool]:
     """The graph without the link between two nodes, and whether there was one."""
     edges = graph.edges
-    is_own = (edges.senders == sender) & (edges.receivers == receiver)
-    if not trained.place.directed:
-        is_own |= (edges.senders == receiver) & (edges.receivers == sender)
-    return trained.messages(graph).along(~is_own), bool(is_own.any())
+    is_link = (edges.senders == sender) & (edges.receivers == receiver)
+    if not trained.encoder.place.directed:
+        is_link |= (edges.senders == receiver) & (edges.receivers == sender)
+    return trained.encoder.scaled(graph).batch(~is_link), bool(is_link.any())
 
 
 class ExplainableLinks(ExplainableModel):
     """Pairs of nodes of the graph that a model was trained on, which the model keeps."""
 
-    load_trained = FittedLinks.load
+    load_trained = load
     kind = "graph"
     over = "the links of a graph"
     targets = ("link", {TARGET: []})  # type: ignore[assignment]
 
     def __init__(self, trained: FittedLinks):
         super().__init__(trained)
-        self._nodes = Names("node", trained.graph.names)
+        self._nodes = Names("node", trained.encoder.graph.names)
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -223,13 +232,13 @@ class ExplainableLinks(ExplainableModel):
 
     @property
     def model_name(self) -> str:
-        return self.trained.settings.model
+        return self.trained.encoder.settings.model
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """How probable each link is, no message going along itself."""
         pairs = [self._ends(row) for row in rows]
-        found = predict_links(self.trained, [sender for sender, _ in pairs], [receiver for _, receiver in pairs])
-        return [(link_prediction(value),) for value in found.tolist()]
+        values = predict_links(self.trained, [sender for sender, _ in pairs], [receiver for _, receiver in pairs])
+        return [(link_prediction(value),) for value in values.tolist()]
 
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> LinkItem:
         """One pair; all weights are listed, as few nodes are near it."""
@@ -240,7 +249,7 @@ class ExplainableLinks(ExplainableModel):
         sender, receiver = (
             self._nodes.place(name, f"{field}: ") for (field, _), name in zip(self.fields, row, strict=True)
         )
-        check_ends(self.trained.graph, sender, receiver)
+        check_ends(self.trained.encoder.graph, sender, receiver)
         return sender, receiver
 
 

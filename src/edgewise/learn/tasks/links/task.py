@@ -3,17 +3,16 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
 from edgewise.learn.outputs import spread
 from edgewise.learn.progress import counted
 from edgewise.learn.readers.graphs.edges import AS_FEATURES, read_edges
+from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.links import (
     Links,
     LinkSplits,
@@ -24,24 +23,28 @@ from edgewise.learn.readers.graphs.links import (
 )
 from edgewise.learn.readers.graphs.lost import NOWHERE, REASON, with_lost
 from edgewise.learn.readers.graphs.names import NodeNames
-from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.graphs.types import TypeScaler
 from edgewise.learn.tables.columns import AUTO, Columns
-from edgewise.learn.tables.impute import Imputer, filled_notes
+from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.chunks import unpredicted
-from edgewise.learn.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
-from edgewise.learn.tasks.links.trained import FittedLinks, LinkGraph, LinkLoader, link_batch, probabilities
-from edgewise.learn.tasks.nodes.filled import notes_of_missing_edges, num_edge_marks
-from edgewise.learn.tasks.nodes.settings import holds_types
-from edgewise.learn.tasks.nodes.units import (
-    fills,
-    lost_within_reach,
-    note_of_edges,
-    scale_of,
+from edgewise.learn.tasks.links.model import (
+    PREFIX,
+    FittedLinks,
+    LinkEncoder,
+    Pairs,
+    PairScores,
+    TrainingLinkLoader,
+    link_batch,
+    node_vectors,
+    pair_scores,
+    predict,
 )
+from edgewise.learn.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
+from edgewise.learn.tasks.nodes.filled import notes_of_missing_edges
+from edgewise.learn.tasks.nodes.settings import holds_types
+from edgewise.learn.tasks.nodes.units import lost_within_reach, note_of_edges
 from edgewise.learn.tasks.prediction_columns import show, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.judged import judged_links
@@ -50,17 +53,16 @@ from edgewise.learn.tasks.table_notes import constant_features, names_of_feature
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
-from edgewise.learn.training.links import LINK_SCORES, link_scores, simple_links
+from edgewise.learn.training.links import LINK_SCORES
 from edgewise.learn.training.loader import Loader, RowLoader
-from edgewise.learn.training.loss import TargetLoss
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.learn.tasks.report.judged import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
-Pairs = tuple[np.ndarray, np.ndarray]
-"""Senders and receivers."""
+Ends: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Senders and receivers of pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,11 @@ class LinkData:
     """The table that the graph was read from."""
 
 
+def load(folder: RunFolder) -> FittedLinks:
+    """The model of a run folder."""
+    return FittedLinks.load(folder, LinkRunSettings.FORMAT, prefix=PREFIX, encoder=LinkEncoder, output=Pairs)
+
+
 def prepare(settings: LinkRunSettings) -> Prepared:
     column, seed = settings.splits_column, settings.data_seed
     how = {"edge_splits_column": column, "fills_edges": settings.missing == "impute"}
@@ -84,14 +91,15 @@ def prepare(settings: LinkRunSettings) -> Prepared:
         split_of_link = random_splits(links, settings.split_sizes, seed)
     else:
         split_of_link = named_splits(links, split_labels(table.edges, column), seed)
+
     splits = LinkSplits.of(links, split_of_link, settings.negatives, seed)
     settings = replace(settings, descriptors_columns=table.columns.descriptors_columns)
     ready = prepared(settings, LinkData(LinkGraph.of(table), links, table), splits)
-    # Edges as they stand in the file, both where a link has two; what is no edge is not counted.
-    of_edge = links.of_edge[: len(table.edges) - table.edges.num_mirrored]
+    # Edges as they stand in the file, both where a link has two; mirrored edges are not counted.
+    link_of_edge = links.of_edge[: len(table.edges) - table.edges.num_mirrored]
     rows = {
-        name: np.flatnonzero(np.isin(of_edge, some)).tolist()
-        for name, some in (("train", splits.train), ("val", splits.val), ("test", splits.test))
+        name: np.flatnonzero(np.isin(link_of_edge, links_of_split)).tolist()
+        for name, links_of_split in (("train", splits.train), ("val", splits.val), ("test", splits.test))
     }
     return replace(ready, rows=rows, rejected=table.rejected)
 
@@ -113,60 +121,27 @@ def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> P
             f"are predicted in a step, so expected at most {(count + 1) // 2}."
         )
     settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
-    fitted = untrained(settings, data.graph)
-    fitted.edge_categories = data.graph.edges.categories
-    if data.table is not None:
-        fitted.category_columns, fitted.categories = settings.category_columns, data.table.categories
-    return Prepared(settings, data, splits, fitted)
+    return Prepared(settings, data, splits, untrained(settings, data.graph, data.table))
 
 
-def untrained(settings: LinkRunSettings, graph: LinkGraph) -> FittedLinks:
-    """The model before its first step; the features are scaled by all nodes, which are all seen in training.
-
-    Raises:
-        SettingError: a scale is given, and there are no features.
-    """
-    num_columns = graph.features.shape[1]
-    if num_columns:
-        scale, scaler = scale_of(graph.features, settings.feature_scale)
-        assert not isinstance(scaler, TypeScaler)
-        num_features = num_columns if scaler is None else scaler.num_features
-    elif settings.feature_scale != "auto":
-        raise SettingError(f"--feature-scale {settings.feature_scale} does nothing: the nodes have no features.")
-    else:
-        scale, scaler, num_features = "none", None, len(graph)
-    imputer = Imputer.fit([graph.edges.features]) if settings.missing == "impute" else Imputer()
-    num_edge_columns = graph.edges.features.shape[1] + num_edge_marks(imputer, settings.model)
-    sizes = NodeSizes(
-        num_features=num_features,
-        num_edge_features=num_edge_inputs(num_edge_columns, settings.model),
-        num_outputs=settings.model.model_dim,
-    )
-    return FittedLinks(
-        settings=settings.model,
-        link=settings.link,
-        sizes=sizes,
-        place=settings.graph,
-        feature_columns=settings.descriptors_columns,
-        feature_scale=scale,
-        scaler=scaler,
-        edge_imputer=imputer,
-        graph=graph,
-    )
+def untrained(settings: LinkRunSettings, graph: LinkGraph, table: NodeTable | None = None) -> FittedLinks:
+    """The model before its first step; arguments as for `LinkEncoder.fit`."""
+    encoder = LinkEncoder.fit(settings, graph, table)
+    return FittedLinks(format=settings.FORMAT, encoder=encoder, output=Pairs(settings.link), prefix=PREFIX)
 
 
 def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
     """Messages go along the training links alone, without those that a step predicts."""
     links, splits, negatives = prepared.data.links, prepared.splits, prepared.settings.negatives
-    messages = prepared.fitted.messages(prepared.data.graph)
+    graph = prepared.fitted.encoder.scaled(prepared.data.graph)
     validation = None
     if len(splits.val):
-        batch = link_batch(messages.along(links.edges_of(splits.seen)), links, splits.val, splits.val_others)
+        batch = link_batch(graph.batch(links.edges_of(splits.seen)), links, splits.val, splits.val_others)
         validation = RowLoader(np.zeros(1), lambda rows: batch, 1)
 
     def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
         assert recipe.batch_size is not None
-        return LinkLoader(messages, links, splits, recipe.batch_size, negatives, recipe.seed), validation
+        return TrainingLinkLoader(graph, links, splits, recipe.batch_size, negatives, recipe.seed), validation
 
     return of_member
 
@@ -175,47 +150,50 @@ def whole_graph(prepared: Prepared) -> str | None:
     return "train in one process, with a --batch-size if you like"
 
 
-def loss(prepared: Prepared) -> TargetLoss:
-    return TargetLoss("classification", prepared.settings.train.loss_function)
-
-
 def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     """The scores of the model and of baselines, messages going along the training links alone."""
-    fitted, splits, settings = prepared.fitted, prepared.splits, prepared.settings
+    splits, settings, output = prepared.splits, prepared.settings, prepared.fitted.output
     data: LinkData = prepared.data
-    graph, links = data.graph, data.links
     counts = {name: len(getattr(splits, name)) for name in ("train", "val", "test")}
     if data.table is not None:
         counts["rejected"] = len(data.table.rejected)
     metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
-    vectors = fitted.vectors(fitted.messages(graph).along(links.edges_of(splits.seen)))
-    models = {"edgewise": lambda senders, receivers: fitted.scores(vectors, senders, receivers)}
+
+    scorers: dict[str, PairScores] = {"edgewise": scores_of_model(prepared)}
     if settings.baselines:
-        ends = links.pairs.ends(links.numbers[splits.seen])
-        models |= simple_links(*ends, len(graph), settings.graph.directed, sparse(graph.features))
-    for name, score in counted(models.items(), "scoring"):
-        found = {
-            split: link_scores(score(*linked), score(*others)) for split, linked, others in scored_pairs(links, splits)
+        ends = data.links.pairs.ends(data.links.numbers[splits.seen])
+        scorers |= output.baselines(ends, data.graph, settings.graph.directed)
+    for name, score in counted(scorers.items(), "scoring"):
+        scores = {
+            split: output.metrics(score(*linked), score(*others))
+            for split, linked, others in scored_pairs(data.links, splits)
         }
         if name == "edgewise":
-            metrics |= found
+            metrics |= scores
         else:
-            metrics.setdefault("baselines", {})[name] = found
+            metrics.setdefault("baselines", {})[name] = scores
     return metrics
 
 
+def scores_of_model(prepared: Prepared) -> PairScores:
+    """The scores of the model where messages go along the links that training sees."""
+    fitted, data = prepared.fitted, prepared.data
+    seen = fitted.encoder.scaled(data.graph).batch(data.links.edges_of(prepared.splits.seen))
+    vectors = node_vectors(fitted, seen)
+    return lambda senders, receivers: pair_scores(fitted, vectors, senders, receivers)
+
+
 def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
-    """Writes the test links, the pairs that are none, and their probabilities."""
-    fitted, data, splits = prepared.fitted, prepared.data, prepared.splits
-    names = data.graph.names
-    vectors = fitted.vectors(fitted.messages(data.graph).along(data.links.edges_of(splits.seen)))
-    rows = [
-        [names[sender], names[receiver], is_link, show(probability)]
-        for split, *both in scored_pairs(data.links, splits)
-        if split == "test"
-        for is_link, ends in zip((1, 0), both, strict=True)
-        for sender, receiver, probability in zip(*ends, probabilities(fitted.scores(vectors, *ends)))
-    ]
+    """Writes the test links, the pairs without a link, and their probabilities."""
+    data, names, score = prepared.data, prepared.data.graph.names, scores_of_model(prepared)
+    rows = []
+    for split, *ends_of_label in scored_pairs(data.links, prepared.splits):
+        if split != "test":
+            continue
+        for is_link, ends in zip((1, 0), ends_of_label, strict=True):
+            probabilities = prepared.fitted.output.probabilities(score(*ends))
+            for sender, receiver, probability in zip(*ends, probabilities, strict=True):
+                rows.append([names[sender], names[receiver], is_link, show(probability)])
     folder.write_table("test_predictions.csv", ["sender", "receiver", "is_link", "link_prob"], rows)
 
 
@@ -227,10 +205,11 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
         f"{plural(len(table.rejected), 'row')} rejected"
     ]
     if table.rejected:
-        first, place = table.rejected[0], folder.path / "rejected.csv"
+        first = table.rejected[0]
         where = f"{first.file}, line {first.line}, column {first.column!r}"
-        lines.append(f"  the first in {where}: {first.reason} (all in {place})")
+        lines.append(f"  the first in {where}: {first.reason} (all in {folder.path / 'rejected.csv'})")
     lines += [f"  {note}" for note in notes(prepared)]
+
     counts = split_line({split: len(getattr(splits, split)) for split in ("train", "val", "test")}, "link")
     lines.append(
         f"{counts} (split: {'column' if settings.splits_column else 'random'}), for each {settings.negatives} of "
@@ -243,23 +222,24 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
 
 def warnings(prepared: Prepared) -> list[str]:
     """Features of nodes that do not vary; Python warns of them, too."""
-    fitted, named = prepared.fitted, prepared.settings.descriptors_columns
-    data, edges = prepared.data, fitted.graph.edges
+    encoder: LinkEncoder = prepared.fitted.encoder
+    graph, scaler = encoder.graph, encoder.scaler
     is_loop = "edge is a loop, which is no link, and carries messages"
     are_loops = "edges are loops, which are no links, and carry messages"
-    count = data.graph.edges.num_loops
-    found = [plural(count, is_loop, are_loops)] if count else []
+    num_loops = graph.edges.num_loops
+    lines = [plural(num_loops, is_loop, are_loops)] if num_loops else []
     of_edges = prepared.settings.graph.edge_feature_columns
-    names = names_of_features(of_edges, edges.features.shape[1], fitted.edge_categories)
-    found += notes_of_missing_edges(edges, names, fitted.settings)
-    if not isinstance(scaler := fitted.scaler, ConditionScaler):
-        return found
+    names = names_of_features(of_edges, graph.edges.features.shape[1], encoder.edge_categories)
+    lines += notes_of_missing_edges(graph.edges, names, encoder.settings)
+    if not isinstance(scaler, ConditionScaler):
+        return lines
+
     if len(scaler.constant_columns) == len(scaler.mean):
         constant = "warning: no feature of a node varies; leave them out, and each node learns a vector instead"
-        return [*found, constant]
-    names = names_of_features(named, fitted.num_columns, fitted.categories)
-    found += filled_notes(fitted.graph.features.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
-    return [*found, *constant_features(scaler, names, "nodes")]
+        return [*lines, constant]
+    names = names_of_features(prepared.settings.descriptors_columns, encoder.num_columns, encoder.categories)
+    lines += filled_notes(graph.features.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
+    return [*lines, *constant_features(scaler, names, "nodes")]
 
 
 def title(metrics: dict[str, Any], split: str) -> str:
@@ -276,23 +256,25 @@ def next_commands(folder: RunFolder) -> list[str]:
 
 def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Any, str]:
     """How probably each pair of a table is a link, and whether it is one already."""
-    trained = loaded(request)
-    graph = graph_of(trained, request)
-    table = read_pairs_of_nodes(request.data, NodeNames(graph.names), trained.place.edge_columns, strict=request.strict)
+    fitted = _loaded(request)
+    graph, place = graph_of(fitted, request), fitted.encoder.place
+    table = read_pairs_of_nodes(request.data, NodeNames(graph.names), place.edge_columns, strict=request.strict)
     rows = np.flatnonzero(table.usable)
     ends = table.senders[rows], table.receivers[rows]
-    links = Links.of(graph.edges, len(graph), trained.place.directed, may_be_none=True)
-    of_nodes = lost_within_reach(trained.settings, graph.edges, len(graph))
-    hops = np.minimum(of_nodes[ends[0]], of_nodes[ends[1]])
+
+    hops_of_node = lost_within_reach(fitted.encoder.settings, graph.edges, len(graph))
+    hops = np.minimum(hops_of_node[ends[0]], hops_of_node[ends[1]])
     status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
-    num_lacking = int((hops != NOWHERE).sum())
+    links = Links.of(graph.edges, len(graph), place.directed, may_be_none=True)
     are_known = links.know(links.pairs.of(*ends)).astype(int)
-    known: list[Any] = [""] * table.num_rows
-    for row, is_known in zip(rows.tolist(), are_known.tolist()):
-        known[row] = is_known
-    found = trained.predict(*ends, graph, pick_device(request.device))
-    added = {"link_prob": spread(found, rows, table.num_rows), "is_known": known, "status": status}
+    is_known: list[Any] = [""] * table.num_rows
+    for row, known_link in zip(rows.tolist(), are_known.tolist(), strict=True):
+        is_known[row] = known_link
+
+    probabilities = predict(fitted, *ends, graph, pick_device(request.device))
+    added = {"link_prob": spread(probabilities, rows, table.num_rows), "is_known": is_known, "status": status}
     content = with_columns(table.frame, added, request.data, suffix)
+    num_lacking = int((hops != NOWHERE).sum())
     summary = (
         f"{len(rows):,} of {plural(table.num_rows, 'pair')} predicted, {sum(are_known):,} of them links of the "
         f"graph already{f', {num_lacking:,} of them {REASON}' if num_lacking else ''}"
@@ -300,12 +282,18 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Any, str]:
     return content, f"{summary}{unpredicted(table.num_rows - len(rows))}"
 
 
-def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
+def open_nodes(request: PredictRequest) -> tuple[FittedLinks, NodeTable]:
     """The trained model, and the graph whose nodes have vectors."""
     if request["nodes"] is not None:
         raise SettingError("--nodes is for pairs of nodes; DATA names the nodes whose vectors are written.")
-    trained = loaded(request)
-    return trained, nodes_of(trained, request, request.data)
+    fitted = _loaded(request)
+    return fitted, nodes_of(fitted, request, request.data)
+
+
+def vectors_of_nodes(fitted: FittedLinks, table: NodeTable, device: str) -> np.ndarray:
+    """`(node, vector)`: the learned vector of each node of a table."""
+    graph = fitted.encoder.scaled(LinkGraph.of(table)).batch()
+    return node_vectors(fitted, graph, device).numpy()
 
 
 def test_targets(folder: RunFolder) -> "list[Numbers | Labels]":
@@ -316,100 +304,85 @@ def notes(prepared: Prepared) -> list[str]:
     """The graph, what was assumed of it, and what it lacks."""
     data, splits, settings = prepared.data, prepared.splits, prepared.settings
     table, links = data.table, data.links
-    edges, count = table.edges, table.num_rows
-    features = table.features.shape[1]
-    known = "no features: each node learns a vector of its own"
-    known = f"{plural(features, 'feature')} of a node" if features else known
-    found = [f"{edges.ways(settings.graph.directed)}; {known}", *edges.unused(AS_FEATURES, [settings.splits_column])]
-    bad = table.num_rows - int(table.usable.sum())
-    no_part = len(links) - sum(len(part) for part in (splits.train, splits.val, splits.test))
+    edges, num_nodes, num_features = table.edges, table.num_rows, table.features.shape[1]
+    no_features = "no features: each node learns a vector of its own"
+    features = f"{plural(num_features, 'feature')} of a node" if num_features else no_features
+    lines = [f"{edges.ways(settings.graph.directed)}; {features}", *edges.unused(AS_FEATURES, [settings.splits_column])]
+    if holds_types(settings.data):
+        lines.append("types of nodes or edges, which no model of links uses")
+    lines += [*note_of_edges(edges.features.shape[1], settings.model), *warnings(prepared)]
+
+    num_unusable = num_nodes - int(table.usable.sum())
+    num_in_splits = sum(len(links_of_split) for links_of_split in (splits.train, splits.val, splits.test))
     unread = "that cannot be read, 0 there: links are learned and predicted all the same"
     counts = [
-        (edges.num_repeated(count), "edge repeats", "edges repeat", "another one: the same link"),
-        (edges.num_isolated(count), "node has", "nodes have", "no neighbor"),
-        (bad, "node has features", "nodes have features", unread),
-        (no_part, "link is", "links are", "of no part: messages go along, and nothing is predicted"),
+        (edges.num_repeated(num_nodes), "edge repeats", "edges repeat", "another one: the same link"),
+        (edges.num_isolated(num_nodes), "node has", "nodes have", "no neighbor"),
+        (num_unusable, "node has features", "nodes have features", unread),
+        (len(links) - num_in_splits, "link is", "links are", "of no part: messages go along, and nothing is predicted"),
     ]
-    if holds_types(settings.data):
-        found.append("types of nodes or edges, which no model of links uses")
-    found += [*note_of_edges(edges.features.shape[1], settings.model), *warnings(prepared)]
-    return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
+    return lines + [f"{plural(count, one, many)} {detail}" for count, one, many, detail in counts if count]
 
 
-def scored_pairs(links: Links, splits: LinkSplits) -> list[tuple[str, Pairs, Pairs]]:
-    """The name of each scored split, its links, and its pairs that are none."""
+def scored_pairs(links: Links, splits: LinkSplits) -> list[tuple[str, Ends, Ends]]:
+    """The name of each scored split, its links, and its pairs without a link."""
     ends = links.pairs.ends
-    named = ("validation", splits.val, splits.val_others), ("test", splits.test, splits.test_others)
-    return [(name, ends(links.numbers[some]), ends(others)) for name, some, others in named if len(some)]
+    scored = ("validation", splits.val, splits.val_others), ("test", splits.test, splits.test_others)
+    return [(name, ends(links.numbers[rows]), ends(others)) for name, rows, others in scored if len(rows)]
 
 
-def sparse(features: NodeFeatures) -> Any:
-    """Features as a sparse matrix of SciPy; None where there are none."""
-
-    if not features.shape[1]:
-        return None
-    return csr_array(
-        (np.nan_to_num(features.values.astype(np.float64)), (features.rows, features.columns)), shape=features.shape
-    )
+def _loaded(request: PredictRequest) -> FittedLinks:
+    """The model that a request names."""
+    fitted = load(request.run_folder)
+    fitted.threads = request.threads
+    return fitted
 
 
-def loaded(request: PredictRequest) -> FittedLinks:
-    trained = FittedLinks.load(request.run_folder)
-    trained.threads = request.threads
-    return trained
-
-
-def graph_of(trained: FittedLinks, request: PredictRequest) -> LinkGraph:
+def graph_of(fitted: FittedLinks, request: PredictRequest) -> LinkGraph:
     """The graph whose edges carry messages: that of the training, its nodes with other edges, or another one."""
     if request["nodes"] is not None:
-        return LinkGraph.of(nodes_of(trained, request, request["nodes"]))
+        return LinkGraph.of(nodes_of(fitted, request, request["nodes"]))
     for name in ("features", "node_column", "descriptors_columns"):
         if request[name] is not None:
             raise SettingError(f"--{name.replace('_', '-')} belongs to a table of nodes; name it: --nodes nodes.csv.")
-    graph, place = trained.graph, trained.place
+    encoder = fitted.encoder
+    graph, place = encoder.graph, encoder.place
     if request["edges"] is None:
         return graph
-    found = read_edges(
+
+    edges = read_edges(
         request["edges"],
         NodeNames(graph.names),
         graph.source,
         edge_columns=place.edge_columns,
         feature_columns=place.edge_feature_columns,
         category_columns=place.edge_category_columns,
-        categories=trained.edge_categories,
-        imputes=bool(trained.edge_imputer.median),
+        categories=encoder.edge_categories,
+        imputes=bool(encoder.edge_imputer.median),
         strict=request.strict,
     )
-    list_left_out(found.rejected, request=request)
-    edges = found if place.directed else found.both_ways(len(graph))
-    return replace(graph, edges=edges, source=request["edges"])
+    list_left_out(edges.rejected, request=request)
+    return replace(graph, edges=edges if place.directed else edges.both_ways(len(graph)), source=request["edges"])
 
 
-def nodes_of(trained: FittedLinks, request: PredictRequest, path: str) -> NodeTable:
+def nodes_of(fitted: FittedLinks, request: PredictRequest, path: str) -> NodeTable:
     """Another graph, with the columns that the model needs."""
-    features = tuple(request["descriptors_columns"] or trained.feature_columns)
-    columns = Columns(
+    encoder = fitted.encoder
+    columns = replace(
+        encoder.on_graph.columns,
         node_column=request["node_column"] or AUTO,
-        descriptors_columns=features,
-        category_columns=trained.category_columns,
-        missing="impute" if fills(trained.scaler) else "drop",
+        descriptors_columns=tuple(request["descriptors_columns"] or encoder.feature_columns),
     )
-    source = replace(trained.place, edges=request["edges"], features=request["features"])
-    how: dict[str, Any] = {
-        "categories": trained.categories,
-        "edge_categories": trained.edge_categories,
-        "may_lack_edges": True,
-    }
-    how["fills_edges"] = bool(trained.edge_imputer.median)
-    table = _graph([path], columns, source, request.strict, find_features=False, **how)
+    source = replace(encoder.place, edges=request["edges"], features=request["features"])
+    table = _graph([path], columns, source, request.strict, find_features=False, **encoder.reading)
     list_left_out(table.edges.rejected, table.rejected, request)
     return table
 
 
 def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: bool, **how: Any) -> NodeTable:
     """A graph without targets; its nodes have the features that are read, or none."""
-    found = {"find_features": True, "with_degrees": False, "with_types": False, **how}
-    return read_nodes(paths, columns, source, strict=strict, need_targets=False, **found)
+    options = {"find_features": True, "with_degrees": False, "with_types": False, "need_targets": False, **how}
+    return read_nodes(paths, columns, source, strict=strict, **options)
 
 
 TASK = Task(
@@ -424,11 +397,10 @@ TASK = Task(
         "features": "likeness of features",
     },
     prepare=prepare,
-    load=FittedLinks.load,
+    load=load,
     prepared=prepared,
     member_loaders=loaders,
     whole_graph=whole_graph,
-    loss=loss,
     evaluate=evaluate,
     write_predictions=write_predictions,
     description=describe,
@@ -437,5 +409,6 @@ TASK = Task(
     further_commands=next_commands,
     predict=predict_pairs,
     open_rows=open_nodes,
+    vectors=vectors_of_nodes,
     test_targets=test_targets,
 )

@@ -1,0 +1,207 @@
+"""What predicts series: the encoder of their windows, what the numbers of the network mean, and the next steps."""
+
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+import numpy as np
+import torch
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.fitted import Fitted, network_outputs
+from edgewise.learn.networks.forecast import ForecastModel
+from edgewise.learn.networks.time_settings import ForecastSettings
+from edgewise.learn.readers.graphs.series import Series, Windows
+from edgewise.learn.tables.magnitude import MIN_SPREAD, require_comparable, require_range, require_spread
+from edgewise.learn.training.loss import TargetLoss
+from edgewise.learn.training.settings import TrainSettings
+from edgewise.neighborhood import Edges
+
+WINDOWS_PER_BATCH = 64
+"""Windows that are computed together where no gradient is needed."""
+MAX_RATIO = 100
+"""Nodes whose standard deviations differ by no more than this are scaled together."""
+
+
+@dataclass(frozen=True)
+class SeriesValues:
+    """Future values of nodes: value = mean + std · output, the scale being that of all nodes or of each."""
+
+    mean: float
+    """Of all values of the training steps."""
+    std: float
+    """Their standard deviation."""
+    node_mean: tuple[float, ...] = ()
+    """The mean of each node, where nodes differ so much that each has its own scale; else empty."""
+    node_std: tuple[float, ...] = ()
+    """The standard deviation of each, likewise."""
+
+    @classmethod
+    def fit(cls, series: Series, num_steps: int) -> Self:
+        """The scale of the training steps.
+
+        Args:
+            series: all steps.
+            num_steps: how many of them are training steps.
+
+        Raises:
+            DataError: the training steps hold no number, or a value is too large to be scaled.
+        """
+        values = series.values[:num_steps]
+        if np.isnan(values).all():
+            raise DataError(f"{series.source}: the training steps hold no number; there is nothing to learn from.")
+        require_range(series.values, series.where)
+
+        mean, std = float(np.nanmean(values)), float(np.nanstd(values))
+        num_nodes = values.shape[1]
+        require_spread(values.reshape(-1, 1), np.array([std]), lambda row, _: series.where(*divmod(row, num_nodes)))
+        node_mean, node_std = node_scales(values)
+        return cls(mean, std or 1.0, node_mean, node_std)
+
+    @property
+    def scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the standard deviation that values are scaled by, `(node)` or `()`."""
+        return np.array(self.node_mean or self.mean), np.array(self.node_std or self.std)
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        """From the unit of the series to that of the network."""
+        mean, std = self.scale
+        scaled: np.ndarray = (values - mean) / std
+        return scaled
+
+    def inverse(self, outputs: np.ndarray) -> np.ndarray:
+        """From the unit of the network to that of the series."""
+        mean, std = self.scale
+        values: np.ndarray = outputs * std + mean
+        return values
+
+    def loss(self, recipe: TrainSettings) -> TargetLoss:
+        """What is minimized."""
+        return TargetLoss("regression", recipe.loss_function, recipe.huber_width)
+
+    def metrics(self, predicted: np.ndarray, truth: np.ndarray) -> dict[str, list[float]]:
+        """For each step ahead the mean absolute error, the root of the mean squared error, and the mean absolute error
+        as a fraction of the true value, where that is not 0.
+
+        Args:
+            predicted, truth: `(row, horizon, node)`; NaN where the truth is missing.
+        """
+        errors = predicted - truth
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fractions = np.where(truth != 0, np.abs(errors) / np.abs(truth), np.nan)
+        return {
+            "mae": [float(np.nanmean(np.abs(of_step))) for of_step in errors.swapaxes(0, 1)],
+            "rmse": [float(np.sqrt(np.nanmean(of_step**2))) for of_step in errors.swapaxes(0, 1)],
+            "mape": [float(np.nanmean(of_step)) for of_step in fractions.swapaxes(0, 1)],
+        }
+
+    def check(self) -> None:
+        """Raise DataError unless the scale is one."""
+        if self.std <= 0:
+            raise DataError(f"std is {self.std}; expected a number above 0.")
+        if min(self.node_std, default=1.0) <= 0:
+            raise DataError(f"node_std holds {min(self.node_std)}; expected numbers above 0.")
+
+
+@dataclass(frozen=True)
+class SeriesEncoder:
+    """What the training series fixed: its nodes, and the sizes of the network."""
+
+    settings: ForecastSettings
+    """The sizes of the network."""
+    names: tuple[str, ...]
+    """The nodes."""
+
+    def new_network(self, output: SeriesValues) -> ForecastModel:
+        """A network that reads `context` steps and predicts `horizon`."""
+        return ForecastModel(self.settings)
+
+    def windows(self, series: Series, starts: np.ndarray, output: SeriesValues, *, are_known: bool) -> Windows:
+        """Windows of a series in the unit of the network.
+
+        Args:
+            series: the series.
+            starts: the first step of each window.
+            output: the scale of the values.
+            are_known: whether the series contains the predicted steps, too.
+
+        Raises:
+            DataError: the series has other nodes than that of the training.
+        """
+        if series.names != self.names:
+            raise DataError(
+                f"{series.source} has {plural(len(series.names), 'column')}, {', '.join(series.names[:3])}, ...; the "
+                f"model was trained on {len(self.names)}, {', '.join(self.names[:3])}, ..., in this order."
+            )
+        settings, count = self.settings, len(series.names)
+        scaled = output.transform(series.values)
+        require_comparable(series.values, scaled, series.where)
+        edges = Edges(torch.from_numpy(series.edges.senders), torch.from_numpy(series.edges.receivers), count, count)
+        return Windows(
+            scaled.astype(np.float32), starts, settings.context, settings.horizon, are_known, settings.period, edges
+        )
+
+    def future(self, series: Series, starts: np.ndarray) -> np.ndarray:
+        """`(row, horizon, node)`: the true values after the context of each window."""
+        settings = self.settings
+        return series.values[starts[:, None] + settings.context + np.arange(settings.horizon)]
+
+    def last_values(self, series: Series, starts: np.ndarray) -> np.ndarray:
+        """`(row, horizon, node)`: the last step of the context, repeated; the baseline."""
+        settings = self.settings
+        return np.repeat(series.values[starts + settings.context - 1][:, None], settings.horizon, axis=1)
+
+    def check(self, output: SeriesValues) -> None:
+        """Raise DataError unless the fields fit each other."""
+        num_means, num_stds = len(output.node_mean), len(output.node_std)
+        if num_means != num_stds or num_stds not in (0, len(self.names)):
+            raise DataError(
+                f"node_mean has {num_means} numbers and node_std {num_stds}, but there are "
+                f"{plural(len(self.names), 'node')}."
+            )
+
+
+FittedForecast: TypeAlias = Fitted[SeriesEncoder, SeriesValues]
+
+
+def predict(fitted: FittedForecast, series: Series, starts: np.ndarray, device: str = "cpu") -> np.ndarray:
+    """`(row, horizon, node)`: the values after the context of each window.
+
+    Args:
+        fitted: the model.
+        series: the series.
+        starts: the first step of each window.
+        device: where to compute.
+    """
+    windows = fitted.encoder.windows(series, starts, fitted.output, are_known=False)
+    horizon, num_nodes = fitted.encoder.settings.horizon, len(fitted.encoder.names)
+    outputs = network_outputs(fitted, windows.batch, len(starts), WINDOWS_PER_BATCH, device)
+    flat = np.concatenate([np.zeros((0, horizon * num_nodes), dtype=np.float32), *outputs])
+    return fitted.output.inverse(flat.reshape(len(starts), horizon, num_nodes))
+
+
+def predict_next(fitted: FittedForecast, series: Series, device: str = "cpu") -> np.ndarray:
+    """`(horizon, node)`: the values after the last step of a series.
+
+    Raises:
+        DataError: the series is shorter than the context that the model reads.
+    """
+    context = fitted.encoder.settings.context
+    if len(series.values) < context:
+        raise DataError(f"{series.source} has {plural(len(series.values), 'step')}, but the model reads {context}.")
+    return predict(fitted, series, np.array([len(series.values) - context]), device)[0]
+
+
+def node_scales(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The mean and the standard deviation of each node of `(time, node)`, where the latter differ by more than a
+    hundred times: in a common unit, the small ones would hardly count. Empty otherwise."""
+    has_values = ~np.isnan(values).all(axis=0)
+    mean, std = np.zeros(len(has_values)), np.zeros(len(has_values))
+    mean[has_values] = np.nanmean(values[:, has_values], axis=0)
+    std[has_values] = np.nanstd(values[:, has_values], axis=0)
+
+    varies = has_values & (np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)) & (std >= MIN_SPREAD)
+    if not varies.any() or std[varies].max() <= MAX_RATIO * std[varies].min():
+        return (), ()
+    std = np.where(varies, std, np.where(mean != 0, np.abs(mean), 1.0))
+    return tuple(mean.tolist()), tuple(std.tolist())

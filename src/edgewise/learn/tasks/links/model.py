@@ -1,0 +1,346 @@
+"""What predicts links: the encoder of a graph, what the numbers of the network mean, and the probabilities of pairs."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from edgewise.errors import DataError, SettingError
+from edgewise.graph.records import LinkBatch, NodeBatch, SparseFeatures
+from edgewise.learn.fitted import Fitted
+from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings, NodeSizes, num_edge_inputs
+from edgewise.learn.networks.link import LinkModel
+from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.link_graph import LinkGraph
+from edgewise.learn.readers.graphs.links import Links, LinkSplits
+from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
+from edgewise.learn.readers.graphs.nodes import NodeTable
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.readers.graphs.types import TypeScaler
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.impute import Imputer
+from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tasks.links.settings import LinkRunSettings
+from edgewise.learn.tasks.nodes.filled import completed, num_edge_marks
+from edgewise.learn.tasks.nodes.units import (
+    FeatureScale,
+    GraphEncoding,
+    check_features,
+    check_weights,
+    fills,
+    graph_batch,
+    scale_of,
+    scaled,
+)
+from edgewise.learn.training.device import cpu_threads
+from edgewise.learn.training.links import link_scores, simple_links
+from edgewise.learn.training.loader import Shard
+from edgewise.learn.training.loss import TargetLoss
+from edgewise.learn.training.metrics import Scores
+from edgewise.learn.training.settings import TrainSettings
+
+PREFIX = "model."
+"""What the names of the tensors of the network begin with; those of the graph stand beside them."""
+PAIRS_PER_BATCH = 1 << 17
+"""Pairs that are computed together where no gradient is needed."""
+
+PairScores: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""From the senders and receivers of pairs to a score of each, larger for likelier links."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The probability that two nodes are linked: p = sigmoid(s) for the score s of their vectors."""
+
+    link: LinkSettings
+    """How two vectors become a score."""
+
+    def loss(self, recipe: TrainSettings) -> TargetLoss:
+        """What is minimized: binary cross-entropy of links and of pairs without a link."""
+        return TargetLoss("classification", recipe.loss_function)
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """sigmoid(s)."""
+        return 1 / (1 + np.exp(-scores.clip(-500, 500)))
+
+    def metrics(self, links: np.ndarray, others: np.ndarray) -> Scores:
+        """How well the scores of links are separated from those of pairs without a link."""
+        return link_scores(links, others)
+
+    def baselines(self, ends: tuple[np.ndarray, np.ndarray], graph: LinkGraph, directed: bool) -> dict[str, PairScores]:
+        """Scores that need no training, by name.
+
+        Args:
+            ends: senders and receivers of the known links.
+            graph: the graph.
+            directed: whether edges are one way.
+        """
+        features, table = graph.features, None
+        if features.shape[1]:
+            values = np.nan_to_num(features.values.astype(np.float64))
+            table = csr_array((values, (features.rows, features.columns)), shape=features.shape)
+        return simple_links(*ends, len(graph), directed, table)
+
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other; they always do."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledGraph:
+    """The nodes and edges of a graph in the units of the network."""
+
+    features: Tensor | SparseFeatures
+    """The features of each node."""
+    edges: EdgeList
+    """All edges of the graph."""
+    has_loops: bool
+    """Whether the network needs a loop at every node."""
+
+    def batch(self, are_seen: np.ndarray | None = None) -> NodeBatch:
+        """The graph with some of its edges, `(edge)` bool; with all where it is None."""
+        edges = self.edges if are_seen is None else self.edges.taken(np.flatnonzero(are_seen))
+        return graph_batch(self.features, edges, self.has_loops)
+
+
+GRAPH = {"saved": False, "to_tensors": LinkGraph.to_tensors, "from_tensors": LinkGraph.from_tensors}
+"""The metadata of a graph that lies in model.safetensors."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkEncoder:
+    """What the training graph fixed: the graph with all its links, its scales and words, the layers and their sizes.
+
+    Nodes without features have learned vectors, one for each node: each is its own one-hot feature. Such a model knows
+    only the nodes of its training, by their names.
+    """
+
+    settings: NodeSettings
+    """The layers."""
+    sizes: NodeSizes
+    """What the data looks like."""
+    place: GraphSource
+    """Where the edges of the training graph were, and how they were read."""
+    feature_columns: tuple[str, ...]
+    """The columns of the features, where they stand in the table of nodes."""
+    feature_scale: FeatureScale
+    """rows, standard or none."""
+    scaler: ConditionScaler | None
+    """Of the features, where they are scaled by their spread."""
+    graph: LinkGraph = field(metadata=GRAPH)
+    """That of the training, with all its links."""
+    category_columns: tuple[str, ...] = ()
+    """The columns of words."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of edges."""
+    edge_imputer: Imputer = field(default_factory=Imputer)
+    """Fills missing numbers of edges; none where the run drops them."""
+
+    @classmethod
+    def fit(cls, settings: LinkRunSettings, graph: LinkGraph, table: NodeTable | None = None) -> Self:
+        """Features are scaled by all nodes, which are all seen in training.
+
+        Args:
+            settings: of the run.
+            graph: the graph.
+            table: the table that it was read from; None where it comes from arrays.
+
+        Raises:
+            SettingError: a scale is given, and there are no features.
+        """
+        num_columns = graph.features.shape[1]
+        if num_columns:
+            scale, scaler = scale_of(graph.features, settings.feature_scale)
+            assert not isinstance(scaler, TypeScaler)
+            num_features = num_columns if scaler is None else scaler.num_features
+        elif settings.feature_scale != "auto":
+            raise SettingError(f"--feature-scale {settings.feature_scale} does nothing: the nodes have no features.")
+        else:
+            scale, scaler, num_features = "none", None, len(graph)
+
+        imputer = Imputer.fit([graph.edges.features]) if settings.missing == "impute" else Imputer()
+        num_edge_columns = graph.edges.features.shape[1] + num_edge_marks(imputer, settings.model)
+        sizes = NodeSizes(
+            num_features=num_features,
+            num_edge_features=num_edge_inputs(num_edge_columns, settings.model),
+            num_outputs=settings.model.model_dim,
+        )
+        return cls(
+            settings=settings.model,
+            sizes=sizes,
+            place=settings.graph,
+            feature_columns=settings.descriptors_columns,
+            feature_scale=scale,
+            scaler=scaler,
+            graph=graph,
+            category_columns=() if table is None else settings.category_columns,
+            categories={} if table is None else table.categories,
+            edge_categories=graph.edges.categories,
+            edge_imputer=imputer,
+        )
+
+    @property
+    def num_columns(self) -> int:
+        """Features of a node as they stand in the file."""
+        return self.graph.features.shape[1]
+
+    @property
+    def on_graph(self) -> GraphEncoding:
+        """How features become numbers, as all tasks over one graph have it."""
+        columns = Columns(
+            descriptors_columns=self.feature_columns,
+            category_columns=self.category_columns,
+            missing="impute" if fills(self.scaler) else "drop",
+        )
+        return GraphEncoding(
+            columns=columns,
+            settings=self.settings,
+            graph=self.place,
+            feature_scale=self.feature_scale,
+            scaler=self.scaler,
+            num_columns=self.num_columns,
+            categories=self.categories,
+            edge_categories=self.edge_categories,
+        )
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How another graph is read, with the words that the model knows."""
+        fills_edges = bool(self.edge_imputer.median)
+        return {**self.on_graph.known_words, "may_lack_edges": True, "fills_edges": fills_edges}
+
+    def new_network(self, output: Pairs) -> LinkModel:
+        """Layers that give nodes their vectors, and a score of two vectors."""
+        return LinkModel(self.sizes, self.settings, output.link, is_directed=self.place.directed)
+
+    def scaled(self, graph: LinkGraph) -> ScaledGraph:
+        """A graph in the units of the network.
+
+        Raises:
+            DataError: its nodes or edges have another number of features than those of the training graph; or nodes
+                have no features, and one was not in the training.
+        """
+        of_training, of_graph = (
+            (each_graph.features.shape[1], each_graph.edges.features.shape[1]) for each_graph in (self.graph, graph)
+        )
+        check_features(graph.source, of_training, of_graph)
+        check_weights(graph.source, graph.edges, self.settings, self.sizes)
+        features = graph.features if self.num_columns else self._one_hot_names(graph)
+        edges = completed(graph.edges, self.edge_imputer, self.settings)
+        return ScaledGraph(scaled(features, self.feature_scale, self.scaler), edges, self.settings.has_loops)
+
+    def _one_hot_names(self, graph: LinkGraph) -> NodeFeatures:
+        """The feature of each node without features: which node of the training it is."""
+        column_of_name = {name: column for column, name in enumerate(self.graph.names)}
+        if unknown := [name for name in graph.names if name not in column_of_name]:
+            raise DataError(
+                f"{graph.source}: the node {unknown[0]!r} was not in the training, and nothing is known of it; a model "
+                "that was trained without features knows the nodes of its training alone."
+            )
+        columns = np.array([column_of_name[name] for name in graph.names], dtype=np.int64)
+        ones = np.ones(len(graph), dtype=np.float32)
+        return NodeFeatures.of_entries(np.arange(len(graph)), columns, ones, (len(graph), len(column_of_name)))
+
+    def check(self, output: Pairs) -> None:
+        """Raise DataError unless the fields fit each other."""
+        self.on_graph.check()
+
+
+FittedLinks: TypeAlias = Fitted[LinkEncoder, Pairs]
+
+
+def node_vectors(fitted: FittedLinks, graph: NodeBatch, device: str = "cpu") -> Tensor:
+    """`(node, vector)`: the vector of each node of a scaled graph."""
+    with torch.no_grad(), cpu_threads(fitted.threads):
+        vectors: Tensor = fitted.model.to(device).eval().vectors(graph.to(device)).cpu()
+    fitted.model.to("cpu")
+    return vectors
+
+
+def pair_scores(fitted: FittedLinks, vectors: Tensor, senders: np.ndarray, receivers: np.ndarray) -> np.ndarray:
+    """`(pair)`: the score of pairs of nodes, larger for likelier links; its sigmoid is the probability."""
+    scores = [np.zeros(0)]
+    with torch.no_grad(), cpu_threads(fitted.threads):
+        for first in range(0, len(senders), PAIRS_PER_BATCH):
+            ends = (torch.from_numpy(nodes[first : first + PAIRS_PER_BATCH]) for nodes in (senders, receivers))
+            scores.append(fitted.model.score_pairs(vectors, *ends).squeeze(1).double().numpy())
+    return np.concatenate(scores)
+
+
+def predict(
+    fitted: FittedLinks,
+    senders: np.ndarray,
+    receivers: np.ndarray,
+    graph: LinkGraph | None = None,
+    device: str = "cpu",
+) -> np.ndarray:
+    """`(pair)`: the probability that each pair of nodes is a link.
+
+    Args:
+        fitted: the model.
+        senders, receivers: nodes of the graph, counted from 0.
+        graph: whose edges carry messages, all of them; that of the training by default.
+        device: where to compute.
+    """
+    vectors = node_vectors(fitted, fitted.encoder.scaled(graph or fitted.encoder.graph).batch(), device)
+    return fitted.output.probabilities(pair_scores(fitted, vectors, senders, receivers))
+
+
+def link_batch(graph: NodeBatch, links: Links, predicted: np.ndarray, others: np.ndarray) -> LinkBatch:
+    """Some links and pairs without a link as one batch.
+
+    Args:
+        graph: the edges along which messages go.
+        links: all links.
+        predicted: rows of `links`.
+        others: numbers of pairs without a link.
+    """
+    ends = links.pairs.ends(np.concatenate([links.numbers[predicted], others]))
+    senders, receivers = (torch.from_numpy(nodes) for nodes in ends)
+    targets = (torch.arange(len(senders)) < len(predicted)).float()[:, None]
+    return LinkBatch(graph, senders, receivers, targets)
+
+
+class TrainingLinkLoader:
+    """All training links once an epoch, each step some of them, and pairs without a link.
+
+    No message goes along a link that the step predicts: the model must not see the edge it predicts. Negative pairs are
+    drawn anew in every step from all pairs that are not training links, which is all that training may know:
+    validation and test links are drawn now and then, too, as if they were not known yet.
+
+    Args:
+        graph: the graph.
+        links: its links.
+        splits: which of them are learned.
+        batch_size: links a step, at most.
+        negatives: negative pairs for each link.
+        seed: of order and draw.
+    """
+
+    def __init__(
+        self, graph: ScaledGraph, links: Links, splits: LinkSplits, batch_size: int, negatives: int, seed: int
+    ):
+        self.graph, self.links, self.splits = graph, links, splits
+        self.num_batches = math.ceil(len(splits.train) / batch_size)
+        self.negatives, self.seed, self.epoch, self.shard = negatives, seed, 0, Shard()
+        self.seen_numbers = links.numbers[splits.seen]
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[LinkBatch]:
+        # Generators start at the first `next`: by then the epoch's number has been set.
+        random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
+        num_unseen = pairs.total - len(self.seen_numbers)
+        for predicted in np.array_split(random.permutation(self.splits.train), len(self)):
+            are_seen = self.splits.seen.copy()
+            are_seen[predicted] = False
+            others = pairs.outside(self.seen_numbers, random.integers(0, num_unseen, self.negatives * len(predicted)))
+            graph = self.graph.batch(self.links.edges_of(are_seen))
+            yield link_batch(graph, self.links, self.shard.of(predicted), self.shard.of(others))

@@ -1,0 +1,200 @@
+"""What predicts moving bodies: the sizes of the network, what its numbers mean, and the predictions."""
+
+from dataclasses import dataclass, replace
+from typing import Self, TypeAlias
+
+import numpy as np
+from torch import nn
+
+from edgewise.errors import DataError, SettingError
+from edgewise.formatting import plural
+from edgewise.graph.records import BodyBatch
+from edgewise.learn.fitted import Fitted, network_outputs
+from edgewise.learn.networks.dynamics import dynamics_model
+from edgewise.learn.networks.time_settings import DynamicsSettings, TargetQuantity
+from edgewise.learn.readers.motion.motion import Moments, Motion, require_masses
+from edgewise.learn.tables.magnitude import LARGEST_SINGLE, MIN_SINGLE
+from edgewise.learn.training.loss import RelativeLoss, TargetLoss
+from edgewise.learn.training.settings import TrainSettings
+
+MOMENTS_PER_BATCH = 500
+"""Moments that are computed together where no gradient is needed."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """What the network takes for 1, so that its numbers are neither large nor small; one number for all axes, since the
+    network is to turn with its inputs."""
+
+    length: float
+    """The spread of positions."""
+    time: float
+    """From the moment that is read to the predicted one; for accelerations, what makes the spread of them 1, together
+    with `length`."""
+    charges: tuple[float, ...]
+    """The largest of each number that is known of a body."""
+    coupling: float
+    """The largest number that is known of a pair."""
+
+    @classmethod
+    def fit(cls, moments: Moments) -> Self:
+        """Those of the training moments.
+
+        Raises:
+            DataError: velocities or accelerations in these units are beyond single precision.
+        """
+        motion, trajectories = moments.motion, np.unique(moments.trajectory)
+        positions = motion.positions[moments.trajectory, moments.moment].astype(np.float64)
+        spread = float(np.sqrt(((positions - positions.mean(axis=1, keepdims=True)) ** 2).mean())) or 1.0
+        num_charges = motion.charges.shape[-1]
+        charges = np.abs(motion.charges[trajectories].astype(np.float64)).reshape(-1, num_charges).max(axis=0)
+
+        if moments.quantity == "positions":
+            time = float(motion.times[moments.horizon] - motion.times[0])
+            coupling = np.abs(motion.couplings[trajectories]).max()
+        else:
+            acceleration = float(np.sqrt((moments.targets.astype(np.float64) ** 2).mean()))
+            time = (spread / acceleration) ** 0.5 if acceleration else 1.0
+            # The largest pull of one body on another, by the mass of the other, is counted 1.
+            masses = motion.masses[trajectories] / charges[0]
+            coupling = (np.abs(motion.strengths[trajectories]) / masses[..., None]).max()
+
+        units = cls(spread, time or 1.0, tuple(float(largest) or 1.0 for largest in charges), float(coupling) or 1.0)
+        for name, unit in (("accelerations", units.length / units.time**2), ("velocities", units.length / units.time)):
+            if not MIN_SINGLE <= unit <= LARGEST_SINGLE:
+                raise DataError(
+                    f"{motion.source}: with positions in units of {units.length:.3g} and times in units of "
+                    f"{units.time:.3g}, the spread of the training rows, {name} are in units of {unit:.3g}, beyond "
+                    "single precision; give positions or times in other units."
+                )
+        return units
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Where bodies will be `ahead` moments later, or how they are accelerated: value = unit · output."""
+
+    units: Units
+    """What the network takes for 1."""
+    ahead: int
+    """How many moments ahead positions are predicted; 0 for accelerations."""
+
+    @property
+    def quantity(self) -> TargetQuantity:
+        """What is predicted."""
+        return "positions" if self.ahead else "accelerations"
+
+    @property
+    def unit(self) -> float:
+        """The unit of the predicted values."""
+        return self.units.length if self.ahead else self.units.length / self.units.time**2
+
+    def transform(self, batch: BodyBatch) -> BodyBatch:
+        """A batch in the units of the network."""
+        units = self.units
+        return replace(
+            batch,
+            positions=batch.positions / units.length,
+            velocities=batch.velocities * (units.time / units.length),
+            charges=batch.charges / batch.charges.new_tensor(units.charges),
+            couplings=(batch.couplings / units.coupling).to(batch.charges.dtype),
+            targets=None if batch.targets is None else batch.targets / self.unit,
+            sizes=None if batch.sizes is None else batch.sizes / self.unit,
+        )
+
+    def loss(self, recipe: TrainSettings) -> RelativeLoss:
+        """What is minimized: errors in the unit of each body."""
+        return RelativeLoss(TargetLoss("regression", recipe.loss_function, recipe.huber_width))
+
+    def metrics(self, predicted: np.ndarray, moments: Moments) -> dict[str, float]:
+        """The mean squared error of a coordinate; the mean distance from where a body really is; for accelerations, the
+        root of the mean squared error relative to the mean acceleration of the body.
+
+        Args:
+            predicted: `(row, body, space)`.
+            moments: the rows, with their targets.
+        """
+        errors = predicted.astype(np.float64) - moments.targets
+        mean_square = float((errors**2).mean())
+        if moments.sizes is not None:
+            relative = errors / moments.sizes[..., None]
+            return {"mse": mean_square, "relative": float(np.sqrt((relative**2).mean()))}
+        return {"mse": mean_square, "distance": float(np.sqrt((errors**2).sum(-1)).mean())}
+
+    def baselines(self, moments: Moments) -> dict[str, np.ndarray]:
+        """The simplest predictions: bodies stay, or go straight on; as accelerations, that nothing pulls them."""
+        motion, rows = moments.motion, (moments.trajectory, moments.moment)
+        if not self.ahead:
+            return {"unpulled": np.zeros_like(moments.targets)}
+        elapsed = motion.times[moments.moment + moments.horizon] - motion.times[moments.moment]
+        positions = motion.positions[rows]
+        return {"stays": positions, "straight_on": positions + motion.velocities[rows] * elapsed[:, None, None]}
+
+    def check(self) -> None:
+        """Raise DataError unless the units are positive, and the moments ahead are a count."""
+        if self.ahead < 0:
+            raise DataError(f"ahead is {self.ahead}; expected 0 or more.")
+        units = self.units
+        if min(units.length, units.time, units.coupling, *units.charges) <= 0:
+            raise DataError("units: expected numbers above 0.")
+
+
+@dataclass(frozen=True)
+class BodyEncoder:
+    """What the training trajectories fixed of the network: its layers and sizes."""
+
+    settings: DynamicsSettings
+    """The layers."""
+    sizes: tuple[int, int]
+    """Dimensions of the space, and numbers that are known of a body."""
+
+    def new_network(self, output: Trajectory) -> nn.Module:
+        """A network over all pairs of bodies."""
+        return dynamics_model(*self.sizes, 1, self.settings)
+
+    def check_motion(self, motion: Motion) -> None:
+        """Raise an error unless these bodies are like those of the training.
+
+        Raises:
+            SettingError: the space has other dimensions, or more or less is known of a body.
+            DataError: accelerations are predicted, and a body weighs nothing.
+        """
+        sizes = motion.positions.shape[-1], motion.charges.shape[-1]
+        if sizes != self.sizes:
+            raise SettingError(
+                f"{motion.source} has {plural(sizes[0], 'dimension')} and {plural(sizes[1], 'number')} of a body, but "
+                f"the model was trained on {self.sizes[0]} and {self.sizes[1]}."
+            )
+        if self.settings.target_quantity == "accelerations":
+            require_masses(motion)
+
+    def check(self, output: Trajectory) -> None:
+        """Raise DataError unless the fields fit each other."""
+        space_dim, num_charges = self.sizes
+        if space_dim < 1 or num_charges != len(output.units.charges):
+            raise DataError(f"sizes are {self.sizes}, with {plural(len(output.units.charges), 'charge')}.")
+        if self.settings.target_quantity != output.quantity:
+            raise DataError(f"ahead is {output.ahead}, but target_quantity is {self.settings.target_quantity}.")
+
+
+FittedMotion: TypeAlias = Fitted[BodyEncoder, Trajectory]
+
+
+def predict(fitted: FittedMotion, moments: Moments, device: str = "cpu") -> np.ndarray:
+    """`(row, body, space)`: where the bodies of each row will be, or their accelerations, in the unit of the file.
+
+    Raises:
+        SettingError: the bodies have other dimensions than those of the training, or more is known of them.
+        DataError: accelerations are predicted, and a body weighs nothing.
+    """
+    fitted.encoder.check_motion(moments.motion)
+    output = fitted.output
+    moments = replace(moments, quantity=output.quantity)
+
+    def batch(rows: np.ndarray) -> BodyBatch:
+        return output.transform(moments.batch(rows, with_targets=False))
+
+    outputs = network_outputs(fitted, batch, len(moments.moment), MOMENTS_PER_BATCH, device)
+    _, _, num_bodies, space_dim = moments.motion.positions.shape
+    values = [values_of_batch * output.unit for values_of_batch in outputs]
+    return np.concatenate([np.zeros((0, space_dim)), *values]).reshape(-1, num_bodies, space_dim)
