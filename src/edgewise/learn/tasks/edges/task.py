@@ -18,22 +18,24 @@ from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
-from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.edges.settings import EdgeRunSettings
-from edgewise.learn.tasks.nodes.units import (
+from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
-    check_features,
-    check_same_kind,
-    check_weights,
     graph_batch,
     lost_within_reach,
-    notes_of_constants,
-    notes_of_missing,
     num_edge_features,
     reading_columns,
     scaled,
 )
+from edgewise.learn.tasks.graph_notes import (
+    check_features,
+    check_same_kind,
+    check_weights,
+    notes_of_constants,
+    notes_of_missing,
+)
+from edgewise.learn.tasks.batches import RowBatches
+from edgewise.learn.tasks.edges.settings import EdgeRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
@@ -171,10 +173,10 @@ def warnings(prepared: Prepared) -> list[str]:
     """Features of nodes and edges that are missing, or do not vary."""
     encoder, table = prepared.fitted.encoder, prepared.data
     names = encoder.names_of_features
-    missing = notes_of_missing(encoder.on_graph, table.columns, table.nodes)
+    missing = notes_of_missing(encoder.on_graph, table.nodes)
     missing += filled_notes(table.edges.features[:, : len(names)], names, "edges")
     of_edges = constant_features(encoder.edge_scaler, names, "edges")
-    return [*missing, *notes_of_constants(encoder.on_graph, table, table.nodes), *of_edges]
+    return [*missing, *notes_of_constants(encoder.on_graph, table.nodes, table.edges), *of_edges]
 
 
 def notes(prepared: Prepared) -> list[str]:

@@ -25,18 +25,18 @@ from edgewise.learn.readers.graphs.types import TypeScaler
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ConditionScaler
-from edgewise.learn.tasks.links.settings import LinkRunSettings
-from edgewise.learn.tasks.nodes.filled import completed, num_edge_marks
-from edgewise.learn.tasks.nodes.units import (
+from edgewise.learn.tasks.graph_encoding import (
     FeatureScale,
     GraphEncoding,
-    check_features,
-    check_weights,
+    filled_edges,
     fills,
     graph_batch,
+    num_edge_marks,
     scale_of,
     scaled,
 )
+from edgewise.learn.tasks.graph_notes import check_features, check_weights
+from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.links import link_scores, simple_links
 from edgewise.learn.training.loader import Shard
@@ -232,7 +232,7 @@ class LinkEncoder:
         check_features(graph.source, of_training, of_graph)
         check_weights(graph.source, graph.edges, self.settings, self.sizes)
         features = graph.features if self.num_columns else self._one_hot_names(graph)
-        edges = completed(graph.edges, self.edge_imputer, self.settings)
+        edges = filled_edges(graph.edges, self.edge_imputer, self.settings)
         return ScaledGraph(scaled(features, self.feature_scale, self.scaler), edges, self.settings.has_loops)
 
     def _one_hot_names(self, graph: LinkGraph) -> NodeFeatures:

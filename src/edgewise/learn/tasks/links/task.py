@@ -29,6 +29,8 @@ from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.chunks import unpredicted
+from edgewise.learn.tasks.graph_encoding import lost_within_reach
+from edgewise.learn.tasks.graph_notes import note_of_edges, notes_of_missing_edges
 from edgewise.learn.tasks.links.model import (
     PREFIX,
     FittedLinks,
@@ -42,9 +44,7 @@ from edgewise.learn.tasks.links.model import (
     predict,
 )
 from edgewise.learn.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
-from edgewise.learn.tasks.nodes.filled import notes_of_missing_edges
 from edgewise.learn.tasks.nodes.settings import holds_types
-from edgewise.learn.tasks.nodes.units import lost_within_reach, note_of_edges
 from edgewise.learn.tasks.prediction_columns import show, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.judged import judged_links

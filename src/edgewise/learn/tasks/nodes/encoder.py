@@ -21,23 +21,21 @@ from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScale
 from edgewise.learn.readers.store.table import StoredTable
 from edgewise.learn.tables.impute import Imputer, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
-from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.nodes.filled import completed, num_edge_marks
-from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored_weights
-from edgewise.learn.tasks.nodes.stored_run import stored_batches
-from edgewise.learn.tasks.nodes.units import (
+from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
-    check_features,
-    check_same_kind,
-    check_weights,
+    filled_edges,
     graph_batch,
     lost_within_reach,
-    named_columns,
+    num_edge_marks,
     scaled,
     scaled_rows,
-    with_types,
 )
+from edgewise.learn.tasks.graph_notes import check_features, check_same_kind, check_weights, named_columns
+from edgewise.learn.tasks.nodes.node_types import with_types
+from edgewise.learn.tasks.batches import RowBatches
+from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored_weights
+from edgewise.learn.tasks.nodes.stored_run import stored_batches
 from edgewise.learn.tasks.table_notes import names_of_features
 from edgewise.learn.training.document import INLINE, TRANSIENT
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
@@ -136,7 +134,7 @@ class NodeEncoder:
         check_weights(table.source, table.edges, settings, self.sizes)
 
         features = self.features(on_graph.node_features(table.features, table.edges), table.types)
-        graph = graph_batch(features, completed(table.edges, self.edge_imputer, settings), settings.has_loops)
+        graph = graph_batch(features, filled_edges(table.edges, self.edge_imputer, settings), settings.has_loops)
         if settings.is_extended:
             extended, edge_features = _with_extras(graph.edges, graph.edge_features, self.on_graph)
             graph = replace(graph, edges=extended, edge_features=edge_features)

@@ -19,7 +19,7 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.store.layout import GraphStore
 from edgewise.learn.readers.store.table import StoredTable, one_hot_of
-from edgewise.learn.tasks.nodes.units import note_of_edges
+from edgewise.learn.tasks.graph_notes import note_of_edges
 from edgewise.neighborhood import Edges
 from edgewise.sampling import NeighborSampler
 from edgewise.sampling.incoming import Incoming

@@ -21,10 +21,17 @@ from edgewise.learn.readers.store.table import StoredTable, read_store
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.split import Splits, evenly
+from edgewise.learn.tasks.graph_encoding import GraphEncoding, num_edge_marks, reading_columns
+from edgewise.learn.tasks.graph_notes import (
+    features_in_words,
+    note_of_edges,
+    notes_of_constants,
+    notes_of_missing,
+    notes_of_missing_edges,
+)
+from edgewise.learn.tasks.nodes.node_types import check_types, notes_of_types, num_repeated_edges, types_with_targets, widths
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.nodes import units
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
-from edgewise.learn.tasks.nodes.filled import notes_of_missing_edges, num_edge_marks
 from edgewise.learn.tasks.nodes.sampled import GraphSampler, SampledLoader
 from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
 from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored, notes_of_store
@@ -35,11 +42,6 @@ from edgewise.learn.tasks.nodes.stored_run import (
     source_of,
     stored_predictions,
     stored_table,
-)
-from edgewise.learn.tasks.nodes.units import (
-    GraphEncoding,
-    features_in_words,
-    note_of_edges,
 )
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
@@ -59,7 +61,7 @@ def read_table(settings: NodeRunSettings) -> NodeTable | StoredTable:
     with_types = settings.model.is_relational
     table = read_nodes(
         settings.data,
-        units.reading_columns(settings.columns, settings.feature_scale),
+        reading_columns(settings.columns, settings.feature_scale),
         settings.graph,
         strict=settings.strict,
         with_types=with_types,
@@ -80,7 +82,7 @@ def resolved(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: 
     if isinstance(table, StoredTable):
         settings = replace(settings, graph=source_of(table.store))
     else:
-        units.check_types(table, settings.model)
+        check_types(table, settings.model)
     batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
     return replace(settings, train=replace(settings.train, batch_size=batch_size))
 
@@ -127,13 +129,13 @@ def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits:
         num_features=on_graph.num_features,
         num_edge_features=num_edge_inputs(num_edge_features, model, len(EDGE_TYPES) if model.is_extended else 0),
         num_outputs=output.num_outputs,
-        type_features=() if types is None else units.widths(types, scaler),
+        type_features=() if types is None else widths(types, scaler),
         num_relations=0 if types is None else len(types.names.relations),
     )
     names = None
     if types is not None:
         assert isinstance(table, NodeTable)
-        names = replace(types.names, predicted=units.types_with_targets(table, splits.train))
+        names = replace(types.names, predicted=types_with_targets(table, splits.train))
     return untrained_model(settings, NodeEncoder(on_graph, sizes, names, imputer), output)
 
 
@@ -151,13 +153,13 @@ def features(prepared: Prepared) -> Features:
 
 
 def warnings(prepared: Prepared) -> list[str]:
-    """Features that do not vary, too."""
-    table = prepared.data
-    encoder = prepared.fitted.encoder
-    found = units.notes_of_missing(encoder.on_graph, table.columns, table.features)
-    if not isinstance(table, StoredTable):
-        found += notes_of_missing_edges(table.edges, encoder.names_of_edges(table.edges), encoder.on_graph.settings)
-    return [*found, *units.notes_of_constants(encoder.on_graph, table, table.features)]
+    """Features that are missing or do not vary, too."""
+    table, encoder = prepared.data, prepared.fitted.encoder
+    lines = notes_of_missing(encoder.on_graph, table.features)
+    if isinstance(table, StoredTable):
+        return [*lines, *notes_of_constants(encoder.on_graph, table.features)]
+    lines += notes_of_missing_edges(table.edges, encoder.names_of_edges(table.edges), encoder.on_graph.settings)
+    return [*lines, *notes_of_constants(encoder.on_graph, table.features, table.edges, table.types)]
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -170,8 +172,8 @@ def notes(prepared: Prepared) -> list[str]:
     remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
     found += edges.unused(remedy)
     if table.types is not None:
-        found += units.notes_of_types(table, splits.train)
-        num_repeated = units.num_repeated(table)
+        found += notes_of_types(table, splits.train)
+        num_repeated = num_repeated_edges(table)
     else:
         num_repeated = edges.num_repeated(table.num_rows)
         if holds_types(settings.data):

@@ -1,0 +1,295 @@
+"""One graph in the units of a model: features of its nodes and edges scaled, loops added where a model needs them."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self, TypeAlias, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from edgewise.errors import DataError
+from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.lost import hops_to_lost
+from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, check_categories
+from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler, in_own_columns, left_aligned
+from edgewise.learn.readers.store.table import StoredFeatures, StoredTable
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.impute import Imputer
+from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tasks.table_notes import names_of_features
+from edgewise.neighborhood import Edges
+
+NUMBERS_PER_STEP = 2**18
+"""Numbers that are scaled together, in double precision."""
+WHOLE_GRAPH = 1 << 40
+"""Rows that are computed together where each batch is the whole graph."""
+
+FeatureScale: TypeAlias = Literal["rows", "standard", "none"]
+"""Features as parts of their sum over a node, in units of their spread, or as they are."""
+
+
+@dataclass(frozen=True)
+class GraphEncoding:
+    """How nodes and edges of one graph become numbers: what its reading and the scales of its features fixed."""
+
+    columns: Columns
+    """The columns of the training, targets by name."""
+    settings: NodeSettings
+    """The layers and their sizes."""
+    graph: GraphSource
+    """How the edges of the training graph were read."""
+    feature_scale: FeatureScale
+    """How the features of nodes are scaled."""
+    scaler: ConditionScaler | TypeScaler | None
+    """Of the features of nodes, where they are scaled by their spread."""
+    num_columns: int
+    """Features of a node as they stand in the file."""
+    adds_degrees: bool = False
+    """Whether the numbers of edges that come and go are features as well, because no other one varies."""
+    has_degrees: bool | None = None
+    """Whether nothing was known of the nodes in training but their edges; None where a run does not say."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of edges."""
+
+    @classmethod
+    def fit(
+        cls,
+        settings: Any,
+        table: Any,
+        nodes: NodeFeatures | StoredFeatures,
+        edges: EdgeList | None,
+        types: GraphTypes | None = None,
+    ) -> Self:
+        """The scales of all nodes, which are all seen in training, as the model is trained on the whole graph.
+
+        Args:
+            settings: of the run.
+            table: the rows.
+            nodes: the features of the nodes.
+            edges: between the nodes; None where a store has them.
+            types: of nodes and edges.
+        """
+        scale, scaler = scale_of(nodes, settings.feature_scale, types)
+        if adds_degrees := lacks_features(scaler, nodes, edges):
+            scale, scaler = scale_of(with_degrees(nodes, edges), settings.feature_scale)
+        return cls(
+            columns=replace(table.columns, missing="impute" if fills(scaler) else "drop"),
+            settings=settings.model,
+            graph=settings.graph,
+            feature_scale=scale,
+            scaler=scaler,
+            num_columns=nodes.shape[1],
+            adds_degrees=adds_degrees,
+            has_degrees=table.has_degrees,
+            categories=table.categories,
+            edge_categories=table.edge_categories if isinstance(table, StoredTable) else table.edges.categories,
+        )
+
+    @property
+    def num_features(self) -> int:
+        """Features of a node as the layers read them."""
+        return self.scaler.num_features if isinstance(self.scaler, ConditionScaler) else self.num_columns
+
+    @property
+    def known_words(self) -> dict[str, Any]:
+        """How tables of graphs to predict are read: without targets, with the words that the model knows."""
+        return {"categories": self.categories, "edge_categories": self.edge_categories, "need_targets": False}
+
+    def node_features(self, features: NodeFeatures, edges: EdgeList) -> NodeFeatures:
+        """The features of each node, before they are scaled.
+
+        Args:
+            features: as they stand in the file.
+            edges: between the nodes.
+        """
+        if not self.adds_degrees:
+            return features
+        with_counts = with_degrees(features, edges)
+        assert isinstance(with_counts, NodeFeatures)
+        return with_counts
+
+    def names_of_features(self) -> list[str]:
+        """The names of the features of nodes, those of words last."""
+        words = [f"{column!r} {word!r}" for column, vocabulary in self.categories.items() for word in vocabulary]
+        return [*names_of_features(self.columns.descriptors_columns, self.num_columns, self.categories), *words]
+
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
+        check_categories("categories", self.categories, self.columns.category_columns)
+        check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
+
+
+def by_type(features: NodeFeatures, types: GraphTypes, scaler: TypeScaler | None) -> NodeFeatures:
+    """The features of each type side by side, in units of their spread where there is a scaler.
+
+    What stays sparse is counted type after type, as `TypedLinear` takes it.
+    """
+    columns = types.names.features
+    if scaler is not None:
+        return NodeFeatures.of(scaler.transform(features.to_dense().astype(np.float64), types.of_node, columns))
+    aligned = left_aligned(features, types.of_node, columns)
+    return in_own_columns(aligned, types.of_node, columns) if features.are_sparse else aligned
+
+
+def scale_of(
+    features: NodeFeatures | StoredFeatures, chosen: str, types: GraphTypes | None = None
+) -> tuple[FeatureScale, ConditionScaler | TypeScaler | None]:
+    """How features are scaled (rows, standard or none) where `chosen` may be auto, and their spread over all nodes, or
+    over those of each type."""
+    if chosen == "auto":
+        chosen = "rows" if features.are_words else "standard"
+    scale: FeatureScale = cast(FeatureScale, chosen)
+    if scale != "standard":
+        return scale, None
+    if types is not None:
+        assert isinstance(features, NodeFeatures)
+        values = features.to_dense().astype(np.float64)
+        return scale, TypeScaler.fit(values, types.of_node, types.names.features)
+    # Numbers that are missing in a store are known when it is prepared: their nodes are left out.
+    imputer = Imputer.fit(features.parts()) if isinstance(features, NodeFeatures) else Imputer()
+    return scale, ConditionScaler.fit_parts(features.parts, keep_one=True, imputer=imputer)
+
+
+def with_degrees(features: NodeFeatures | StoredFeatures, edges: EdgeList | None) -> NodeFeatures | StoredFeatures:
+    """The features of nodes and, behind them, the numbers of edges that come and go.
+
+    Args:
+        features: of the nodes.
+        edges: between them; None where a store has them.
+    """
+    if isinstance(features, StoredFeatures):
+        return replace(features, adds_degrees=True)
+    assert edges is not None
+    return features.beside(edges.degrees(features.shape[0]))
+
+
+def are_degrees(features: np.ndarray | NodeFeatures | StoredFeatures, edges: EdgeList | None) -> bool:
+    """Whether the features of nodes are the numbers of edges that come and go, and no others."""
+    if isinstance(features, StoredFeatures):
+        return features.has_degrees
+    assert edges is not None
+    table = features.to_dense() if isinstance(features, NodeFeatures) else features
+    return np.array_equal(table, edges.degrees(len(table)))
+
+
+def reading_columns(columns: Columns, feature_scale: str) -> Columns:
+    """The columns as a run reads them: features that are taken as they are, or as parts of a sum, are not filled."""
+    return replace(columns, missing="drop") if feature_scale in ("rows", "none") else columns
+
+
+def fills(scaler: ConditionScaler | TypeScaler | None) -> bool:
+    """Whether features without a number are filled."""
+    if isinstance(scaler, TypeScaler):
+        return any(of_type.imputer.median for of_type in scaler.scalers)
+    return scaler is not None and bool(scaler.imputer.median)
+
+
+def lacks_features(
+    scaler: ConditionScaler | TypeScaler | None,
+    features: np.ndarray | NodeFeatures | StoredFeatures,
+    edges: EdgeList | None,
+) -> bool:
+    """Whether no feature of a node varies, so that all nodes look alike to layers that take means of neighbors.
+
+    Args:
+        scaler: of the features.
+        features: of the nodes; where they are the numbers of edges already, nothing can be added.
+        edges: between the nodes; None where a store has them.
+    """
+    if not isinstance(scaler, ConditionScaler) or scaler.imputer.marked:  # which numbers are missing varies
+        return False
+
+    is_constant = 0 < len(scaler.constant_columns) == len(scaler.mean)
+    return is_constant and not are_degrees(features, edges)
+
+
+def scaled_rows(values: np.ndarray, scale: str, scaler: ConditionScaler | TypeScaler | None) -> torch.Tensor:
+    """The features of some nodes, `(node, feature)`, in the units of a model."""
+    if isinstance(scaler, ConditionScaler):
+        scaled_values = np.empty((len(values), scaler.num_features), np.float32)
+        num_rows = max(1, NUMBERS_PER_STEP // max(1, values.shape[1]))
+        for start in range(0, len(values), num_rows):
+            rows = slice(start, start + num_rows)
+            scaled_values[rows] = scaler.transform(values[rows].astype(np.float64))
+        return torch.from_numpy(scaled_values)
+
+    if scale == "rows":
+        sums = np.abs(values).sum(axis=1, keepdims=True)
+        values = values / np.where(sums > 0, sums, 1)
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
+
+
+def scaled(
+    features: NodeFeatures, scale: str, scaler: ConditionScaler | TypeScaler | None, types: GraphTypes | None = None
+) -> torch.Tensor | SparseFeatures:
+    """The features of each node in the units of a model."""
+    if isinstance(scaler, ConditionScaler):
+        return scaled_rows(features.to_dense(), scale, scaler)
+
+    are_sparse = scaler is None and features.are_sparse
+    if scale == "rows":
+        sums = np.bincount(features.rows, np.abs(features.values), minlength=features.shape[0])
+        shares = (features.values / sums[features.rows]).astype(np.float32)
+        features = NodeFeatures.of_entries(features.rows, features.columns, shares, features.shape)
+    if types is not None:
+        features = by_type(features, types, scaler)
+
+    if not are_sparse:
+        return torch.from_numpy(features.to_dense())
+    num_nodes, num_features = features.shape
+    entries = Edges(torch.from_numpy(features.columns), torch.from_numpy(features.rows), num_features, num_nodes)
+    return SparseFeatures(entries, torch.from_numpy(features.values))
+
+
+def lost_within_reach(settings: NodeSettings, edges: EdgeList, num_nodes: int) -> np.ndarray:
+    """How far the nearest edge that cannot be read is from each node, as `hops_to_lost` has it."""
+    sees_all = settings.is_extended or settings.laplacian_positions > 0 or settings.random_walk_positions > 0
+    return hops_to_lost(edges, num_nodes, settings.reach, sees_all=sees_all)
+
+
+def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSettings) -> int:
+    """How many features of an edge the layers read where they are scaled; a weight is not."""
+    return edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features
+
+
+def graph_batch(features: torch.Tensor | SparseFeatures, edges: EdgeList, has_loops: bool) -> NodeBatch:
+    """A graph without rows, in the units of a model."""
+    num_nodes, edge_features = features.shape[0], torch.from_numpy(edges.features)
+    ends = torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers)
+    edges_of_batch = Edges(*ends, num_nodes, num_nodes)
+    if has_loops:
+        edges_of_batch, edge_features = with_loops(edges_of_batch, edge_features)
+    return NodeBatch(features, edges_of_batch, edge_features, torch.zeros(0, dtype=torch.int64))
+
+
+def with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:
+    """The edges and a loop of each node that had none; one more feature marks the new loops, if there are any."""
+    looped = edges.with_self_loops()
+    if not features.shape[1]:
+        return looped, features.new_zeros(len(looped.senders), 0)
+
+    num_added = len(looped.senders) - len(features)
+    marked = F.pad(features.new_ones(num_added, 1), (features.shape[1], 0))
+    return looped, torch.cat([F.pad(features, (0, 1)), marked])
+
+
+def filled_edges(edges: EdgeList, imputer: Imputer, settings: NodeSettings) -> EdgeList:
+    """The edges with their missing numbers filled; which those were is a further feature, but beside a weight.
+
+    Raises:
+        DataError: a number is missing, and the model fills none.
+    """
+    if not imputer.median and np.isnan(edges.features).any():
+        raise DataError("edge_features holds NaN, which the model does not fill: it was trained with missing='drop'.")
+    features = imputer.complete(edges.features, are_marked=not settings.spec.reads_edge_weights)
+    return replace(edges, features=features)
+
+
+def num_edge_marks(imputer: Imputer, settings: NodeSettings) -> int:
+    """Features of an edge that say which numbers were filled."""
+    return 0 if settings.spec.reads_edge_weights else len(imputer.marked)

@@ -1,0 +1,120 @@
+"""One graph, checked and described: features that a model does not know, are missing, do not vary or are ignored."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import DataError
+from edgewise.formatting import plural
+from edgewise.learn.networks.graph_settings import GraphSizes, NodeSettings, NodeSizes
+from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.node_features import NodeFeatures
+from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
+from edgewise.learn.readers.store.table import StoredFeatures
+from edgewise.learn.tables.impute import filled_notes
+from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tasks.graph_encoding import GraphEncoding, are_degrees
+from edgewise.learn.tasks.table_notes import constant_features, names_of_features
+
+
+def named_columns(missing: Mapping[int, Sequence[int]], names: Sequence[str]) -> dict[int, list[str]]:
+    """The names of the columns that rows lack."""
+    return {row: [names[column] for column in columns if column < len(names)] for row, columns in missing.items()}
+
+
+def notes_of_missing(on_graph: GraphEncoding, nodes: NodeFeatures | StoredFeatures) -> list[str]:
+    """The warning of features of nodes that are missing and filled."""
+    if isinstance(nodes, StoredFeatures) or not nodes.num_missing:
+        return []
+    names = on_graph.names_of_features()
+    return filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
+
+
+def notes_of_constants(
+    on_graph: GraphEncoding,
+    nodes: NodeFeatures | StoredFeatures,
+    edges: EdgeList | None = None,
+    types: GraphTypes | None = None,
+) -> list[str]:
+    """The warnings of features of nodes that do not vary, of each type.
+
+    Args:
+        on_graph: how features become numbers.
+        nodes: the features of the nodes.
+        edges: between them; None where a store has them.
+        types: of nodes and edges; None where there are none.
+    """
+    scaler, num_added = on_graph.scaler, 0 if types is None else types.names.num_added
+    columns = on_graph.columns.descriptors_columns
+    names = names_of_features(columns, on_graph.num_columns - num_added, on_graph.categories)
+    if isinstance(scaler, ConditionScaler):
+        if scaler.constant_columns and are_degrees(nodes, edges):
+            return []
+        return constant_features(scaler, names, "training nodes", adds_degrees=on_graph.adds_degrees)
+    if not isinstance(scaler, TypeScaler) or types is None:
+        return []
+
+    lines, counts = [], np.bincount(types.of_node, minlength=len(types.names.nodes)).tolist()
+    of_types = zip(types.names.nodes, types.names.features, scaler.scalers, counts, strict=True)
+    for type_name, features, scaler_of_type, count in of_types:
+        names_of_type = [names[column] for column in features if column < len(names) and count > 1]
+        adds_degrees = bool(names_of_type) and type_name in types.names.degrees
+        what = f"nodes of type {type_name!r}"
+        lines += constant_features(scaler_of_type, names_of_type, what, adds_degrees=adds_degrees)
+    return lines
+
+
+def check_features(source: str, expected: tuple[int, int], counts: tuple[int, int]) -> None:
+    """Raise a DataError where nodes or edges have another number of features than those of the training graph."""
+    for what, num_expected, count in zip(("nodes", "edges"), expected, counts, strict=True):
+        if count != num_expected:
+            raise DataError(f"{source}: its {what} have {count} features, but the model was trained on {num_expected}.")
+
+
+def features_in_words(table: Any, count: int) -> str:
+    """How many features nodes have, and whether they are their edges."""
+    of_edges = ": how many edges come and how many go, as no other is known" if table.has_degrees else ""
+    return f"{plural(count, 'feature')} of a node{of_edges}"
+
+
+def check_same_kind(trained: Any, table: Any, num_columns: int) -> None:
+    """Raise a DataError where edges are counted in place of features that the model knows, or the other way round.
+
+    Args:
+        trained: the ensemble.
+        table: rows to predict.
+        num_columns: features of a node that the model knows.
+    """
+    if trained.has_degrees is None or table.has_degrees == trained.has_degrees:
+        return
+    expected = "none" if trained.has_degrees else f"{num_columns}"
+    features = "no features" if table.has_degrees else "features"
+    raise DataError(f"{table.source}: its nodes have {features}, but the model was trained on {expected}.")
+
+
+def note_of_edges(count: int, settings: NodeSettings) -> list[str]:
+    """A line about features of edges that the layers ignore, or read as weights; none where there are none."""
+    spec = settings.spec
+    if not count or spec.has_edge_features:
+        return []
+    use = "ignores" if spec.ignores_edges(count) else "reads as the weight of the edge"
+    return [f"{plural(count, 'feature')} of an edge, which --model {spec.name} {use}"]
+
+
+def check_weights(source: str, edges: EdgeList, settings: NodeSettings, sizes: NodeSizes | GraphSizes) -> None:
+    """Raise a DataError where the one feature of an edge is read as its weight, and is below 0."""
+    reads_weights = settings.spec.reads_edge_weights and edges.features.shape[1] == 1
+    if reads_weights and (negative := np.flatnonzero(edges.features[:, 0] < 0)).size:
+        weight = edges.features[negative[0], 0]
+        raise DataError(
+            f"{source}: the weight of an edge is {weight:g}; --model {settings.model} reads the one feature of an edge "
+            "as its weight, expected zero or more."
+        )
+
+
+def notes_of_missing_edges(edges: EdgeList, names: Sequence[str], settings: NodeSettings) -> list[str]:
+    """The warning of features of edges that are missing and filled."""
+    what = "edges, both ways counted," if edges.num_mirrored else "edges"
+    are_marked = not settings.spec.reads_edge_weights
+    return filled_notes(edges.features[:, : len(names)], names, what, source="all edges", are_marked=are_marked)
