@@ -5,13 +5,18 @@ model.safetensors   the weights of all members, and tensors of its parts
 other files         what a field of a part says by its metadata, such as tokenizer.json
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
+import numpy as np
+import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from edgewise.errors import DataError, RunFolderError
+from edgewise.learn.progress import counted
+from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import MAX_LAYERS, damage, read_fields, to_document, typed
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.weights import filled, read_tensors
@@ -60,8 +65,7 @@ class Fitted(Generic[E, Out]):
     """The networks of the ensemble, in evaluation mode."""
     threads: int = 1
     """CPU threads of a prediction. More make small models slower, see `TrainSettings.threads`."""
-
-    PREFIX: ClassVar[str] = ""
+    prefix: str = ""
     """What the names of a member's tensors begin with; `{}` is the number of the member."""
 
     @property
@@ -87,19 +91,20 @@ class Fitted(Generic[E, Out]):
                     tensors |= to_tensors(getattr(part, saved.name))
 
         for number, member in enumerate(self.members):
-            prefix = self.PREFIX.format(number)
+            prefix = self.prefix.format(number)
             tensors |= {prefix + name: value for name, value in member.state_dict().items()}
         weights = to_safetensors({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
         folder.write("model.safetensors", weights)
         folder.write_model({**content, "ensemble_size": len(self.members)})
 
     @classmethod
-    def load(cls, folder: RunFolder, format: str, **parts: type) -> Self:
+    def load(cls, folder: RunFolder, format: str, *, prefix: str | None = None, **parts: type) -> Self:
         """Reads what `save` wrote.
 
         Args:
             folder: where.
             format: how model.json calls the task.
+            prefix: what the names of a member's tensors begin with; None is the default of the class.
             parts: the class of each part: `encoder`, `output`.
 
         Raises:
@@ -122,17 +127,39 @@ class Fitted(Generic[E, Out]):
                     with damage(weights):
                         values[name][saved.name] = from_tensors(tensors)
         fitted = cls(format=format, **{name: part(**values[name]) for name, part in parts.items()})
+        fitted.prefix = fitted.prefix if prefix is None else prefix
         with damage(path):
             fitted.output.check()
             fitted.encoder.check(fitted.output)
 
         for number in range(size):
-            of_member = _taken(tensors, cls.PREFIX.format(number))
+            of_member = _taken(tensors, fitted.prefix.format(number))
             fitted.members.append(filled(fitted.new_member, of_member, weights))
         if tensors:
             raise RunFolderError(f"{weights} does not fit model.json: the tensor {min(tensors)} is unknown.")
         folder.check_model(content)
         return fitted
+
+
+def network_outputs(
+    fitted: Fitted[Any, Any], batch: Callable[[np.ndarray], Any], num_rows: int, rows_per_batch: int, device: str
+) -> list[np.ndarray]:
+    """The outputs of the first member for rows 0, 1, 2, …, batch after batch.
+
+    Args:
+        fitted: the model.
+        batch: makes a batch of some rows.
+        num_rows: how many there are.
+        rows_per_batch: how many are computed together.
+        device: where to compute.
+    """
+    outputs, network = [], fitted.model.to(device).eval()
+    with torch.no_grad(), cpu_threads(fitted.threads):
+        for first in counted(range(0, num_rows, rows_per_batch), "predicting"):
+            rows = np.arange(first, min(first + rows_per_batch, num_rows))
+            outputs.append(network(batch(rows).to(device)).cpu().numpy())
+    network.to("cpu")
+    return outputs
 
 
 def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -56,7 +56,7 @@ class FittedTable(Fitted[T, Targets]):
     intervals: Intervals = field(metadata=PART)
     """How far predictions may be off."""
 
-    PREFIX = "member_{}."
+    prefix: str = "member_{}."
 
     @property
     def columns(self) -> Any:

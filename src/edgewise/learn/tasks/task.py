@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.fitted import Fitted
@@ -37,8 +39,6 @@ from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from edgewise.learn.tasks.report.judged import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
@@ -122,15 +122,14 @@ def no_lines(*_: Any) -> list[Any]:
     return []
 
 
-def loss_of_output(prepared: Prepared) -> Loss:
-    """What the output minimizes, by the recipe."""
-    loss: Loss = prepared.fitted.output.loss(prepared.settings.train)
-    return loss
+def loss_of_output(prepared: Prepared) -> Any:
+    """The loss that belongs to what the numbers of the network mean."""
+    return prepared.fitted.output.loss(prepared.settings)
 
 
-def fingerprint_of_rows(fitted: Any, table: Any, device: str) -> "np.ndarray":
-    """The learned vectors of the rows of a table."""
-    vectors: np.ndarray = fitted.fingerprint(table, device)
+def vectors_of_members(trained: Any, table: Any, device: str) -> np.ndarray:
+    """The learned vectors of all members side by side."""
+    vectors: np.ndarray = trained.fingerprint(table, device)
     return vectors
 
 
@@ -172,7 +171,7 @@ class Task:
     load: Callable[[RunFolder], Any]
     """Reads the trained model of a run folder."""
     loss: Callable[[Prepared], Loss] = loss_of_output
-    """What is minimized."""
+    """What is minimized; that of the output where it says it."""
     prepared: Callable[..., Any] = nothing
     """The same as `prepare` from data that is read; what estimators call."""
     loader: Callable[[Prepared, str, int, int | None], Loader] | None = None
@@ -243,8 +242,8 @@ class Task:
     """The same part by part, where the whole need not be in memory."""
     open_rows: Callable[[PredictRequest], tuple[Any, Any]] | None = None
     """The trained model and the table that it is applied to, for predictions and for learned vectors."""
-    vectors: "Callable[[Any, Any, str], np.ndarray]" = fingerprint_of_rows
-    """The learned vectors `(row, dim)` of such a table, from the model, the table and the device."""
+    vectors: Callable[[Any, Any, str], np.ndarray] = vectors_of_members
+    """The learned vector of each row of a table, by the model, the table and the device; NaN where there is none."""
 
     @property
     def name(self) -> str:

@@ -13,8 +13,8 @@ from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings
 from edgewise.learn.readers.graphs.series import Series, Windows
 from edgewise.learn.tables.magnitude import MIN_SPREAD, require_comparable, require_range, require_spread
+from edgewise.learn.tasks.forecast.settings import ForecastRunSettings
 from edgewise.learn.training.loss import TargetLoss
-from edgewise.learn.training.settings import TrainSettings
 from edgewise.neighborhood import Edges
 
 WINDOWS_PER_BATCH = 64
@@ -75,9 +75,9 @@ class SeriesValues:
         values: np.ndarray = outputs * std + mean
         return values
 
-    def loss(self, recipe: TrainSettings) -> TargetLoss:
+    def loss(self, settings: ForecastRunSettings) -> TargetLoss:
         """What is minimized."""
-        return TargetLoss("regression", recipe.loss_function, recipe.huber_width)
+        return TargetLoss("regression", settings.train.loss_function, settings.train.huber_width)
 
     def metrics(self, predicted: np.ndarray, truth: np.ndarray) -> dict[str, list[float]]:
         """For each step ahead the mean absolute error, the root of the mean squared error, and the mean absolute error

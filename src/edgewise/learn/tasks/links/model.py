@@ -42,7 +42,6 @@ from edgewise.learn.training.links import link_scores, simple_links
 from edgewise.learn.training.loader import Shard
 from edgewise.learn.training.loss import TargetLoss
 from edgewise.learn.training.metrics import Scores
-from edgewise.learn.training.settings import TrainSettings
 
 PREFIX = "model."
 """What the names of the tensors of the network begin with; those of the graph stand beside them."""
@@ -60,9 +59,9 @@ class Pairs:
     link: LinkSettings
     """How two vectors become a score."""
 
-    def loss(self, recipe: TrainSettings) -> TargetLoss:
+    def loss(self, settings: LinkRunSettings) -> TargetLoss:
         """What is minimized: binary cross-entropy of links and of pairs without a link."""
-        return TargetLoss("classification", recipe.loss_function)
+        return TargetLoss("classification", settings.train.loss_function)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """sigmoid(s)."""

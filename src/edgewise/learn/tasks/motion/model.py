@@ -14,8 +14,8 @@ from edgewise.learn.networks.dynamics import dynamics_model
 from edgewise.learn.networks.time_settings import DynamicsSettings, TargetQuantity
 from edgewise.learn.readers.motion.motion import Moments, Motion, require_masses
 from edgewise.learn.tables.magnitude import LARGEST_SINGLE, MIN_SINGLE
+from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
 from edgewise.learn.training.loss import RelativeLoss, TargetLoss
-from edgewise.learn.training.settings import TrainSettings
 
 MOMENTS_PER_BATCH = 500
 """Moments that are computed together where no gradient is needed."""
@@ -102,9 +102,9 @@ class Trajectory:
             sizes=None if batch.sizes is None else batch.sizes / self.unit,
         )
 
-    def loss(self, recipe: TrainSettings) -> RelativeLoss:
+    def loss(self, settings: DynamicsRunSettings) -> RelativeLoss:
         """What is minimized: errors in the unit of each body."""
-        return RelativeLoss(TargetLoss("regression", recipe.loss_function, recipe.huber_width))
+        return RelativeLoss(TargetLoss("regression", settings.train.loss_function, settings.train.huber_width))
 
     def metrics(self, predicted: np.ndarray, moments: Moments) -> dict[str, float]:
         """The mean squared error of a coordinate; the mean distance from where a body really is; for accelerations, the
