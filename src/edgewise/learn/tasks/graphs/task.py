@@ -40,7 +40,7 @@ NODES_A_BATCH = 100_000
 
 
 @dataclass(frozen=True)
-class Scales:
+class GraphScalers:
     """The scales learned on training graphs."""
 
     node: ConditionScaler
@@ -65,7 +65,7 @@ class GraphsEncoder:
     """What the data looks like."""
     graph: GraphsSource
     """Where the edges of the training graphs were, and how they were read."""
-    scales: Scales
+    scales: GraphScalers
     """The scales learned on the training graphs."""
     categories: Categories
     """The words of each column of categories of nodes."""
@@ -201,7 +201,7 @@ def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> 
     node = ConditionScaler.fit(table.features, nodes, keep_one=True)
     if adds_degrees := lacks_features(node, table.features, table.edges):
         node = ConditionScaler.fit(node_features(table, adds_degrees=True), nodes, keep_one=True)
-    scales = Scales(
+    scales = GraphScalers(
         node,
         scale_of_edges(table.edges.features, edges),
         ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.graph_feature_columns)),
