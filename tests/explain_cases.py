@@ -11,8 +11,8 @@ from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TextSettings, TransformerSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
-from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.graphs import GraphRow, graphs_from_arrays
+from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import nodes_from_arrays
 from edgewise.learn.readers.texts.table import texts_from_arrays

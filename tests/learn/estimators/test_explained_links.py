@@ -109,7 +109,10 @@ def test_an_end_loses_its_features(end):
 def test_the_link_itself_carries_no_message_and_a_note_says_what_it_would_do():
     trained = made()
     pair = ends_of(trained)
-    apart, seen = predicted(trained, without_pair(trained.encoder.graph, *pair), pair), predicted(trained, trained.encoder.graph, pair)
+    apart, seen = (
+        predicted(trained, without_pair(trained.encoder.graph, *pair), pair),
+        predicted(trained, trained.encoder.graph, pair),
+    )
     assert apart != pytest.approx(seen, abs=1e-3)
     found = explain_link(trained, *pair)
     assert found.predictions[0].value == pytest.approx(apart, abs=1e-6)

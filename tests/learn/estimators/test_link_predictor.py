@@ -14,8 +14,8 @@ from edgewise.learn.networks.graph_settings import DECODERS, LinkSettings, NodeS
 from edgewise.learn.networks.link import LinkModel
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.links import Links, LinkSplits, random_splits
-from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.tasks.links.model import ScaledGraph, TrainingLinkLoader
+from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.training.links import link_scores, simple_links
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 20, "batch_size": 50, "dropout": 0.2}

@@ -41,9 +41,7 @@ def knowing(motion, trajectories=None, units=None):
     settings = DynamicsSettings(model="forces", target_quantity="accelerations")
     encoder = BodyEncoder(settings, (motion.positions.shape[-1], num_charges))
     law = TheLaw(motion, trajectories, units)
-    return FittedMotion(
-        format=DynamicsRunSettings.FORMAT, encoder=encoder, output=law.output, members=[law]
-    )
+    return FittedMotion(format=DynamicsRunSettings.FORMAT, encoder=encoder, output=law.output, members=[law])
 
 
 def written(found, tmp_path):

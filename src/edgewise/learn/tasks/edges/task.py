@@ -18,6 +18,8 @@ from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
+from edgewise.learn.tasks.batches import RowBatches
+from edgewise.learn.tasks.edges.settings import EdgeRunSettings
 from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
@@ -34,8 +36,6 @@ from edgewise.learn.tasks.graph_notes import (
     notes_of_constants,
     notes_of_missing,
 )
-from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.edges.settings import EdgeRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask

@@ -22,9 +22,9 @@ from edgewise.learn.readers.graphs.union import GraphUnion, take
 from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits
+from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import are_degrees, lacks_features, num_edge_features, with_loops
 from edgewise.learn.tasks.graph_notes import check_same_kind, check_weights, features_in_words, note_of_edges
-from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graphs.settings import GraphRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features

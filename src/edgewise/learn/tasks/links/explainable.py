@@ -215,7 +215,7 @@ def _without_link(trained: FittedLinks, graph: LinkGraph, sender: int, receiver:
 class ExplainableLinks(ExplainableModel):
     """Pairs of nodes of the graph that a model was trained on, which the model keeps."""
 
-    load_trained = load
+    load_trained = staticmethod(load)
     kind = "graph"
     over = "the links of a graph"
     targets = ("link", {TARGET: []})  # type: ignore[assignment]

@@ -113,9 +113,7 @@ def accelerations_of(fitted: FittedMotion, motion: Motion, trajectories: np.ndar
     length, time = output.units.length, output.units.time
 
     def pull(positions: np.ndarray, velocities: np.ndarray) -> tuple[np.ndarray, None]:
-        flat_positions, flat_velocities = (
-            torch.from_numpy(array).flatten(0, 1) for array in (positions, velocities)
-        )
+        flat_positions, flat_velocities = (torch.from_numpy(array).flatten(0, 1) for array in (positions, velocities))
         moved = replace(batch, positions=flat_positions / length, velocities=flat_velocities * (time / length))
         return (model(moved) * output.unit).numpy().reshape(positions.shape), None
 

@@ -21,6 +21,7 @@ from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScale
 from edgewise.learn.readers.store.table import StoredTable
 from edgewise.learn.tables.impute import Imputer, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
+from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
@@ -33,7 +34,6 @@ from edgewise.learn.tasks.graph_encoding import (
 )
 from edgewise.learn.tasks.graph_notes import check_features, check_same_kind, check_weights, named_columns
 from edgewise.learn.tasks.nodes.node_types import with_types
-from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored_weights
 from edgewise.learn.tasks.nodes.stored_run import stored_batches
 from edgewise.learn.tasks.table_notes import names_of_features

@@ -21,6 +21,7 @@ from edgewise.learn.readers.store.table import StoredTable, read_store
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.split import Splits, evenly
+from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import GraphEncoding, num_edge_marks, reading_columns
 from edgewise.learn.tasks.graph_notes import (
     features_in_words,
@@ -29,9 +30,14 @@ from edgewise.learn.tasks.graph_notes import (
     notes_of_missing,
     notes_of_missing_edges,
 )
-from edgewise.learn.tasks.nodes.node_types import check_types, notes_of_types, num_repeated_edges, types_with_targets, widths
-from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
+from edgewise.learn.tasks.nodes.node_types import (
+    check_types,
+    notes_of_types,
+    num_repeated_edges,
+    types_with_targets,
+    widths,
+)
 from edgewise.learn.tasks.nodes.sampled import GraphSampler, SampledLoader
 from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
 from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored, notes_of_store
