@@ -1,8 +1,8 @@
-"""The graph whose links are learned, which a trained model keeps: nodes and edges, as arrays and as tensors of a file."""
+"""The graph whose links are learned, which a trained model keeps: as arrays, and as tensors of a file."""
 
 import json
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +45,7 @@ class LinkGraph:
     """All edges, both ways where they go both ways."""
 
     @classmethod
-    def of(cls, table: NodeTable) -> Self:
+    def of(cls, table: NodeTable) -> "LinkGraph":
         """That of a table of nodes."""
         return cls(table.source, table.names, table.features, table.edges)
 
@@ -73,7 +73,7 @@ class LinkGraph:
         return {PREFIX + name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "LinkGraph":
         """What `to_tensors` made, taken out of the tensors of a file.
 
         Raises:

@@ -22,7 +22,7 @@ from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
 from edgewise.learn.readers.graphs.nodes import NodeTable
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.graphs.types import TypeScaler
-from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.graph_encoding import (
@@ -193,6 +193,7 @@ class LinkEncoder:
     def on_graph(self) -> GraphEncoding:
         """How features become numbers, as all tasks over one graph have it."""
         columns = Columns(
+            node_column=AUTO,
             descriptors_columns=self.feature_columns,
             category_columns=self.category_columns,
             missing="impute" if fills(self.scaler) else "drop",
