@@ -21,13 +21,14 @@ from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.graphs.settings import GraphRunSettings
 from edgewise.learn.tasks.graphs.task import untrained as untrained_on_graphs
 from edgewise.learn.tasks.language.explainable import ExplainablePrompts
-from edgewise.learn.tasks.language.task import FittedLanguage
+from edgewise.learn.tasks.language.task import from_network
 from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.tasks.links.task import untrained as untrained_on_links
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.task import untrained as untrained_on_nodes
 from edgewise.learn.tasks.tagging.explainable import ExplainableSentences
-from edgewise.learn.tasks.tagging.task import FittedTagger
+from edgewise.learn.tasks.tagging.settings import TaggingRunSettings
+from edgewise.learn.tasks.tagging.task import TaggingEncoder, Tags
 from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.texts.explainable import ExplainableTexts
 from edgewise.learn.tasks.texts.settings import TextRunSettings
@@ -80,7 +81,7 @@ def language_model(kind="characters", *, has_end=False, learned=SONG, **settings
     sizes = {"num_layers": 2, "num_heads": 2, "model_dim": 16, "hidden_dim": 16, "context": 24} | settings
     torch.manual_seed(3)
     model = aloud(NextTokenModel(len(tokenizer), TransformerSettings(**sizes)))
-    return FittedLanguage.of(tokenizer, model, has_end=has_end)
+    return from_network(tokenizer, model, has_end=has_end)
 
 
 def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context=64):
@@ -88,9 +89,9 @@ def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context
     tokenizer = Tokenizer.learned([" ".join(WORDS)], kind, 270)
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context)
     torch.manual_seed(4)
-    model = aloud(TagModel(len(tokenizer), tokenizer.unknown, len(tags), ReaderSettings(encoder=encoder), settings))
-    parts = {"tokenizer": tokenizer, "tokens": kind, "reader": model.reader, "settings": settings}
-    return FittedTagger(members=[model], tags=tags, usual=usual, **parts)
+    encoded, output = TaggingEncoder(tokenizer, kind, ReaderSettings(encoder=encoder), settings), Tags(tags, usual)
+    model = aloud(encoded.new_network(output))
+    return Fitted(format=TaggingRunSettings.FORMAT, encoder=encoded, output=output, members=[model])
 
 
 def text_model(*, task="classification", columns=1, members=1, encoder="transformer", readout="attention", context=64):

@@ -83,6 +83,7 @@ def models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     """A small model of every kind that needs no training, and a prediction with it."""
     import explain_cases as cases
     from edgewise.learn.readers.texts.table import texts_from_arrays
+    from edgewise.learn.tasks.tagging.task import tag
 
     text = cases.text_model()
     words = texts_from_arrays(np.array([" ".join(cases.WORDS)] * 2, dtype=object), task_type="classification")
@@ -94,8 +95,8 @@ def models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
         "node": (nodes, lambda model: model.predict(node_table)),
         "graph": (graph, lambda model: model.predict(graph_table)),
         "link": (link, lambda model: model.predict(np.array([0]), np.array([1]))),
-        "language": (cases.language_model(), lambda model: model.tokenizer.encode("a song")),
-        "tagging": (cases.tagger(), lambda model: model.tag([cases.WORDS])),
+        "language": (cases.language_model(), lambda model: model.encoder.tokenizer.encode("a song")),
+        "tagging": (cases.tagger(), lambda model: tag(model, [cases.WORDS])),
     }
 
 

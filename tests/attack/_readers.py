@@ -261,7 +261,7 @@ def text_targets(folder: Path) -> list[Target]:
     from edgewise.learn.readers.texts.table import read_texts
     from edgewise.learn.readers.texts.tags import read_tagged
     from edgewise.learn.readers.texts.tokenizer import Tokenizer
-    from edgewise.learn.tasks.fitted import load_tokenizer
+    from edgewise.learn.tasks.tokens import load_tokenizer
 
     files, lines = Files(folder), st.lists(st.text(st.sampled_from("ab \t\r\n\u2028\x85\x0cé😀\ufeff"), max_size=12))
     text = lines.map(lambda found: "\n".join(found).encode())

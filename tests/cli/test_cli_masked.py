@@ -12,7 +12,7 @@ import torch
 from cli_tables import read_csv
 from edgewise.errors import RunFolderError
 from edgewise.graph.records import TextBatch
-from edgewise.learn.tasks.masked.task import FittedMasked, scores_of_frequency
+from edgewise.learn.tasks.masked.task import load, scores_of_frequency
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.masks import Masking, MaskLoader, TokenChunks
 from trained_runs import ANIMALS
@@ -68,8 +68,8 @@ def test_it_learns_what_token_counts_cannot_predict(lines, edgewise, tmp_path):
     assert edgewise("train", lines, *SMALL, "--model-dim", 32, *recipe, "-o", tmp_path / "run")[0] == 0
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["validation"]["loss"] < 0.5 * metrics["baselines"]["frequency"]["validation"]["loss"]
-    trained = FittedMasked.load(RunFolder.finished(tmp_path / "run"))
-    tokenizer = trained.tokenizer
+    trained = load(RunFolder.finished(tmp_path / "run"))
+    tokenizer = trained.encoder.tokenizer
     for animal, sound in ANIMALS.items():
         tokens = torch.from_numpy(tokenizer.encode(f"the {animal} always <mask> .").numbers)
         assert tokens[3] == tokenizer.mask
@@ -91,10 +91,10 @@ def test_a_vector_for_each_text(edgewise, tmp_path):
         vectors, status = found["vectors"], found["status"]
     assert status[:3].tolist() == ["ok", "title: the text is empty", "ok"]
     assert np.isnan(vectors[1]).all()
-    trained = FittedMasked.load(RunFolder.finished(run))
+    trained = load(RunFolder.finished(run))
     trained.model.eval()
     for row, texts in ((0, rows[0]), (2, rows[2])):
-        numbers = [torch.from_numpy(trained.tokenizer.encode(text).numbers) for text in texts]
+        numbers = [torch.from_numpy(trained.encoder.tokenizer.encode(text).numbers) for text in texts]
         pieces = [piece for each in numbers for piece in each.split(16) if len(piece)]
         with torch.no_grad():
             expected = torch.cat([trained.model.encoder(TextBatch(piece)) for piece in pieces]).mean(0)
@@ -172,7 +172,7 @@ def test_other_tokens_models_and_parts(lines, edgewise, tmp_path, words):
     code, out, err = edgewise("train", lines, *QUICK, *words, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     assert ("no validation texts" in out) == (words[0] == "--split-sizes")
-    FittedMasked.load(RunFolder.finished(tmp_path / "run"))
+    load(RunFolder.finished(tmp_path / "run"))
 
 
 def test_validation_texts_of_unknown_words_alone_score_nothing(edgewise, tmp_path):
@@ -243,4 +243,4 @@ def test_bad_words(lines, edgewise, trained_run, tmp_path):
     assert edgewise("predict", run, table, "-o", tmp_path / "p.csv")[0] == 2
     (run / "model.safetensors").write_bytes(b"what")
     with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged"):
-        FittedMasked.load(RunFolder.finished(run))
+        load(RunFolder.finished(run))

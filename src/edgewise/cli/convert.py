@@ -22,8 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Reads a folder in one layout and writes it in the other."""
     from edgewise.errors import RunFolderError
-    from edgewise.learn.tasks.convert import from_checkpoint, from_run, to_checkpoint
-    from edgewise.learn.tasks.masked.task import FittedMasked
+    from edgewise.learn.tasks.convert import from_checkpoint, from_run, is_masked, to_checkpoint
     from edgewise.learn.training.claim import reject_protected_path
     from edgewise.learn.training.folder import RunFolder
 
@@ -36,11 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
         trained = from_checkpoint(source)
         with RunFolder(target).claimed() as folder:
             trained.save(folder)
-        if isinstance(trained, FittedMasked):
+        if is_masked(trained):
             print(f"{source} is now the run folder {target}.")
-            if trained.left_out:
-                print(f"  left out, as our model does not have it: {'; '.join(trained.left_out)}")
-            if trained.model.head is None:
+            if trained.output.left_out:
+                print(f"  left out, as our model does not have it: {'; '.join(trained.output.left_out)}")
+            if not trained.output.has_head:
                 print("  it has no head that predicts masked tokens: only the encoder is read")
             return 0
         print(f"{source} is now the run folder {target}. Next:\n  {command('generate', target)}")

@@ -24,21 +24,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the prompt and its continuation, token by token."""
     flags = vars(arguments)
     sampling = SamplingSettings(**{name: flags[name] for name in vars(SamplingSettings()) if name in flags})
-    from edgewise.learn.tasks.language.task import FittedLanguage
+    from edgewise.learn.tasks.language.task import generate_text, load
     from edgewise.learn.training.device import pick_device
     from edgewise.learn.training.folder import RunFolder
 
-    trained = FittedLanguage.load(RunFolder.finished(arguments.run_folder))
-    prompt = trained.opening if arguments.prompt is None else arguments.prompt
-    if cut := trained.cut(prompt):
-        context = trained.model.settings.context
+    trained = load(RunFolder.finished(arguments.run_folder))
+    encoder = trained.encoder
+    prompt = encoder.default_prompt if arguments.prompt is None else arguments.prompt
+    if num_cut := encoder.num_cut(prompt):
         print(
-            f"edgewise: the prompt is longer than the model can read: the first {cut:,} tokens are left out, the last "
-            f"{context:,} are read.",
+            f"edgewise: the prompt is longer than the model can read: the first {num_cut:,} tokens are left out, the "
+            f"last {encoder.settings.context:,} are read.",
             file=sys.stderr,
         )
 
-    chunks = trained.write(prompt, sampling, pick_device(arguments.device))
+    chunks = generate_text(trained, prompt, sampling, pick_device(arguments.device))
     print(prompt.lstrip("\n"), end="", flush=True)
     for chunk in chunks:
         print(chunk, end="", flush=True)

@@ -14,6 +14,7 @@ from edgewise.learn.networks.text_settings import SamplingSettings
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.language.explainable import ExplainablePrompts
+from edgewise.learn.tasks.language.task import generate_text
 from explain_cases import SONG, explain_prompt, language_model
 
 TEXT = "the dog sat on\nthe"
@@ -23,8 +24,13 @@ def share(trained, numbers, number):
     """The probability of one token after others, by the whole table of scores of a text that stands alone."""
     with torch.no_grad():
         scores = trained.model(TextBatch(torch.from_numpy(np.array(numbers))[None]))[0, -1].double()
-    scores[trained.never] = -math.inf
+    scores[trained.output.never_written(trained.encoder.tokenizer)] = -math.inf
     return scores.softmax(-1)[number].item()
+
+
+def numbers_of(trained, prompt):
+    """The tokens of a prompt."""
+    return trained.encoder.prompt_tokens(prompt).numbers
 
 
 def by_name(found):
@@ -35,7 +41,7 @@ def by_name(found):
 def test_units_are_the_tokens_and_the_next_one_is_predicted(kind):
     trained = language_model(kind)
     found = explain_prompt(trained, TEXT)
-    tokens = trained.encode(TEXT)
+    tokens = trained.encoder.prompt_tokens(TEXT)
     assert (found.kind, found.title, found.sources) == ("text", "the dog sat on the", {"text": TEXT})
     assert [(unit.start, unit.stop) for unit in found.units] == list(zip(tokens.starts, tokens.stops))
     (predicted,) = found.predictions
@@ -73,11 +79,10 @@ def test_probabilities_sum_to_one_and_tokens_that_are_never_generated_are_not_li
 def test_the_predicted_token_is_the_one_that_is_written(position):
     trained = language_model(position=position)
     for size in (1, 7, len(SONG)):
-        (written,) = trained.write(SONG[:size], SamplingSettings(num_tokens=1, temperature=0))
-        assert (
-            trained.tokenizer.written(int(trained.read(written)[0]))
-            == explain_prompt(trained, SONG[:size]).predictions[0].label
-        )
+        (written,) = generate_text(trained, SONG[:size], SamplingSettings(num_tokens=1, temperature=0))
+        (number,) = numbers_of(trained, written)
+        label = explain_prompt(trained, SONG[:size]).predictions[0].label
+        assert trained.encoder.tokenizer.written(int(number)) == label
 
 
 def test_weights_are_those_of_the_prediction_and_causal():
@@ -85,7 +90,7 @@ def test_weights_are_those_of_the_prediction_and_causal():
     found = explain_prompt(trained, TEXT)
     trace = Trace()
     with torch.no_grad():
-        trained.model(TextBatch(torch.from_numpy(trained.read(TEXT))), trace)
+        trained.model(TextBatch(torch.from_numpy(numbers_of(trained, TEXT))), trace)
     assert [layer.name for layer in found.layers] == ["layer 1", "layer 2"]
     for layer, weights in zip(found.layers, trace.weights, strict=True):
         assert (layer.senders <= layer.receivers).all()
@@ -106,7 +111,7 @@ def test_weights_are_those_of_the_prediction_and_causal():
 def test_occlusion_asks_without_the_token(kind, settings):
     trained = language_model(kind, **settings)
     found = explain_prompt(trained, "the dog sat on")
-    numbers, number = trained.read("the dog sat on"), int(found.predictions[0].value)
+    numbers, number = numbers_of(trained, "the dog sat on"), int(found.predictions[0].value)
     full = share(trained, numbers, number)
     expected = [full - share(trained, np.delete(numbers, place), number) for place in range(len(numbers))]
     np.testing.assert_allclose(by_name(found)["occlusion"].values, expected, atol=1e-6)
@@ -114,11 +119,11 @@ def test_occlusion_asks_without_the_token(kind, settings):
 
 def test_integrated_gradients_sum_to_the_difference():
     trained = language_model(position="none")
-    numbers = trained.read("the mat")
+    numbers = numbers_of(trained, "the mat")
     found = explain_prompt(trained, "the mat", label="t")
-    (number,) = trained.read("t")
+    (number,) = numbers_of(trained, "t")
     # The way begins at a text of nothing but what the vocabulary lacks.
-    nothing = share(trained, [trained.tokenizer.unknown] * len(numbers), number)
+    nothing = share(trained, [trained.encoder.tokenizer.unknown] * len(numbers), number)
     values = by_name(found)["integrated gradients"].values
     assert values.sum() == pytest.approx(share(trained, numbers, number) - nothing, abs=1e-3)
     assert found.explained == "next token = t"
@@ -129,13 +134,14 @@ def test_faithfulness_begins_with_all_and_ends_with_nothing():
     found = explain_prompt(trained, "the mat")
     number = int(found.predictions[0].value)
     for removal in found.faithfulness.removals:
-        assert removal.deletion[0] == pytest.approx(share(trained, trained.read("the mat"), number), abs=1e-6)
-        assert removal.deletion[-1] == pytest.approx(share(trained, [trained.tokenizer.unknown], number), abs=1e-6)
+        assert removal.deletion[0] == pytest.approx(share(trained, numbers_of(trained, "the mat"), number), abs=1e-6)
+        nothing = share(trained, [trained.encoder.tokenizer.unknown], number)
+        assert removal.deletion[-1] == pytest.approx(nothing, abs=1e-6)
     assert any("reads <unk>, which was not in its training" in note for note in found.notes)
     # Where texts have ends, one that is left empty begins anew.
     ending = language_model(has_end=True)
     found = explain_prompt(ending, "the mat")
-    expected = share(ending, [ending.tokenizer.end], int(found.predictions[0].value))
+    expected = share(ending, [ending.encoder.tokenizer.end], int(found.predictions[0].value))
     assert found.faithfulness.removals[0].deletion[-1] == pytest.approx(expected, abs=1e-6)
     assert found.notes == ()
 
@@ -145,9 +151,8 @@ def test_sentences_are_taken_away_whole():
     found = explain_prompt(trained, "the cat sat.\nthe dog")
     assert [(part.name, part.kind) for part in found.parts] == [("the cat sat.", "sentence"), ("the dog", "sentence")]
     number = int(found.predictions[0].value)
-    expected = share(trained, trained.read("the cat sat.\nthe dog"), number) - share(
-        trained, trained.read("the cat sat.\n"), number
-    )
+    whole, first = (numbers_of(trained, text) for text in ("the cat sat.\nthe dog", "the cat sat.\n"))
+    expected = share(trained, whole, number) - share(trained, first, number)
     assert found.parts[1].effect == pytest.approx(expected, abs=1e-6)
 
 
@@ -159,9 +164,9 @@ def test_another_token_is_named_by_its_text_or_its_sign():
     assert explain_prompt(trained, TEXT, label="bytes c3").explained == "next token = bytes c3"
     predicted = explain_prompt(trained, TEXT, label="bytes c3").predictions[0]
     assert len(predicted.probabilities) == 11  # beside the ten most probable
-    assert predicted.probabilities["bytes c3"] == pytest.approx(
-        share(trained, trained.read(TEXT), trained.tokenizer.encode("é").numbers[0]), abs=1e-6
-    )
+    number = trained.encoder.tokenizer.encode("é").numbers[0]
+    expected = share(trained, numbers_of(trained, TEXT), number)
+    assert predicted.probabilities["bytes c3"] == pytest.approx(expected, abs=1e-6)
 
 
 REFUSED = [

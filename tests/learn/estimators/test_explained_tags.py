@@ -11,6 +11,7 @@ from edgewise.learn.estimators import Tagger
 from edgewise.learn.readers.texts.tags import WrittenSentence, chunks_of
 from edgewise.learn.tasks.tagging import explainable as explaining
 from edgewise.learn.tasks.tagging.explainable import predict_words
+from edgewise.learn.tasks.tagging.task import tag
 from explain_cases import TAGS, WORDS, explain_sentence, tagger
 
 TEXT = "the film was great ."
@@ -18,7 +19,7 @@ TEXT = "the film was great ."
 
 def shares(trained, words):
     """The probabilities of the tags of each word of a sentence that is read at once."""
-    (piece,) = chunks_of(words, trained.tokenizer, 1000)
+    (piece,) = chunks_of(words, trained.encoder.tokenizer, 1000)
     with torch.no_grad():
         return trained.model(TextBatch.packed([piece.numbers]))[piece.firsts].double().softmax(-1).numpy()
 
@@ -33,7 +34,7 @@ def test_each_word_gets_a_tag(kind, encoder):
     trained, words = tagger(kind, encoder=encoder), TEXT.split()
     found = explain_sentence(trained, TEXT)
     assert [predicted.name for predicted in found.predictions] == ["1 the", "2 film", "3 was", "4 great", "5 ."]
-    assert [[predicted.label for predicted in found.predictions]] == trained.tag([words])
+    assert [[predicted.label for predicted in found.predictions]] == tag(trained, [words])
     table = [list(predicted.probabilities.values()) for predicted in found.predictions]
     np.testing.assert_allclose(table, shares(trained, words), atol=1e-6)
     np.testing.assert_allclose(np.sum(table, axis=1), 1)
@@ -71,7 +72,7 @@ def test_occlusion_asks_without_the_token_and_hides_the_word_itself():
 def test_without_unknown_words_the_word_itself_stays():
     trained = tagger("bpe")
     found = explain_sentence(trained, TEXT, target="was", label="O")
-    (piece,) = chunks_of(TEXT.split(), trained.tokenizer, 100)
+    (piece,) = chunks_of(TEXT.split(), trained.encoder.tokenizer, 100)
     head = piece.firsts[2]
     values = by_name(found)["occlusion"].values
     assert values[head] == 0
@@ -90,7 +91,7 @@ def test_without_unknown_words_the_word_itself_stays():
 def test_weights_are_those_of_the_prediction():
     trained = tagger()
     found, trace = explain_sentence(trained, TEXT, target=4), Trace()
-    (piece,) = chunks_of(TEXT.split(), trained.tokenizer, 100)
+    (piece,) = chunks_of(TEXT.split(), trained.encoder.tokenizer, 100)
     with torch.no_grad():
         trained.model(TextBatch.packed([piece.numbers]), trace)
     for layer, weights in zip(found.layers, trace.weights, strict=True):
@@ -169,7 +170,7 @@ def test_a_word_without_a_token_gets_the_most_frequent_tag():
 def test_of_a_long_sentence_the_piece_of_the_word_is_explained():
     trained, words = tagger(context=4), WORDS + WORDS[::-1]
     found = explain_sentence(trained, " ".join(words), target=11, label="O")
-    pieces = chunks_of(words, trained.tokenizer, 4)
+    pieces = chunks_of(words, trained.encoder.tokenizer, 4)
     (piece,) = (each for each in pieces if 10 in each.words)
     mine = [words[word] for word in piece.words]
     assert [unit.name for unit in found.units] == mine

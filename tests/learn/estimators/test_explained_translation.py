@@ -9,16 +9,19 @@ import torch
 
 from edgewise import DataError, SettingError, Trace, Translator
 from edgewise.explain.rollout import rollout
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.explainer import Explainer
 from edgewise.learn.tasks.token_explainable import place_of
 from edgewise.learn.tasks.translation.explainable import spans
-from edgewise.learn.tasks.translation.task import FittedTranslation
+from edgewise.learn.tasks.translation.settings import TranslationRunSettings
+from edgewise.learn.tasks.translation.task import Translation, TranslationEncoder, translate_texts, translated_tokens
 from edgewise.learn.training.loader import seed_of
 from explain_cases import explain_translation
 
+EXPLAINABLE = "edgewise.learn.tasks.translation.explainable"
 TEXT = "a red dog runs"
 PAIRS = ["a red dog runs in the snow", "two dogs run", "ein roter Hund läuft im Schnee", "zwei Hunde laufen 🐕"]
 KINDS = {
@@ -36,8 +39,9 @@ KINDS = {
 def translation_model(kind="transformer", *, max_length=6, names=("en", "de")):
     """A model that was never trained, with weights large enough to tell sentences apart."""
     tokenizer = Tokenizer.learned(PAIRS * 3, "bpe", 300)
-    sizes = {"num_tokens": len(tokenizer), "settings": KINDS[kind]}
-    trained = FittedTranslation(tokenizer=tokenizer, names=names, beam=BeamSettings(2, max_length=max_length), **sizes)
+    encoder = TranslationEncoder(tokenizer=tokenizer, num_tokens=len(tokenizer), settings=KINDS[kind])
+    output = Translation(names, BeamSettings(2, max_length=max_length))
+    trained = Fitted(format=TranslationRunSettings.FORMAT, encoder=encoder, output=output)
     torch.manual_seed(seed_of(0))
     model = trained.new_member()
     trained.members.append(model)
@@ -61,13 +65,13 @@ def by_name(found):
 
 def written(trained, text=TEXT):
     """The tokens of the translation, as they are told: with the end, where the search did not stop before it."""
-    (numbers,) = trained.write([text])
-    return [*numbers, *([] if len(numbers) == trained.beam.max_length else [trained.end])]
+    (numbers,) = translated_tokens(trained, [text])
+    return [*numbers, *([] if len(numbers) == trained.output.beam.max_length else [trained.encoder.end])]
 
 
 def likelihoods(trained, source, tokens):
     """ln p of each token given those before it, one step of the search after the other."""
-    predicted, before = [], trained.end
+    predicted, before = [], trained.encoder.end
     with torch.no_grad():
         progress = trained.model.begin(torch.tensor([source]), torch.tensor([len(source)]))
         for token in tokens:
@@ -78,14 +82,14 @@ def likelihoods(trained, source, tokens):
 
 
 def sentence(trained, text=TEXT):
-    return [*trained.tokenizer.encode(text).numbers.tolist(), trained.end]
+    return [*trained.encoder.tokenizer.encode(text).numbers.tolist(), trained.encoder.end]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_translation_is_the_one_that_the_model_gives(kind):
     trained = translation_model(kind)
     found = explained(kind)
-    (text,) = trained.translate([TEXT])
+    (text,) = translate_texts(trained, [TEXT])
     predicted, number = found.predictions
     assert (predicted.name, predicted.label, number.name) == ("translation", text, "mean ln p")
     assert found.sources == {"en": TEXT, "translation": text}
@@ -129,7 +133,7 @@ def test_occlusion_is_a_difference_of_likelihoods(kind, target):
         assert np.isnan(each.values[len(source) :]).all()
     for removal in found.faithfulness.removals:
         assert removal.deletion[0] == removal.insertion[-1] == pytest.approx(predicted(source), abs=1e-5)
-        assert removal.deletion[-1] == removal.insertion[0] == pytest.approx(predicted([trained.end]), abs=1e-5)
+        assert removal.deletion[-1] == removal.insertion[0] == pytest.approx(predicted([trained.encoder.end]), abs=1e-5)
 
 
 def test_layers_of_a_transformer_are_its_weights():
@@ -143,7 +147,7 @@ def test_layers_of_a_transformer_are_its_weights():
     with torch.no_grad():
         lengths = torch.tensor([len(source)])
         read = trained.model.read(torch.tensor([source]), lengths, trace=reading)
-        trained.model.write(torch.tensor([[trained.end, *tokens[:-1]]]), read, lengths, trace=writing)
+        trained.model.write(torch.tensor([[trained.encoder.end, *tokens[:-1]]]), read, lengths, trace=writing)
     size = len(source)
     for layer, weights in zip(found.layers, [*reading.weights, *writing.weights], strict=True):
         table = np.zeros((2, len(found.units), len(found.units)))
@@ -200,7 +204,7 @@ def test_integrated_gradients_sum_to_the_difference(kind, target):
     def predicted(vectors):
         lengths = torch.tensor([len(source)])
         states = trained.model.read(torch.tensor([source]), lengths, vectors=vectors[None])
-        scores = trained.model.write(torch.tensor([[trained.end, *tokens[:-1]]]), states, lengths).log_softmax(-1)
+        scores = trained.model.write(torch.tensor([[trained.encoder.end, *tokens[:-1]]]), states, lengths).log_softmax(-1)
         each = scores[0, torch.arange(len(tokens)), torch.tensor(tokens)]
         return each.mean() if target is None else each[target].exp()
 
@@ -215,8 +219,8 @@ def test_integrated_gradients_sum_to_the_difference(kind, target):
 
 def test_a_token_is_named_by_its_place_or_by_itself(monkeypatch):
     trained = translation_model()
-    given = trained.tokenizer.encode("ein roter Hund").numbers.tolist()
-    monkeypatch.setattr(FittedTranslation, "write", lambda self, texts: [given for _ in texts])
+    given = trained.encoder.tokenizer.encode("ein roter Hund").numbers.tolist()
+    monkeypatch.setattr(f"{EXPLAINABLE}.translated_tokens", lambda trained, texts: [given for _ in texts])
     units = explain_translation(trained, TEXT).units
     names = [unit.name.strip() for unit in units if unit.source == "translation"][1:]
     once = next(place for place, name in enumerate(names) if names.count(name) == 1)
@@ -252,7 +256,7 @@ def test_every_byte_has_its_place():
 
 def test_an_empty_translation_is_explained(monkeypatch):
     trained = translation_model("lstm")
-    monkeypatch.setattr(FittedTranslation, "write", lambda self, texts: [[] for _ in texts])
+    monkeypatch.setattr(f"{EXPLAINABLE}.translated_tokens", lambda trained, texts: [[] for _ in texts])
     found = explain_translation(trained, TEXT)
     assert found.predictions[0].label == "(an empty text)", "an empty label would say that a number is told"
     assert found.sources == {"en": TEXT, "translation": ""}

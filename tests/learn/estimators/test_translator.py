@@ -47,7 +47,7 @@ def test_it_is_the_same_after_it_was_kept(writer, tmp_path):
     writer.save(tmp_path / "run")
     again = Translator.load(tmp_path / "run")
     assert again.predict(WORDS) == writer.predict(WORDS)
-    assert again.trained_.beam == writer.trained_.beam
+    assert again.trained_.output.beam == writer.trained_.output.beam
     (tmp_path / "run" / "tokenizer.json").write_text("{")
     with pytest.raises(RunFolderError, match="damaged"):
         Translator.load(tmp_path / "run")

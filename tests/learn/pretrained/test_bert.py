@@ -16,7 +16,7 @@ from edgewise.learn.readers.texts.table import texts_from_arrays
 from edgewise.learn.readers.texts.tags import chunks_of
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks.convert import from_checkpoint, from_run, to_checkpoint
-from edgewise.learn.tasks.masked.task import FittedMasked
+from edgewise.learn.tasks.masked.task import from_network, load, text_vectors
 from edgewise.learn.training.folder import RunFolder
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers, to compare with its BERT")
@@ -144,7 +144,7 @@ def test_an_encoder_without_a_head(tmp_path):
     theirs = scattered(transformers.BertModel(config_of()))
     write(theirs, tmp_path / "theirs")
     trained = from_checkpoint(tmp_path / "theirs")
-    assert (trained.model.head, trained.left_out) == (None, ("the pooler",))
+    assert (trained.model.head, trained.output.left_out) == (None, ("the pooler",))
     given = tokens(2, 20)
     with torch.no_grad():
         expected = theirs(given).last_hidden_state
@@ -152,8 +152,8 @@ def test_an_encoder_without_a_head(tmp_path):
     with pytest.raises(UnsupportedError, match="without a head"):
         trained.model(TextBatch(given))
     trained.save(RunFolder(tmp_path / "run"))
-    kept = FittedMasked.load(RunFolder.finished(tmp_path / "run"))
-    assert (kept.model.head, kept.left_out) == (None, ("the pooler",))
+    kept = load(RunFolder.finished(tmp_path / "run"))
+    assert (kept.model.head, kept.output.left_out) == (None, ("the pooler",))
     to_checkpoint(kept, tmp_path / "again")
     assert json.loads((tmp_path / "again/config.json").read_text())["architectures"] == ["BertModel"]
     again = transformers.BertModel.from_pretrained(tmp_path / "again", add_pooling_layer=False).eval()
@@ -268,7 +268,7 @@ def test_their_library_reads_our_tokens(theirs, tmp_path):
     to_checkpoint(trained, tmp_path / "again")
     read = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     found = read(WORDS)["input_ids"]
-    assert found == [2, *trained.tokenizer.encode(WORDS).numbers.tolist(), 3]
+    assert found == [2, *trained.encoder.tokenizer.encode(WORDS).numbers.tolist(), 3]
     assert PIECES.index("The") in found
     special = (read.unk_token, read.cls_token, read.sep_token, read.mask_token, read.pad_token)
     assert special == ("[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]")
@@ -297,7 +297,7 @@ def test_a_model_of_ours_is_read_by_their_library(tmp_path):
     """With words for tokens, and no kinds of tokens told."""
     tokenizer = Tokenizer.learned(["the cat sat on the mat"], "words", special=("<mask>",))
     settings: TransformerSettings = replace(bert(1, 2, 8), context=8)
-    trained = FittedMasked.of(tokenizer, scattered(MaskedModel(len(tokenizer), settings)))
+    trained = from_network(tokenizer, scattered(MaskedModel(len(tokenizer), settings)))
     to_checkpoint(trained, tmp_path / "theirs")
     theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "theirs").eval()
     read = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
@@ -308,7 +308,7 @@ def test_a_model_of_ours_is_read_by_their_library(tmp_path):
         expected = theirs(**given).logits
         torch.testing.assert_close(trained.model(TextBatch(given["input_ids"])), expected, rtol=1e-4, atol=1e-5)
     again = from_checkpoint(tmp_path / "theirs")
-    assert again.tokenizer.kind == "words"
+    assert again.encoder.tokenizer.kind == "words"
 
 
 def test_vectors_of_texts_and_chunks_of_sentences_have_the_tokens_around_them(theirs, tmp_path):
@@ -316,7 +316,7 @@ def test_vectors_of_texts_and_chunks_of_sentences_have_the_tokens_around_them(th
     (tmp_path / "vocab.txt").write_text("\n".join([*PIECES, *(f"w{place}" for place in range(50 - len(PIECES)))]))
     trained, read = from_checkpoint(tmp_path), transformers.BertTokenizerFast(str(tmp_path / "vocab.txt"))
     texts = ["the cats sat", "unable"]
-    vectors = trained.fingerprint(texts_from_arrays(texts))
+    vectors = text_vectors(trained, texts_from_arrays(texts))
     for text, vector in zip(texts, vectors):
         given = read(text, return_tensors="pt")
         with torch.no_grad():
@@ -324,12 +324,12 @@ def test_vectors_of_texts_and_chunks_of_sentences_have_the_tokens_around_them(th
         torch.testing.assert_close(torch.from_numpy(vector), expected, atol=1e-5, rtol=1e-5)
 
     words = ["the", "cats", "unable", "sat"]
-    (chunk,) = chunks_of(words, trained.tokenizer, 24)
+    (chunk,) = chunks_of(words, trained.encoder.tokenizer, 24)
     given = read(words, is_split_into_words=True)
     assert chunk.numbers.tolist() == given["input_ids"]
     assert chunk.firsts.tolist() == [given.word_ids().index(word) for word in range(4)]
     assert (chunk.starts == chunk.stops).nonzero()[0].tolist() == [0, len(chunk.numbers) - 1]
-    for piece in chunks_of(words * 5, trained.tokenizer, 10):
+    for piece in chunks_of(words * 5, trained.encoder.tokenizer, 10):
         assert len(piece.numbers) <= 10
         assert [piece.numbers[0], piece.numbers[-1]] == [read.cls_token_id, read.sep_token_id]
 
@@ -338,5 +338,5 @@ def test_vectors_of_texts_and_chunks_of_sentences_have_the_tokens_around_them(th
     with torch.no_grad():
         pieces = [torch.tensor([[2, *ids[start : start + 22], 3]]) for start in range(0, len(ids), 22)]
         expected = torch.cat([theirs.bert(piece).last_hidden_state[0] for piece in pieces]).mean(0)
-    (vector,) = trained.fingerprint(texts_from_arrays(["the cat " * 30]))
+    (vector,) = text_vectors(trained, texts_from_arrays(["the cat " * 30]))
     torch.testing.assert_close(torch.from_numpy(vector), expected, atol=1e-5, rtol=1e-5)

@@ -6,7 +6,7 @@ from edgewise.errors import SettingError
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train, warn
 from edgewise.learn.networks.text_settings import SamplingSettings
-from edgewise.learn.tasks.language.task import TASK
+from edgewise.learn.tasks.language.task import TASK, generate_text, mean_loss
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
 LANGUAGE = Adapter(task=TASK, required={"data": ("the text",)})
@@ -33,20 +33,21 @@ def generate(estimator: Estimator, prompt: str, sampling: SamplingSettings) -> s
     """The prompt and what follows it."""
     trained = estimator.trained
     _require_text("generate", prompt)
-    if cut := trained.cut(prompt):
-        limit = f"the last {trained.model.settings.context:,} are read"
-        count = f"the first {cut:,} tokens are left out"
+    if num_cut := trained.encoder.num_cut(prompt):
+        limit = f"the last {trained.encoder.settings.context:,} are read"
+        count = f"the first {num_cut:,} tokens are left out"
         warn(estimator, "generate", [f"the prompt is longer than the model can read: {count}, {limit}"])
-    return prompt + "".join(trained.write(prompt, sampling))
+    return prompt + "".join(generate_text(trained, prompt, sampling))
 
 
 @naming_parameters
 def score(estimator: Estimator, X: str) -> float:
     """The mean of ln p over the tokens of another text."""
     trained = estimator.trained
+    tokenizer = trained.encoder.tokenizer
     _require_text("score", X)
-    warn(estimator, "score", unknown_notes(trained.tokenizer, [[X]], "text"))
-    return -float(trained.loss(trained.tokenizer.encode(X).numbers))
+    warn(estimator, "score", unknown_notes(tokenizer, [[X]], "text"))
+    return -mean_loss(trained, tokenizer.encode(X).numbers)
 
 
 def _require_text(method: str, text: Any) -> None:

@@ -10,9 +10,8 @@ from edgewise.errors import DataError
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.tags import sentences_from_lists
-from edgewise.learn.tasks.tagging.task import TASK
+from edgewise.learn.tasks.tagging.task import TASK, tag
 from edgewise.learn.tasks.vocabulary import unknown_notes
-from edgewise.learn.training.spans import tag_scores
 
 Words = Sequence[Sequence[str]]
 """The words of each sentence, or their tags."""
@@ -52,14 +51,13 @@ def fit(estimator: Any, X: Words, y: Words, *, sample_weight: object, validation
 def predict(estimator: Any, X: Words) -> list[list[str]]:
     """The tag of each word of some sentences."""
     trained, sentences = estimator.trained, sentences_from_lists(X)
-    warn(estimator, "predict", unknown_notes(trained.tokenizer, sentences.words, "sentence"))
-    tags: list[list[str]] = trained.tag(sentences.words, device_of(estimator))
-    return tags
+    warn(estimator, "predict", unknown_notes(trained.encoder.tokenizer, sentences.words, "sentence"))
+    return tag(trained, sentences.words, device_of(estimator))
 
 
 @naming_parameters
 def score(estimator: Any, X: Words, y: Words) -> float:
     """The F1 of the spans; where tags mark none, the share of the words whose tag is right."""
-    trained, sentences = estimator.trained, sentences_from_lists(X, y)
-    scores = tag_scores(sentences.tags, predict(estimator, sentences.words), spans=trained.spans)
-    return float(scores["f1" if trained.spans else "accuracy"])
+    output, sentences = estimator.trained.output, sentences_from_lists(X, y)
+    scores = output.metrics(sentences.tags, predict(estimator, sentences.words))
+    return float(scores["f1" if output.mark_spans else "accuracy"])

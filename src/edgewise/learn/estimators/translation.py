@@ -9,7 +9,7 @@ from edgewise.formatting import plural
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.pairs import Texts, check_pairs, check_texts, pairs_of
-from edgewise.learn.tasks.translation.task import TASK, bleu
+from edgewise.learn.tasks.translation.task import TASK, bleu, translate_texts
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
 TRANSLATIONS = Adapter(task=TASK, required={"data": ("the texts",)})
@@ -47,8 +47,8 @@ def predict(estimator: Estimator, X: Texts) -> list[str | None]:
     """The translation of each text; None where one is empty or longer than the model reads."""
     check_texts("predict", X)
     trained, texts = estimator.trained, list(X)
-    translations: list[str | None] = trained.translate(texts, device_of(estimator))
-    notes = unknown_notes(trained.tokenizer, [[text] for text in texts], "text")
+    translations = translate_texts(trained, texts, device_of(estimator))
+    notes = unknown_notes(trained.encoder.tokenizer, [[text] for text in texts], "text")
     if unread := [row for row, text in enumerate(translations) if text is None]:
         count = f"{len(unread):,} of {plural(len(texts), 'text')} {'is' if len(unread) == 1 else 'are'}"
         notes.append(f"{count} empty or too long, and None in place of a translation, the first of them {unread[0]}")

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -11,13 +11,16 @@ from safetensors.torch import save as to_safetensors
 from edgewise.errors import DataError, RunFolderError
 from edgewise.formatting import plural
 from edgewise.learn.files import write_bytes
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.pretrained import bert, gpt2
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
-from edgewise.learn.tasks.language.task import FittedLanguage
-from edgewise.learn.tasks.masked.task import FittedMasked
+from edgewise.learn.tasks.language import task as language
+from edgewise.learn.tasks.language.task import LanguageEncoder, NextToken
+from edgewise.learn.tasks.masked import task as masked
+from edgewise.learn.tasks.masked.task import HiddenTokens, MaskedEncoder
 from edgewise.learn.training.folder import RunFolder, read_json
 
-Trained: TypeAlias = FittedLanguage | FittedMasked
+Trained: TypeAlias = Fitted[LanguageEncoder, NextToken] | Fitted[MaskedEncoder, HiddenTokens]
 MODEL_TYPES = ("gpt2", "bert")
 SPECIAL = {"unknown": "unk_token", "begin": "cls_token", "mask": "mask_token", "padding": "pad_token"}
 """Our names of tokens that stand for no text, and theirs."""
@@ -44,16 +47,21 @@ def from_checkpoint(folder: Path) -> Trained:
     tokenizer = _tokenizer(folder)
     trained: Trained
     if model_type == "bert":
-        encoding, left_out = bert.model_of(config, tensors)
-        trained, embedding = FittedMasked.of(tokenizer, encoding, left_out), encoding.encoder.embedding
+        bert_network, left_out = bert.model_of(config, tensors)
+        trained = masked.from_network(tokenizer, bert_network, left_out)
     else:
-        model = gpt2.model_of(config, tensors)
-        trained, embedding = FittedLanguage.of(tokenizer, model, has_end=tokenizer.end is not None), model.embedding
-    if len(tokenizer) > embedding.num_embeddings:
-        raise DataError(
-            f"{folder}: the tokenizer has {plural(len(tokenizer), 'token')}, the model {embedding.num_embeddings:,}."
-        )
+        has_end = tokenizer.end is not None
+        trained = language.from_network(tokenizer, gpt2.model_of(config, tensors), has_end=has_end)
+
+    num_tokens = trained.encoder.num_tokens
+    if len(tokenizer) > num_tokens:
+        raise DataError(f"{folder}: the tokenizer has {plural(len(tokenizer), 'token')}, the model {num_tokens:,}.")
     return trained
+
+
+def is_masked(trained: Trained) -> TypeGuard[Fitted[MaskedEncoder, HiddenTokens]]:
+    """Whether it is a model of masked tokens."""
+    return isinstance(trained.output, HiddenTokens)
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
@@ -79,11 +87,13 @@ def from_run(folder: RunFolder) -> Trained:
     Raises:
         RunFolderError: it is of another kind, or damaged.
     """
-    kinds: dict[str, Any] = {kind.FORMAT: kind for kind in (FittedLanguage, FittedMasked)}
-    found = folder.read_format()
-    if found not in kinds:
-        raise RunFolderError(f"{folder.path} holds {found!r}; only {' and '.join(kinds)} can be converted.")
-    return kinds[found].load(folder)
+    format = folder.read_format()
+    if format == language.TASK.format:
+        return language.load(folder)
+    if format == masked.TASK.format:
+        return masked.load(folder)
+    formats = f"{language.TASK.format} and {masked.TASK.format}"
+    raise RunFolderError(f"{folder.path} holds {format!r}; only {formats} can be converted.")
 
 
 def to_checkpoint(trained: Trained, folder: Path) -> None:
@@ -92,8 +102,8 @@ def to_checkpoint(trained: Trained, folder: Path) -> None:
     Raises:
         DataError: the model has a choice that GPT-2 or BERT does not have.
     """
-    tokenizer = trained.tokenizer
-    if isinstance(trained, FittedMasked):
+    tokenizer = trained.encoder.tokenizer
+    if is_masked(trained):
         config, tensors = bert.checkpoint_of(trained.model)
         config |= {"pad_token_id": tokenizer.padding}
         described_by = {
@@ -102,12 +112,12 @@ def to_checkpoint(trained: Trained, folder: Path) -> None:
         }
     else:
         config, tensors = gpt2.checkpoint_of(trained.model)
-        end = tokenizer.end if trained.has_end else None
+        end = tokenizer.end if trained.output.has_end else None
         config |= {"bos_token_id": end, "eos_token_id": end}
         described_by = {"eos_token": end}
-    described_by |= {theirs: getattr(tokenizer, own) for own, theirs in SPECIAL.items()}
+    described_by |= {theirs: getattr(tokenizer, ours) for ours, theirs in SPECIAL.items()}
     # Without a class their library makes the tokenizer of the model's type, with its choices instead of ours.
-    described = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": trained.model.settings.context}
+    described = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": trained.encoder.settings.context}
     for name, value in described_by.items():
         if value is not None:
             described[name] = tokenizer.inner.id_to_token(value) if isinstance(value, int) else value

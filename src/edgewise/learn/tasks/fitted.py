@@ -2,7 +2,6 @@
 
 model.json          the fields of the dataclass, and the number of members
 model.safetensors   the weights of all members, and further tensors
-tokenizer.json      the vocabulary, where there is one
 """
 
 from abc import ABC, abstractmethod
@@ -10,18 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
-from edgewise.choices import TokenKind
 from edgewise.errors import DataError, RunFolderError
-from edgewise.learn.progress import counted
-from edgewise.learn.readers.texts.tokenizer import Tokenizer
-from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import MAX_LAYERS, TRANSIENT, damage, read_fields, to_document, typed
 from edgewise.learn.training.folder import RunFolder
-from edgewise.learn.training.loss import TokenLoss
 from edgewise.learn.training.weights import filled, read_tensors
 
 
@@ -106,61 +99,3 @@ class Fitted(ABC):
             raise RunFolderError(f"{weights} does not fit model.json: the tensor {min(tensors)} is not known.")
         folder.check_model(content)
         return fitted
-
-
-@dataclass(kw_only=True)
-class FittedText(Fitted):
-    """A trained model of tokens, with its vocabulary."""
-
-    tokenizer: Tokenizer = field(metadata=TRANSIENT)
-    """From text to tokens and back."""
-    tokens: TokenKind
-    """What a text is cut into."""
-
-    def token_scores(self, loader: Any) -> tuple[float, float]:
-        """The mean of −ln p over the targets of some batches, and the fraction of them that is predicted."""
-        loss, total, right, count = TokenLoss(), 0.0, 0, 0
-        with torch.no_grad(), cpu_threads(self.threads):
-            for batch in counted(loader, "scoring"):
-                scores = self.model(batch)
-                sums = loss(scores, batch.targets)
-                total, count = total + float(sums[0]), count + int(sums[1])
-                right += int((scores.argmax(-1) == batch.targets).sum())
-        return total / max(count, 1), right / max(count, 1)
-
-    def save_parts(self, folder: RunFolder) -> dict[str, Tensor]:
-        """Writes tokenizer.json."""
-        save_tokenizer(folder, self.tokenizer)
-        return {}
-
-    @classmethod
-    def load_parts(cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
-        """The vocabulary in tokenizer.json."""
-        return {"tokenizer": load_tokenizer(folder, values.get("tokens", "bpe"), values.get("num_tokens"))}
-
-
-def load_tokenizer(folder: RunFolder, kind: TokenKind, num_tokens: int | None = None) -> Tokenizer:
-    """The vocabulary in tokenizer.json.
-
-    Args:
-        folder: Where it is.
-        kind: What a text is cut into.
-        num_tokens: The tokens that the model knows; as many as the vocabulary has where it is None.
-
-    Raises:
-        RunFolderError: It is damaged, or has more tokens than the model.
-    """
-    path = folder.path / "tokenizer.json"
-    try:
-        found = Tokenizer.from_json(path.read_text("utf-8"), kind)
-    except (DataError, OSError, ValueError) as error:
-        raise RunFolderError(f"{path} is damaged: {error}") from error
-    num_tokens = len(found) if num_tokens is None else num_tokens
-    if found.largest >= num_tokens:
-        raise RunFolderError(f"{path} has the token number {found.largest}, but the model knows {num_tokens} tokens.")
-    return found
-
-
-def save_tokenizer(folder: RunFolder, tokenizer: Tokenizer) -> None:
-    """Writes tokenizer.json."""
-    folder.write("tokenizer.json", tokenizer.to_json().encode())

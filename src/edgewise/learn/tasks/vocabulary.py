@@ -25,7 +25,7 @@ def unknown_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[int, int
     if tokenizer.unknown is None:
         return 0, 0
     is_unknown = [tokenizer.encode(text).numbers == tokenizer.unknown for text in texts]
-    return sum(int(each.sum()) for each in is_unknown), sum(map(len, is_unknown))
+    return sum(int(of_text.sum()) for of_text in is_unknown), sum(map(len, is_unknown))
 
 
 def coverage_note(unknown: int, total: int) -> str | None:
@@ -83,7 +83,7 @@ def started(
         raise SettingError(
             f"--lowercase has no effect on the vocabulary that --pretrained {from_run} brings; leave it out."
         )
-    from edgewise.learn.tasks.masked.task import FittedMasked
+    from edgewise.learn.tasks.masked.task import load
 
-    masked = FittedMasked.load(RunFolder.finished(from_run))
-    return masked.tokenizer, masked.model.encoder.state_dict()
+    masked = load(RunFolder.finished(from_run))
+    return masked.encoder.tokenizer, masked.model.encoder.state_dict()

@@ -21,7 +21,7 @@ from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import TextBatch
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableModel
-from edgewise.learn.tasks.language.task import FittedLanguage
+from edgewise.learn.tasks.language.task import FittedLanguage, load
 from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, batches, nothing_of, require_text
 from edgewise.learn.training.device import cpu_threads
 
@@ -42,15 +42,17 @@ class PromptItem(TokenExplainable):
     about_cut = "the last {:,} are read"
 
     def __init__(self, trained: FittedLanguage, prompt: str, label: Any, top: int | None):
-        super().__init__(trained, trained.tokenizer, {FIELD: prompt}, read_prompt(trained, prompt), top)
-        tokenizer, self.batch = trained.tokenizer, TextBatch.packed([self.row.numbers])
+        tokenizer = trained.encoder.tokenizer
+        super().__init__(trained, tokenizer, {FIELD: prompt}, read_prompt(trained, prompt), top)
+        self.batch = TextBatch.packed([self.row.numbers])
         with torch.no_grad():
             found = probabilities(trained, trained.model.eval().after(self.batch))[0]
         self.number = token_number(trained, label, to_prediction(trained, found))
         self.predictions = (to_prediction(trained, found, self.number),)
         self.explained = f"{NEXT} = {tokenizer.written(self.number)}"
         # A text that is left empty begins anew where the model knows ends; else what it never saw stands for it.
-        self.nothing = tokenizer.end if trained.has_end and tokenizer.end is not None else nothing_of(tokenizer)
+        end = trained.output.end(tokenizer)
+        self.nothing = nothing_of(tokenizer) if end is None else end
 
     def predict_left(self, left: Sequence[Left]) -> np.ndarray:
         texts = [self.row.numbers[stays] if stays.any() else np.array([self.nothing]) for stays in left]
@@ -63,7 +65,7 @@ class PromptItem(TokenExplainable):
         return self.attention_at(self.num_units - 1, partial(self.trained.model.after, self.batch), who)
 
     def differentiable(self) -> list[Differentiable]:
-        model, name = self.trained.model, f"that of {self.trained.tokenizer.written(self.nothing)}"
+        model, name = self.trained.model, f"that of {self.tokenizer.written(self.nothing)}"
 
         def function(vectors: Tensor) -> Tensor:
             batch = TextBatch.packed([self.row.numbers] * len(vectors))
@@ -72,16 +74,16 @@ class PromptItem(TokenExplainable):
         return [self.by_vectors(model.embedding, self.nothing, name, function)]
 
     def own_notes(self) -> list[str]:
-        if self.trained.has_end:
+        if self.trained.output.has_end:
             return []
-        name = self.trained.tokenizer.written(self.nothing)
+        name = self.tokenizer.written(self.nothing)
         return [f"Where nothing is left of the text, the model reads {name}, which was not in its training."]
 
 
 class ExplainablePrompts(ExplainableModel):
     """Texts, and the token that follows each."""
 
-    load_trained = FittedLanguage.load
+    load_trained = load
     kind = "text"
     over = "texts"
     open = ("label",)
@@ -95,7 +97,7 @@ class ExplainablePrompts(ExplainableModel):
     @property
     def reads_spaces(self) -> bool:  # type: ignore[override]
         """Words alone are no spaces."""
-        return self.trained.tokenizer.kind != "words"
+        return self.trained.encoder.tokenizer.kind != "words"
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         trained, found = self.trained, []
@@ -122,25 +124,27 @@ def read_prompt(trained: FittedLanguage, text: str) -> RowTokens:
     Raises:
         SettingError: it is empty, or has characters or words that the model has never seen.
     """
-    found = trained.encode(text)
-    cut = max(0, len(found.numbers) - min(trained.limit, MAX_READ))
-    numbers, starts, stops = (each[cut:] for each in (found.numbers, found.starts, found.stops))
-    return RowTokens(numbers, np.zeros(len(numbers), np.int64), starts, stops, cut)
+    tokens = trained.encoder.prompt_tokens(text)
+    num_cut = max(0, len(tokens.numbers) - min(trained.encoder.max_tokens, MAX_READ))
+    numbers, starts, stops = (values[num_cut:] for values in (tokens.numbers, tokens.starts, tokens.stops))
+    return RowTokens(numbers, np.zeros(len(numbers), np.int64), starts, stops, num_cut)
 
 
 def probabilities(trained: FittedLanguage, scores: Float[Tensor, " text token"]) -> Float[Tensor, " text token"]:
     """How probable each token is to be written next: 0 for those that never are."""
     never = torch.zeros(scores.shape[-1], dtype=torch.bool)
-    never[trained.never] = True
+    never[trained.output.never_written(trained.encoder.tokenizer)] = True
     return scores.float().masked_fill(never, -math.inf).softmax(-1)
 
 
 def to_prediction(trained: FittedLanguage, found: Float[Tensor, " token"], also: int | None = None) -> TargetPrediction:
     """The most probable of the tokens, and with them `also`, out of the probabilities of all."""
-    best = found.topk(min(MAX_PREDICTIONS, len(found) - len(trained.never))).indices.tolist()
+    tokenizer = trained.encoder.tokenizer
+    num_writable = len(found) - len(trained.output.never_written(tokenizer))
+    best = found.topk(min(MAX_PREDICTIONS, num_writable)).indices.tolist()
     numbers = best if also is None or also in best else [*best, also]
-    shares = {trained.tokenizer.written(number): float(found[number]) for number in numbers}
-    label = trained.tokenizer.written(best[0])
+    shares = {tokenizer.written(number): float(found[number]) for number in numbers}
+    label = tokenizer.written(best[0])
     share = shares[label]
     return TargetPrediction(NEXT, float(best[0]), label, math.sqrt(share * (1 - share)), probabilities=shares)
 
@@ -153,8 +157,8 @@ def token_number(trained: FittedLanguage, label: Any, prediction: TargetPredicti
     """
     if label is None:
         return int(prediction.value)
-    label, tokenizer = str(label), trained.tokenizer
-    never = set(trained.never)
+    label, tokenizer = str(label), trained.encoder.tokenizer
+    never = set(trained.output.never_written(tokenizer))
     numbers = tokenizer.encode(label).numbers.tolist()
     if len(numbers) == 1 and numbers[0] not in never:
         return numbers[0]

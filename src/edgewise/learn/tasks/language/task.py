@@ -1,17 +1,18 @@
 """Language: the next token of a text."""
 
-import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from edgewise.choices import TokenKind
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.generate import generate
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text_settings import SamplingSettings, TransformerSettings
@@ -19,10 +20,10 @@ from edgewise.learn.progress import remark
 from edgewise.learn.readers.texts.tokenizer import Tokenizer, Tokens, read_text
 from edgewise.learn.tables.decode import check_files_differ
 from edgewise.learn.tables.options import TABLES
-from edgewise.learn.tasks.fitted import FittedText
 from edgewise.learn.tasks.language.settings import LanguageRunSettings
 from edgewise.learn.tasks.scores import command, same
 from edgewise.learn.tasks.task import Prepared, Task, training_metrics
+from edgewise.learn.tasks.tokens import TOKENIZER, perplexity, token_scores
 from edgewise.learn.tasks.vocabulary import coverage_note
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import TRANSIENT
@@ -35,131 +36,167 @@ if TYPE_CHECKING:
     from edgewise.learn.training.training import FitResult
 
 
-WINDOWS_A_BATCH = 64
+WINDOWS_PER_BATCH = 64
 """Windows that are read at once where no gradient is wanted."""
+MAX_SHOWN = 10
+"""Unknown parts of a prompt that a message lists."""
 
 
-@dataclass(kw_only=True)
-class FittedLanguage(FittedText):
-    """A model with the vocabulary that it was trained with."""
+@dataclass(frozen=True)
+class NextToken:
+    """A score for each token of the vocabulary: p(next token | those before it) = softmax(scores)."""
 
-    FORMAT = LanguageRunSettings.FORMAT
-
-    num_tokens: int
-    """Tokens that the model has vectors for."""
-    settings: TransformerSettings
-    """The sizes of the model."""
     has_end: bool = False
     """Whether it has learned where texts end; one long text has no end."""
+
+    def loss(self, settings: LanguageRunSettings) -> TokenLoss:
+        """−ln p of the next token."""
+        return TokenLoss()
+
+    def end(self, tokenizer: Tokenizer) -> int | None:
+        """The token with which a written text ends; None where it goes on."""
+        return tokenizer.end if self.has_end else None
+
+    def never_written(self, tokenizer: Tokenizer) -> list[int]:
+        """The tokens that are never written: what is unknown cannot be, and one long text has no end."""
+        absent = (tokenizer.unknown, None if self.has_end else tokenizer.end)
+        return [number for number in absent if number is not None]
+
+    def metrics(self, loss: float) -> dict[str, float]:
+        """The scores of a text, for metrics.json."""
+        return {"loss": loss, "perplexity": perplexity(loss)}
+
+    def baselines(self, training: np.ndarray, validation: np.ndarray, num_tokens: int) -> dict[str, Any]:
+        """The scores of counting pairs of tokens."""
+        return {"pairs": {"validation": self.metrics(pair_loss(training, validation, num_tokens))}}
+
+    def check(self) -> None:
+        """Nothing is left to check."""
+
+
+@dataclass(frozen=True)
+class LanguageEncoder:
+    """The vocabulary of the training text, and the sizes of the network."""
+
+    tokenizer: Tokenizer = field(metadata=TOKENIZER)
+    """From text to tokens and back."""
+    tokens: TokenKind
+    """What a text is cut into."""
+    num_tokens: int
+    """Tokens that the network has vectors for."""
+    settings: TransformerSettings
+    """The sizes of the network."""
     start: dict[str, Tensor] = field(metadata=TRANSIENT, default_factory=dict)
     """The weights before the first step; none where they are drawn."""
 
-    @classmethod
-    def of(cls, tokenizer: Tokenizer, model: NextTokenModel, *, has_end: bool = False) -> Self:
-        """A model that was trained elsewhere."""
-        size = model.embedding.num_embeddings
-        return cls(
-            members=[model],
-            tokenizer=tokenizer,
-            tokens=tokenizer.kind,
-            num_tokens=size,
-            settings=model.settings,
-            has_end=has_end,
-        )
-
-    def loss(self, numbers: np.ndarray) -> float:
-        """The mean of −ln p over the tokens of a text but the first, read in windows of the model's context.
-
-        Raises:
-            DataError: There are fewer than two tokens, so that none is predicted.
-        """
-        if len(numbers) < 2:
-            raise DataError(f"the text has {plural(len(numbers), 'token')}; a score needs two or more.")
-        loader = WindowLoader(torch.from_numpy(numbers), self.model.settings.context, WINDOWS_A_BATCH)
-        return self.token_scores(loader)[0]
-
-    def write(self, prompt: str, sampling: SamplingSettings, device: str = "cpu") -> Iterator[str]:
-        """What follows the prompt, piece by piece.
-
-        Raises:
-            SettingError: the prompt is empty, or has characters or words that the model has never seen.
-        """
-        numbers = self.read(prompt)
-        model = self.model.to(device).eval()
-        written: list[int] = []
-        shown = ""
-        end = self.tokenizer.end if self.has_end else None
-        with cpu_threads(self.threads):
-            prompt_tokens = torch.from_numpy(numbers).to(device)
-            for number in generate(model, prompt_tokens, sampling, end=end, never=self.never):
-                written.append(number)
-                text = self.tokenizer.decode(written)
-                # A character of several bytes, or a space between words, is known only with the token after it.
-                if not text.endswith("\ufffd"):
-                    yield text[len(shown) :]
-                    shown = text
-        if written and len(text := self.tokenizer.decode(written)) > len(shown):
-            yield text[len(shown) :]
+    @property
+    def max_tokens(self) -> int:
+        """How many tokens the network can read: the positions that it learned, or any number."""
+        return self.settings.context if self.settings.position == "learned" else sys.maxsize
 
     @property
-    def never(self) -> list[int]:
-        """The tokens that are never written: what is unknown cannot be, and one long text has no end."""
-        absent = (self.tokenizer.unknown, None if self.has_end else self.tokenizer.end)
-        return [number for number in absent if number is not None]
-
-    def read(self, prompt: str) -> np.ndarray:
-        """The tokens of a prompt; errors as in `encode`."""
-        return self.encode(prompt).numbers
-
-    def encode(self, prompt: str) -> Tokens:
-        """The tokens of a prompt, each with its place in it.
-
-        Raises:
-            SettingError: it is empty, or has characters or words that the model has never seen.
-        """
-        if unknown := self.tokenizer.unknown_parts(prompt):
-            what = "characters" if self.tokenizer.kind == "characters" else "words"
-            shown = ", ".join(repr(part) for part in unknown[:10]) + (", ..." if len(unknown) > 10 else "")
-            raise SettingError(f"the prompt has {what} that the model has never seen: {shown}; leave them out.")
-        found = self.tokenizer.encode(prompt)
-        if not len(found.numbers):
-            raise SettingError("the prompt is empty; give the model something to go on from.")
-        return found
-
-    @property
-    def opening(self) -> str:
-        """A prompt that the model can read: a new line, or the first token of a vocabulary that has none."""
-        readable = self.tokenizer.encode("\n").numbers
-        if len(readable) and not self.tokenizer.unknown_parts("\n"):
+    def default_prompt(self) -> str:
+        """A prompt that the network can read: a new line, or the first token of a vocabulary that has none."""
+        if len(self.tokenizer.encode("\n").numbers) and not self.tokenizer.unknown_parts("\n"):
             return "\n"
         return self.tokenizer.decode(self.tokenizer.ordinary[:1].tolist())
 
-    def cut(self, prompt: str) -> int:
-        """How many tokens at the beginning of a prompt the model cannot read, because it learned fewer positions."""
-        return max(0, len(self.read(prompt)) - self.limit)
-
-    @property
-    def limit(self) -> int:
-        """How many tokens the model can read: the positions that it learned, or any number."""
-        settings = self.model.settings
-        return settings.context if settings.position == "learned" else sys.maxsize
-
-    def new_member(self) -> NextTokenModel:
-        model = NextTokenModel(self.num_tokens, self.settings)
+    def new_network(self, output: NextToken) -> NextTokenModel:
+        """A decoder with a score for each token of the vocabulary."""
+        network = NextTokenModel(self.num_tokens, self.settings)
         if self.start:
-            model.load_state_dict(self.start)
-        return model
+            network.load_state_dict(self.start)
+        return network
 
-    def with_context(self, settings: TransformerSettings) -> "FittedLanguage":
-        """The same model before it is trained further, with another dropout or a shorter context."""
-        weights = self.model.state_dict()
-        if settings.position == "learned":
-            # The first positions of a table are those of a shorter text.
-            weights = {
-                name: value[: settings.context] if name.startswith("position.") else value
-                for name, value in weights.items()
-            }
-        return replace(self, members=[], settings=settings, start=weights)
+    def prompt_tokens(self, prompt: str) -> Tokens:
+        """The tokens of a prompt, each with its place in it.
+
+        Raises:
+            SettingError: it is empty, or has characters or words that are out of vocabulary.
+        """
+        if unknown := self.tokenizer.unknown_parts(prompt):
+            unit = "characters" if self.tokenizer.kind == "characters" else "words"
+            shown = ", ".join(map(repr, unknown[:MAX_SHOWN])) + (", ..." if len(unknown) > MAX_SHOWN else "")
+            raise SettingError(f"the prompt has {unit} that the model has never seen: {shown}; leave them out.")
+
+        tokens = self.tokenizer.encode(prompt)
+        if not len(tokens.numbers):
+            raise SettingError("the prompt is empty; give the model something to go on from.")
+        return tokens
+
+    def num_cut(self, prompt: str) -> int:
+        """How many tokens at the beginning of a prompt the network cannot read, because it learned fewer positions."""
+        return max(0, len(self.prompt_tokens(prompt).numbers) - self.max_tokens)
+
+    def check(self, output: NextToken) -> None:
+        """Nothing is left to check: the weights fit the sizes, or are refused."""
+
+
+FittedLanguage: TypeAlias = Fitted[LanguageEncoder, NextToken]
+
+
+def load(folder: RunFolder) -> FittedLanguage:
+    """The model of a run folder."""
+    return Fitted.load(folder, LanguageRunSettings.FORMAT, encoder=LanguageEncoder, output=NextToken)
+
+
+def from_network(tokenizer: Tokenizer, network: NextTokenModel, *, has_end: bool = False) -> FittedLanguage:
+    """A model that was trained elsewhere."""
+    encoder = LanguageEncoder(tokenizer, tokenizer.kind, network.embedding.num_embeddings, network.settings)
+    return Fitted(
+        format=LanguageRunSettings.FORMAT, encoder=encoder, output=NextToken(has_end), members=[network]
+    )
+
+
+def to_fine_tune(fitted: FittedLanguage, settings: TransformerSettings) -> FittedLanguage:
+    """The same model before it is trained further, with another dropout or a shorter context."""
+    weights = fitted.model.state_dict()
+    if settings.position == "learned":
+        # The first positions of a table are those of a shorter text.
+        weights = {
+            name: value[: settings.context] if name.startswith("position.") else value
+            for name, value in weights.items()
+        }
+    return replace(fitted, members=[], encoder=replace(fitted.encoder, settings=settings, start=weights))
+
+
+def mean_loss(fitted: FittedLanguage, numbers: np.ndarray) -> float:
+    """The mean of −ln p over the tokens of a text but the first, read in windows of the model's context.
+
+    Raises:
+        DataError: There are fewer than two tokens, so that none is predicted.
+    """
+    if len(numbers) < 2:
+        raise DataError(f"the text has {plural(len(numbers), 'token')}; a score needs two or more.")
+    loader = WindowLoader(torch.from_numpy(numbers), fitted.encoder.settings.context, WINDOWS_PER_BATCH)
+    return token_scores(fitted, loader).loss
+
+
+def generate_text(
+    fitted: FittedLanguage, prompt: str, sampling: SamplingSettings, device: str = "cpu"
+) -> Iterator[str]:
+    """What follows the prompt, part by part.
+
+    Raises:
+        SettingError: the prompt is empty, or has characters or words that the model has never seen.
+    """
+    tokenizer, output = fitted.encoder.tokenizer, fitted.output
+    prompt_tokens = torch.from_numpy(fitted.encoder.prompt_tokens(prompt).numbers).to(device)
+    network = fitted.model.to(device).eval()
+    end, never = output.end(tokenizer), output.never_written(tokenizer)
+
+    written: list[int] = []
+    shown = ""
+    with cpu_threads(fitted.threads):
+        for number in generate(network, prompt_tokens, sampling, end=end, never=never):
+            written.append(number)
+            text = tokenizer.decode(written)
+            # A character of several bytes, or a space between words, is known only with the token after it.
+            if not text.endswith("\ufffd"):
+                yield text[len(shown) :]
+                shown = text
+    if written and len(text := tokenizer.decode(written)) > len(shown):
+        yield text[len(shown) :]
 
 
 def prepare(settings: LanguageRunSettings) -> Prepared:
@@ -171,7 +208,7 @@ def prepare(settings: LanguageRunSettings) -> Prepared:
                 "column are learned by edgewise train masked --text-columns"
             )
     validation = None if settings.validation_data is None else read_text(settings.validation_data)
-    return prepared(settings, "".join(read_text(path) for path in settings.data), validation)
+    return prepared(settings, "".join(map(read_text, settings.data)), validation)
 
 
 def prepared(settings: LanguageRunSettings, text: str, validation: str | None = None) -> Prepared:
@@ -185,9 +222,10 @@ def prepared(settings: LanguageRunSettings, text: str, validation: str | None = 
     splits = {"training": text[:cut], "validation": text[cut:stop]}
     if validation is not None:
         splits = {"training": text, "validation": validation}
+
     fitted = untrained(settings, splits["training"])
-    tokenizer = fitted.tokenizer
-    numbers = {split: tokenizer.encode(words).numbers for split, words in splits.items()}
+    tokenizer = fitted.encoder.tokenizer
+    numbers = {split: tokenizer.encode(text_of_split).numbers for split, text_of_split in splits.items()}
     needed = settings.model.context + 1
     if len(numbers["training"]) < needed:
         raise DataError(
@@ -200,11 +238,10 @@ def prepared(settings: LanguageRunSettings, text: str, validation: str | None = 
 def untrained(settings: LanguageRunSettings, text: str) -> FittedLanguage:
     """The model before its first step, with the vocabulary of the training text or of the pretrained model."""
     if settings.pretrained is not None:
-        return FittedLanguage.load(RunFolder.finished(settings.pretrained)).with_context(settings.model)
+        return to_fine_tune(load(RunFolder.finished(settings.pretrained)), settings.model)
     tokenizer = Tokenizer.learned([text], settings.tokens, settings.vocabulary_size)
-    return FittedLanguage(
-        tokenizer=tokenizer, tokens=tokenizer.kind, num_tokens=len(tokenizer), settings=settings.model
-    )
+    encoder = LanguageEncoder(tokenizer, tokenizer.kind, len(tokenizer), settings.model)
+    return Fitted(format=settings.FORMAT, encoder=encoder, output=NextToken())
 
 
 def recipe(prepared: Prepared) -> TrainSettings:
@@ -219,14 +256,10 @@ def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loade
 
     def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
         assert recipe.batch_size is not None
-        judged = WindowLoader(validation, context, WINDOWS_A_BATCH) if len(validation) > 1 else None
-        return WindowLoader(training, context, recipe.batch_size, steps, recipe.seed), judged
+        validation_loader = WindowLoader(validation, context, WINDOWS_PER_BATCH) if len(validation) > 1 else None
+        return WindowLoader(training, context, recipe.batch_size, steps, recipe.seed), validation_loader
 
     return of_member
-
-
-def loss(prepared: Prepared) -> TokenLoss:
-    return TokenLoss()
 
 
 def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
@@ -235,22 +268,22 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     epochs, steps = prepared.settings.schedule(len(splits["training"]))
     metrics = training_metrics(prepared, results[0])
     del metrics["epochs"]
+
     counts = {split: len(numbers) for split, numbers in splits.items()}
-    metrics |= {"tokens": {"vocabulary": len(fitted.tokenizer), **counts}, "steps": epochs * steps}
+    num_tokens = len(fitted.encoder.tokenizer)
+    metrics |= {"tokens": {"vocabulary": num_tokens, **counts}, "steps": epochs * steps}
     if counts["validation"] > 1:
-        loss = fitted.loss(splits["validation"])
-        pairs = pair_loss(splits["training"], splits["validation"], len(fitted.tokenizer))
-        metrics["validation"] = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        metrics["baselines"] = {"pairs": {"validation": {"loss": pairs, "perplexity": math.exp(pairs)}}}
+        metrics["validation"] = fitted.output.metrics(mean_loss(fitted, splits["validation"]))
+        metrics["baselines"] = fitted.output.baselines(splits["training"], splits["validation"], num_tokens)
     return metrics
 
 
 def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
-    counts = {part: len(numbers) for part, numbers in prepared.splits.items()}
+    counts = {split: len(numbers) for split, numbers in prepared.splits.items()}
     lines = [
         f"{', '.join(prepared.settings.data)}: {plural(len(prepared.data), 'character')}; "
         f"{counts['training']:,} training and {plural(counts['validation'], 'validation token')} out of a "
-        f"vocabulary of {len(prepared.fitted.tokenizer):,}"
+        f"vocabulary of {len(prepared.fitted.encoder.tokenizer):,}"
         + ("" if prepared.settings.validation_data is None else f"; validation: {prepared.settings.validation_data}")
     ]
     if not counts["validation"]:
@@ -260,7 +293,7 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
 
 def warnings(prepared: Prepared) -> list[str]:
     """Tokens that the vocabulary of a pretrained model lacks."""
-    unknown, splits = prepared.fitted.tokenizer.unknown, prepared.splits
+    unknown, splits = prepared.fitted.encoder.tokenizer.unknown, prepared.splits
     if prepared.settings.pretrained is None or unknown is None:
         return []
     num_unknown = sum(int((numbers == unknown).sum()) for numbers in splits.values())
@@ -279,9 +312,9 @@ def next_commands(folder: RunFolder) -> list[str]:
 def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> float:
     """The mean of −ln p where p(b | a) comes from counting pairs in the training text, each once more than seen."""
     pairs, counts = np.unique(training[:-1] * num_tokens + training[1:], return_counts=True)
-    wanted = validation[:-1] * num_tokens + validation[1:]
-    places = np.searchsorted(pairs, wanted).clip(max=len(pairs) - 1)
-    seen = np.where(pairs[places] == wanted, counts[places], 0)
+    validation_pairs = validation[:-1] * num_tokens + validation[1:]
+    places = np.searchsorted(pairs, validation_pairs).clip(max=len(pairs) - 1)
+    seen = np.where(pairs[places] == validation_pairs, counts[places], 0)
     firsts = np.bincount(training[:-1], minlength=num_tokens)[validation[:-1]]
     return float(-np.log((seen + 1) / (firsts + num_tokens)).mean())
 
@@ -292,11 +325,10 @@ TASK = Task(
     headlines=same("loss", "perplexity"),
     labels={"pairs": "pairs of tokens"},
     prepare=prepare,
-    load=FittedLanguage.load,
+    load=load,
     prepared=prepared,
     recipe=recipe,
     member_loaders=loaders,
-    loss=loss,
     evaluate=evaluate,
     description=describe,
     warnings=warnings,

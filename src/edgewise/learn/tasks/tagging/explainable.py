@@ -18,10 +18,10 @@ from edgewise.explain.explainable import Attention, Differentiable
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.formatting import plural
 from edgewise.graph.records import TextBatch
-from edgewise.learn.readers.texts.tags import WrittenSentence, chunks_of
+from edgewise.learn.readers.texts.tags import WrittenSentence
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableModel
-from edgewise.learn.tasks.tagging.task import FittedTagger
+from edgewise.learn.tasks.tagging.task import FittedTagger, load, scores_of_chunks
 from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, place_of
 
 OUTSIDE = "O"
@@ -50,27 +50,28 @@ class SentenceItem(TokenExplainable):
 
     def __init__(self, trained: FittedTagger, sentence: str | Sequence[str], target: Any, label: Any, top: int | None):
         written = self.written = WrittenSentence.of(sentence)
+        encoder, output = trained.encoder, trained.output
         (predictions,) = predict_words(trained, [written])
         word = _default(trained, predictions) if target is None else place_of(target, written.words, 1)
         self.word, self.predictions, self.near_notes = written.names()[word], *_near(predictions, word)
         if not predictions[word].probabilities:
             raise SettingError(
-                f"explain: {self.word!r} is nothing that the model can read, and always gets the tag {trained.usual}; "
+                f"explain: {self.word!r} is nothing that the model can read, and always gets the tag {output.usual}; "
                 "name another word as target."
             )
-        if label is not None and str(label) not in trained.tags:
-            raise SettingError(f"explain: label is {str(label)[:60]!r}; the tags are {', '.join(trained.tags)}.")
-        self.label = int(predictions[word].value) if label is None else trained.tags.index(str(label))
-        self.explained = f"{self.word} = {trained.tags[self.label]}"
-        chunks = chunks_of(written.words, trained.tokenizer, trained.model.settings.context)
-        chunk = self.chunk = next(each for each in chunks if word in each.words)
+        if label is not None and str(label) not in output.tags:
+            raise SettingError(f"explain: label is {str(label)[:60]!r}; the tags are {', '.join(output.tags)}.")
+        self.label = int(predictions[word].value) if label is None else output.tags.index(str(label))
+        self.explained = f"{self.word} = {output.tags[self.label]}"
+        chunk = self.chunk = next(chunk for chunk in encoder.chunks(written.words) if word in chunk.words)
         # The token at which the tag is read. It can be hidden, not removed.
         self.head = int(chunk.firsts[chunk.words == word][0])
-        self.hidden = None if trained.hidden is None else trained.tokenizer.written(trained.hidden)
+        hiding = encoder.hiding_token
+        self.hidden = None if hiding is None else encoder.tokenizer.written(hiding)
         starts, stops = (written.in_text(ends) for ends in (chunk.starts, chunk.stops))
         row = RowTokens(chunk.numbers, np.zeros(len(chunk.numbers), np.int64), starts, stops)
         fixed = (np.arange(len(row)) == self.head) & (self.hidden is None)
-        super().__init__(trained, trained.tokenizer, {trained.names[0]: written.text}, row, top, fixed=fixed)
+        super().__init__(trained, encoder.tokenizer, {output.names[0]: written.text}, row, top, fixed=fixed)
         self.batch = TextBatch.packed([row.numbers])
 
     @property
@@ -82,8 +83,8 @@ class SentenceItem(TokenExplainable):
         numbers, heads, place = [], [], 0
         for stays in left:
             own, head = self.row.numbers.copy(), self.head
-            if not stays[head] and self.trained.hidden is not None:
-                own[head] = self.trained.hidden
+            if not stays[head] and self.trained.encoder.hiding_token is not None:
+                own[head] = self.trained.encoder.hiding_token
             stays = stays | (np.arange(len(own)) == head)
             heads.append(place + int(stays[:head].sum()))
             numbers.append(own[stays])
@@ -103,14 +104,14 @@ class SentenceItem(TokenExplainable):
             scores = model(batch, vectors=vectors.flatten(0, 1))
             return scores.unflatten(0, vectors.shape[:2])[:, self.head].softmax(-1)[:, self.label]
 
-        return [self.by_vectors(model.encoder.embedding, self.trained.hidden, name, function)]
+        return [self.by_vectors(model.encoder.embedding, self.trained.encoder.hiding_token, name, function)]
 
     def notes(self) -> list[str]:
         notes, names = list(self.near_notes), self.written.names()
         if len(self.chunk.words) < len(names):
             first, last = (names[self.chunk.words[place]] for place in (0, -1))
             notes.append(
-                f"The model reads at most {self.trained.model.settings.context:,} tokens at once: with {self.word} the "
+                f"The model reads at most {self.trained.encoder.settings.context:,} tokens at once: with {self.word} the "
                 f"words from {first} to {last}, and only they are explained."
             )
         return [*notes, *super().notes()]
@@ -124,29 +125,29 @@ class SentenceItem(TokenExplainable):
 class ExplainableSentences(ExplainableModel):
     """Sentences, and the tag of each of their words."""
 
-    load_trained = FittedTagger.load
+    load_trained = load
     kind = "text"
     over = "sentences"
     open = ("target",)
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        return [(self.trained.names[0], "text")]
+        return [(self.trained.output.names[0], "text")]
 
     @property
     def targets(self) -> tuple[str, dict[str, list[str]]]:
         """The tags; only the sentence knows which words can be explained."""
-        return "tagging", {self.trained.names[1]: list(self.trained.tags)}
+        return "tagging", {self.trained.output.names[1]: list(self.trained.output.tags)}
 
     @property
     def model_name(self) -> str:
-        return self.trained.model.reader.encoder
+        return str(self.trained.encoder.reader.encoder)
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         return predict_words(self.trained, [WrittenSentence.of(text) for (text,) in rows])
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        return [self.trained.tokenizer.status_of(WrittenSentence.of(text).words) for (text,) in rows]
+        return [self.trained.encoder.tokenizer.status_of(WrittenSentence.of(text).words) for (text,) in rows]
 
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> SentenceItem:
         return SentenceItem(self.trained, row[0], target, label, top)
@@ -154,16 +155,18 @@ class ExplainableSentences(ExplainableModel):
 
 def predict_words(trained: FittedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[TargetPrediction, ...]]:
     """The tag of each word of some sentences; one that is no token has the usual tag, and no probabilities."""
-    usual = float(trained.tags.index(trained.usual))
-    found = [[TargetPrediction(name, usual, trained.usual) for name in sentence.names()] for sentence in sentences]
-    for number, chunk, scores in trained.scores([sentence.words for sentence in sentences]):
+    tags, usual_tag = trained.output.tags, trained.output.usual
+    usual = float(tags.index(usual_tag))
+    predictions = [[TargetPrediction(name, usual, usual_tag) for name in sentence.names()] for sentence in sentences]
+    for number, chunk, scores in scores_of_chunks(trained, [sentence.words for sentence in sentences]):
         for word, shares in zip(chunk.words, softmax(scores), strict=True):
             best = int(shares.argmax())
             std = math.sqrt(shares[best] * (1 - shares[best]))
-            known = dict(zip(trained.tags, shares.tolist(), strict=True))
-            name = found[number][word].name
-            found[number][word] = TargetPrediction(name, float(best), trained.tags[best], std, probabilities=known)
-    return [tuple(each) for each in found]
+            probabilities = dict(zip(tags, shares.tolist(), strict=True))
+            name = predictions[number][word].name
+            prediction = TargetPrediction(name, float(best), tags[best], std, probabilities=probabilities)
+            predictions[number][word] = prediction
+    return [tuple(of_sentence) for of_sentence in predictions]
 
 
 def softmax(scores: Float[np.ndarray, " word tag"]) -> Float64[np.ndarray, " word tag"]:
@@ -173,8 +176,9 @@ def softmax(scores: Float[np.ndarray, " word tag"]) -> Float64[np.ndarray, " wor
 
 def _default(trained: FittedTagger, predictions: Sequence[TargetPrediction]) -> int:
     """The first word with a tag other than that of most words, else the first that can be read."""
-    outside = OUTSIDE if trained.spans and OUTSIDE in trained.tags else trained.usual
-    readable = [place for place, each in enumerate(predictions) if each.probabilities]
+    output = trained.output
+    outside = OUTSIDE if output.mark_spans and OUTSIDE in output.tags else output.usual
+    readable = [place for place, prediction in enumerate(predictions) if prediction.probabilities]
     return next((place for place in readable if predictions[place].label != outside), (*readable, 0)[0])
 
 

@@ -26,25 +26,17 @@ from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import CutCells, Tally, predictions, read_rows
-from edgewise.learn.tasks.fitted import load_tokenizer, save_tokenizer
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
 from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.tasks.texts.settings import TextRunSettings
+from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.trained import ROWS_A_BATCH
 from edgewise.learn.tasks.vocabulary import cut_note, started, unknown_tokens
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder
-
-TOKENIZER = {
-    "saved": False,
-    "write": save_tokenizer,
-    "read": lambda folder, values: load_tokenizer(folder, values["tokens"], values["num_tokens"]),
-}
-"""The metadata of a field that is a vocabulary in tokenizer.json."""
-
 
 @dataclass(frozen=True)
 class TextsEncoder:

@@ -28,7 +28,7 @@ from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.explainable import ExplainableModel
 from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, place_of, require_text
-from edgewise.learn.tasks.translation.task import FittedTranslation, decoder_input, padded
+from edgewise.learn.tasks.translation.task import FittedTranslation, decoder_input, load, padded, translated_tokens
 from edgewise.learn.training.device import cpu_threads
 from edgewise.trace import Trace, Weights
 
@@ -47,7 +47,7 @@ class Translated:
     source: RowTokens
     """The tokens that are read, the end included."""
     text: str
-    """The translation, as `FittedTranslation.translate` gives it."""
+    """The translation, as `translate_texts` gives it."""
     numbers: Int64[np.ndarray, " token"]
     """The tokens that are written, the end included where it was reached."""
     starts: Int64[np.ndarray, " token"]
@@ -72,22 +72,23 @@ class Translated:
         Raises:
             DataError: a sentence is empty, or longer than the model reads.
         """
+        encoder, name = trained.encoder, trained.output.names[0]
         for row, text in enumerate(texts):
             where = f"row {row}: " if len(texts) > 1 else ""
             if not text.strip():
-                raise DataError(f"{where}{trained.names[0]}: the text is empty.")
+                raise DataError(f"{where}{name}: the text is empty.")
             if excess := too_long(trained, text):
-                raise DataError(f"{where}{trained.names[0]}: the text is too long: {excess}; translate it in parts.")
+                raise DataError(f"{where}{name}: the text is too long: {excess}; translate it in parts.")
         found: list[Self] = []
-        for text, numbers in zip(texts, trained.write(texts), strict=True):
+        for text, numbers in zip(texts, translated_tokens(trained, texts), strict=True):
             if numbers is None:
-                raise DataError(f"{trained.names[0]}: {text[:60]!r} has no token that the model reads.")
+                raise DataError(f"{name}: {text[:60]!r} has no token that the model reads.")
             # The search goes no further than max_length tokens, the end among them.
-            is_cut = len(numbers) >= trained.beam.max_length
-            written, starts, stops = spans(trained.tokenizer, numbers)
-            last = [] if is_cut else [(trained.end, len(written), len(written))]
+            is_cut = len(numbers) >= trained.output.beam.max_length
+            written, starts, stops = spans(encoder.tokenizer, numbers)
+            last = [] if is_cut else [(encoder.end, len(written), len(written))]
             rows = [*zip(numbers, starts, stops, strict=True), *last]
-            source = trained.tokenizer.row_of([text], trained.model.settings.context)
+            source = encoder.tokenizer.row_of([text], encoder.settings.context)
             tokens, begins, ends = np.array(rows, dtype=np.int64).reshape(-1, 3).T.copy()
             found.append(cls(source, written, tokens, begins, ends, is_cut))
         return found
@@ -114,8 +115,9 @@ class TranslationItem(TokenExplainable):
 
     def __init__(self, trained: FittedTranslation, text: str, target: str | int | None, top: int | None):
         (self.translated,) = Translated.of(trained, [text])
-        row, names = self.translated.source, self.translated.names(trained.tokenizer)
-        super().__init__(trained, trained.tokenizer, {trained.names[0]: text}, row, top, beside=len(self.translated))
+        encoder, source = trained.encoder, trained.output.names[0]
+        row, names = self.translated.source, self.translated.names(encoder.tokenizer)
+        super().__init__(trained, encoder.tokenizer, {source: text}, row, top, beside=len(self.translated))
         other = f"{WHOLE}, or of its tokens "
         self.place = None if target in (None, WHOLE) else place_of(target, names, 0, other)
         self.names, self.explained = names, f"{MEAN} of the translation"
@@ -124,7 +126,7 @@ class TranslationItem(TokenExplainable):
         self.predictions = target_predictions(trained, [self.translated])[0]
         self.source, self.lengths = torch.from_numpy(row.numbers)[None], torch.tensor([len(row)])
         self.targets = torch.from_numpy(self.translated.numbers)[None]
-        self.input = torch.from_numpy(decoder_input(self.translated.numbers, trained.end))[None]
+        self.input = torch.from_numpy(decoder_input(self.translated.numbers, encoder.end))[None]
 
     def predict_left(self, left: Sequence[Left]) -> Float64[np.ndarray, " removal"]:
         sources = [self.row.numbers[stays] for stays in left]
@@ -134,7 +136,7 @@ class TranslationItem(TokenExplainable):
     def differentiable(self) -> list[Differentiable]:
         # Zeros would not do: a transformer that normalizes its input does not see how long a vector is, so that all
         # would change at the very beginning of the way.
-        end = self.trained.end
+        end = self.trained.encoder.end
         return [self.by_vectors(self.trained.model.embedding, end, "that of an end", self._of_vectors)]
 
     def _of_vectors(self, vectors: Float[Tensor, " copy key model_dim"]) -> Float[Tensor, " copy"]:
@@ -173,7 +175,7 @@ class TranslationItem(TokenExplainable):
         )
 
     def units(self) -> Iterator[Unit]:
-        found, source = self.translated, self.trained.names[0]
+        found, source = self.translated, self.trained.output.names[0]
         for unit in super().units():
             yield replace(unit, name=self.texts[source][unit.start : unit.stop] or unit.name)
         yield Unit("<begin>", self.written)
@@ -183,7 +185,7 @@ class TranslationItem(TokenExplainable):
     @property
     def written(self) -> str:
         """The source of the translation's tokens."""
-        return WHOLE if self.trained.names[0] != WHOLE else f"{WHOLE} of it"
+        return WHOLE if self.trained.output.names[0] != WHOLE else f"{WHOLE} of it"
 
     def notes(self) -> list[str]:
         """How to read the numbers, what was cut, and what is not shown."""
@@ -206,7 +208,7 @@ class TranslationItem(TokenExplainable):
 class ExplainableTranslations(ExplainableModel):
     """Sentences to be translated."""
 
-    load_trained = FittedTranslation.load
+    load_trained = load
     kind = "text"
     over = "texts"
     open = ("target",)
@@ -214,18 +216,18 @@ class ExplainableTranslations(ExplainableModel):
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        return [(self.trained.names[0], "text")]
+        return [(self.trained.output.names[0], "text")]
 
     @property
     def model_name(self) -> str:
         """The cell of a recurrent network, else the kind."""
-        return getattr(self.trained.model.settings, "cell", self.trained.kind)
+        return getattr(self.trained.encoder.settings, "cell", self.trained.encoder.kind)
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         return target_predictions(self.trained, Translated.of(self.trained, [text for (text,) in rows]))
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        return [self.trained.tokenizer.status_of(texts) for texts in rows]
+        return [self.trained.encoder.tokenizer.status_of(texts) for texts in rows]
 
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> TranslationItem:
         if label is not None:
@@ -255,7 +257,7 @@ def target_predictions(
 
 def too_long(trained: FittedTranslation, text: str) -> str:
     """How much longer than the model reads a text is, in words; empty where it is not."""
-    count, most = len(trained.tokenizer.encode(text).numbers), trained.model.settings.context - 1
+    count, most = len(trained.encoder.tokenizer.encode(text).numbers), trained.encoder.max_tokens
     return f"{plural(count, 'token')}, of which the model reads {most:,}" if count > most else ""
 
 
@@ -288,11 +290,12 @@ def log_probabilities(
         written: the tokens of each y.
     """
     found: list[np.ndarray] = []
+    end = trained.encoder.end
     with torch.no_grad(), cpu_threads(trained.threads):
-        for rows in _batches(sources, written, len(trained.tokenizer)):
-            source, lengths = padded([sources[row] for row in rows], trained.end)
-            tokens, _ = padded([decoder_input(written[row], trained.end) for row in rows], trained.end)
-            targets, _ = padded([written[row] for row in rows], trained.end)
+        for rows in _batches(sources, written, len(trained.encoder.tokenizer)):
+            source, lengths = padded([sources[row] for row in rows], end)
+            tokens, _ = padded([decoder_input(written[row], end) for row in rows], end)
+            targets, _ = padded([written[row] for row in rows], end)
             scores = of_scores(trained.model(PairBatch(source, lengths, tokens)), targets).double().numpy()
             found += [each[: len(written[row])] for row, each in zip(rows, scores, strict=True)]
     return found

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from edgewise.choices import TokenKind
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.formatting import plural
 from edgewise.graph.records import PairBatch
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.beam import translate
 from edgewise.learn.networks.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.learn.networks.translation import RecurrentTranslationModel, TranslationModel, Writer
@@ -24,10 +25,10 @@ from edgewise.learn.tables.cell import OK, Rejection
 from edgewise.learn.tables.decode import lines_of
 from edgewise.learn.tables.read import check_columns_exist, read_cells
 from edgewise.learn.tasks.chunks import unpredicted
-from edgewise.learn.tasks.fitted import FittedText
 from edgewise.learn.tasks.prediction_columns import with_columns
 from edgewise.learn.tasks.scores import ScoreTable
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.learn.tasks.tokens import TOKENIZER, token_scores
 from edgewise.learn.tasks.translation.settings import TranslationRunSettings
 from edgewise.learn.training.device import cpu_threads, pick_device
 from edgewise.learn.training.folder import RunFolder
@@ -38,27 +39,52 @@ if TYPE_CHECKING:
     from edgewise.learn.training.training import FitResult
 
 
-TEXTS_A_BATCH = 64
+TEXTS_PER_BATCH = 64
 """Texts that are translated at once."""
+TOKENS_PER_BATCH = 4096
+"""Tokens, padding included, that are scored at once."""
 
 
-@dataclass(kw_only=True)
-class FittedTranslation(FittedText):
-    """A model, its vocabulary, and the names of what it reads and writes."""
+@dataclass(frozen=True)
+class Translation:
+    """A score for each token of the vocabulary: p(next token of the translation | those before it, text) =
+    softmax(scores); a beam search makes a text of them."""
 
-    FORMAT = TranslationRunSettings.FORMAT
-
-    tokens: TokenKind = "bpe"
-    num_tokens: int
-    """Tokens that the model has vectors for."""
-    kind: Literal["transformer", "recurrent"] = "transformer"
-    """What the model is."""
-    settings: TransformerSettings | RecurrentSettings
-    """The sizes of the model."""
     names: tuple[str, str] = ("source", "target")
     """The columns of the table it was trained on."""
     beam: BeamSettings = field(default_factory=BeamSettings)
     """How translations are searched for."""
+
+    def loss(self, settings: TranslationRunSettings) -> TokenLoss:
+        """−ln p of the next token, smoothed over all tokens."""
+        return TokenLoss(settings.label_smoothing)
+
+    def metrics(self, written: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        """The score of some translations."""
+        return {"bleu": bleu(written, references)}
+
+    def baselines(self, sources: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+        """The score of texts that are not translated at all."""
+        return {"copy": {"test": self.metrics(sources, references)}}
+
+    def check(self) -> None:
+        """Nothing is left to check."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationEncoder:
+    """The vocabulary of the training pairs, of both languages together, and the sizes of the network."""
+
+    tokenizer: Tokenizer = field(metadata=TOKENIZER)
+    """From text to tokens and back."""
+    tokens: TokenKind = "bpe"
+    """What a text is cut into."""
+    num_tokens: int
+    """Tokens that the network has vectors for."""
+    kind: Literal["transformer", "recurrent"] = "transformer"
+    """What the network is."""
+    settings: TransformerSettings | RecurrentSettings
+    """The sizes of the network."""
 
     @property
     def end(self) -> int:
@@ -66,38 +92,58 @@ class FittedTranslation(FittedText):
         assert self.tokenizer.end is not None
         return self.tokenizer.end
 
-    def translate(self, texts: Sequence[str], device: str = "cpu") -> list[str | None]:
-        """The translation of each text; None where one is empty or longer than the model reads."""
-        written = self.write(texts, device)
-        return [None if numbers is None else self.tokenizer.decode(numbers) for numbers in written]
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of a text that the network reads, its end not counted."""
+        return self.settings.context - 1
 
-    def write(self, texts: Sequence[str], device: str = "cpu") -> list[list[int] | None]:
-        """The tokens of the translation of each text, without its end; None where a text cannot be translated."""
-        tokens = [self.tokenizer.encode(text).numbers for text in texts]
-        found: list[list[int] | None] = [None] * len(texts)
-        able = [row for row, numbers in enumerate(tokens) if 0 < len(numbers) < self.model.settings.context]
-        able.sort(key=lambda row: len(tokens[row]))
-        self.model.to(device).eval()
-        with cpu_threads(self.threads):
-            for first in counted(range(0, len(able), TEXTS_A_BATCH), "translating"):
-                rows = able[first : first + TEXTS_A_BATCH]
-                source, lengths = padded([with_end(tokens[row], self.end) for row in rows], self.end)
-                ends = self.end, self.end
-                written = translate(self.model, source.to(device), lengths.to(device), *ends, self.beam)
-                for row, numbers in zip(rows, written, strict=True):
-                    found[row] = numbers
-        self.model.to("cpu")
-        return found
-
-    def new_member(self) -> Writer:
+    def new_network(self, output: Translation) -> Writer:
+        """What reads a text, and writes its translation."""
         if isinstance(self.settings, RecurrentSettings):
             return RecurrentTranslationModel(self.num_tokens, self.settings)
         return TranslationModel(self.num_tokens, self.settings)
 
-    def check(self) -> None:
+    def check(self, output: Translation) -> None:
         """Raise DataError unless the settings are those of the kind."""
         if (self.kind == "recurrent") != isinstance(self.settings, RecurrentSettings):
             raise DataError(f"settings are not those of a {self.kind} model.")
+
+
+FittedTranslation: TypeAlias = Fitted[TranslationEncoder, Translation]
+
+
+def load(folder: RunFolder) -> FittedTranslation:
+    """The model of a run folder."""
+    return Fitted.load(folder, TranslationRunSettings.FORMAT, encoder=TranslationEncoder, output=Translation)
+
+
+def translate_texts(fitted: FittedTranslation, texts: Sequence[str], device: str = "cpu") -> list[str | None]:
+    """The translation of each text; None where one is empty or longer than the model reads."""
+    tokenizer = fitted.encoder.tokenizer
+    return [
+        None if numbers is None else tokenizer.decode(numbers)
+        for numbers in translated_tokens(fitted, texts, device)
+    ]
+
+
+def translated_tokens(fitted: FittedTranslation, texts: Sequence[str], device: str = "cpu") -> list[list[int] | None]:
+    """The tokens of the translation of each text, without its end; None where a text cannot be translated."""
+    encoder, network = fitted.encoder, fitted.model.to(device).eval()
+    tokens = [encoder.tokenizer.encode(text).numbers for text in texts]
+    readable = [row for row, numbers in enumerate(tokens) if 0 < len(numbers) <= encoder.max_tokens]
+    readable.sort(key=lambda row: len(tokens[row]))
+
+    translations: list[list[int] | None] = [None] * len(texts)
+    with cpu_threads(fitted.threads):
+        for first in counted(range(0, len(readable), TEXTS_PER_BATCH), "translating"):
+            rows = readable[first : first + TEXTS_PER_BATCH]
+            source, lengths = padded([with_end(tokens[row], encoder.end) for row in rows], encoder.end)
+            ends = encoder.end, encoder.end
+            written = translate(network, source.to(device), lengths.to(device), *ends, fitted.output.beam)
+            for row, numbers in zip(rows, written, strict=True):
+                translations[row] = numbers
+    network.to("cpu")
+    return translations
 
 
 def with_end(numbers: np.ndarray, end: int) -> np.ndarray:
@@ -144,13 +190,13 @@ class TokenPairs:
         return PairBatch(source, source_lengths, tokens, targets)
 
 
-def bleu(written: Sequence[str], right: Sequence[str]) -> float:
+def bleu(written: Sequence[str], references: Sequence[str]) -> float:
     """sacreBLEU's corpus score of translations, cased, by its tokenizer 13a (Post 2018)."""
     try:
         import sacrebleu
     except ImportError as error:
         raise MissingExtraError("sacrebleu", "text") from error
-    score = sacrebleu.corpus_bleu(list(written), [list(right)]).score
+    score = sacrebleu.corpus_bleu(list(written), [list(references)]).score
     if not math.isfinite(score):
         raise DataError("the translations cannot be scored: there is no text.")
     return round(score, 2)
@@ -173,28 +219,28 @@ def prepare(settings: TranslationRunSettings) -> Prepared:
 
 def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[str, np.ndarray]) -> Prepared:
     """The same of pairs that are read and split; the vocabulary is that of the training rows."""
-    known = [text for row in splits["train"] for text in (texts.sources[row], texts.targets[row])]
-    tokenizer = Tokenizer.learned(known, "bpe", settings.vocabulary_size)
+    training_texts = [text for row in splits["train"] for text in (texts.sources[row], texts.targets[row])]
+    tokenizer = Tokenizer.learned(training_texts, "bpe", settings.vocabulary_size)
     assert tokenizer.end is not None
     sources, targets = (
-        [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in side]
-        for side in (texts.sources, texts.targets)
+        [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in language]
+        for language in (texts.sources, texts.targets)
     )
     pairs = TokenPairs(sources, targets, tokenizer.end)
     texts = without_long(texts, pairs, settings.model.context)
     splits = {split: rows[[texts.status[row] == OK for row in rows]] for split, rows in splits.items()}
     if not len(splits["train"]):
         raise DataError(f"{', '.join(texts.files)}: no pair is left for training.")
-    names = (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
-    fitted = FittedTranslation(
+
+    encoder = TranslationEncoder(
         tokenizer=tokenizer,
         num_tokens=len(tokenizer),
         kind="recurrent" if isinstance(settings.model, RecurrentSettings) else "transformer",
         settings=settings.model,
-        names=names,
-        beam=settings.beam,
     )
-    rows = {split: found.tolist() for split, found in splits.items()}
+    names = (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
+    fitted = Fitted(format=settings.FORMAT, encoder=encoder, output=Translation(names, settings.beam))
+    rows = {split: split_rows.tolist() for split, split_rows in splits.items()}
     return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
 
 
@@ -202,22 +248,18 @@ def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) ->
     return prepared.data.tokens.loader(prepared.splits[split], batch_size, seed)
 
 
-def loss(prepared: Prepared) -> TokenLoss:
-    return TokenLoss(prepared.settings.label_smoothing)
-
-
 def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
-    """The BLEU of the test rows, beside that of the sources, and the loss."""
+    """The loss of validation and test rows; `write_predictions` adds the BLEU of the test rows."""
     fitted, pairs, splits = prepared.fitted, prepared.data.tokens, prepared.splits
     counts = {split: len(rows) for split, rows in splits.items()}
     metrics: dict[str, Any] = {
         "rows": {**counts, "rejected": len(prepared.rejected)},
-        "tokens": {"vocabulary": len(fitted.tokenizer)},
+        "tokens": {"vocabulary": len(fitted.encoder.tokenizer)},
         **training_metrics(prepared, results[0]),
     }
     for split, name in (("val", "validation"), ("test", "test")):
         if counts.get(split):
-            metrics[name] = {"loss": fitted.token_scores(pairs.loader(splits[split], 4096))[0]}
+            metrics[name] = {"loss": token_scores(fitted, pairs.loader(splits[split], TOKENS_PER_BATCH)).loss}
     return metrics
 
 
@@ -226,25 +268,27 @@ def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, 
     fitted, texts, rows = prepared.fitted, prepared.data.texts, prepared.splits["test"]
     if not len(rows):
         return
-    sources, right = ([side[row] for row in rows] for side in (texts.sources, texts.targets))
-    written = [text or "" for text in fitted.translate(sources)]
-    metrics["test"]["bleu"] = bleu(written, right)
-    metrics["baselines"] = {"copy": {"test": {"bleu": bleu(sources, right)}}}
-    header = ["row_in_data", *fitted.names, f"{fitted.names[1]}_pred"]
-    folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, right, written, strict=True))
+    sources, references = ([language[row] for row in rows] for language in (texts.sources, texts.targets))
+    written = [text or "" for text in translate_texts(fitted, sources)]
+    metrics["test"] |= fitted.output.metrics(written, references)
+    metrics["baselines"] = fitted.output.baselines(sources, references)
+
+    names = fitted.output.names
+    header = ["row_in_data", *names, f"{names[1]}_pred"]
+    folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, references, written, strict=True))
 
 
 def row_text(prepared: Prepared) -> Callable[[int], str]:
     """What is translated."""
-    found: Callable[[int], str] = prepared.data.texts.sources.__getitem__
-    return found
+    sources: list[str] = prepared.data.texts.sources
+    return sources.__getitem__
 
 
 def opening(prepared: Prepared) -> str:
     texts = prepared.data.texts
     return (
         f"{', '.join(texts.files)}: {plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} rejected; a "
-        f"vocabulary of {len(prepared.fitted.tokenizer):,} byte pairs"
+        f"vocabulary of {len(prepared.fitted.encoder.tokenizer):,} byte pairs"
     )
 
 
@@ -266,40 +310,41 @@ def next_commands(folder: RunFolder) -> list[str]:
 
 def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
     """The translations of a column of a table, or of the lines of a text."""
-    trained = FittedTranslation.load(request.run_folder)
+    trained = load(request.run_folder)
     trained.threads = request.threads
+    source, target = trained.output.names
     if is_table(request.data):
         cells = read_cells(request.data)
-        column = (request["text_columns"] or [trained.names[0]])[0]
+        column = (request["text_columns"] or [source])[0]
         check_columns_exist(cells, (column,))
         frame = cells.as_written
     else:
-        column = trained.names[0]
+        column = source
         frame = pd.DataFrame({column: lines_of(read_text(request.data))})
+
     texts = frame[column].tolist()
-    found = trained.translate(texts, device=pick_device(request.device))
+    translations = translate_texts(trained, texts, device=pick_device(request.device))
     statuses = [
-        "the text is empty or too long" if translated is None else trained.tokenizer.status_of([text])
-        for text, translated in zip(texts, found, strict=True)
+        "the text is empty or too long" if translation is None else trained.encoder.tokenizer.status_of([text])
+        for text, translation in zip(texts, translations, strict=True)
     ]
-    added = {f"{trained.names[1]}_pred": [text or "" for text in found], "status": statuses}
-    content = with_columns(frame, added, request.data, suffix)
-    known = sum(text is not None for text in found)
-    return content, f"{known:,} of {plural(len(found), 'row')} translated{unpredicted(len(found) - known)}"
+    columns = {f"{target}_pred": [text or "" for text in translations], "status": statuses}
+    content = with_columns(frame, columns, request.data, suffix)
+    num_lacking = translations.count(None)
+    summary = f"{len(texts) - num_lacking:,} of {plural(len(texts), 'row')} translated{unpredicted(num_lacking)}"
+    return content, summary
 
 
 def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs:
-    """The same pairs, those marked of which a text has more tokens than the model reads."""
+    """The same pairs; the status of those with more tokens than the model reads says so."""
     status, rejected = list(texts.status), list(texts.rejected)
-    for row, both in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
-        for name, text, numbers in zip(
-            ("source", "target"), (texts.sources[row], texts.targets[row]), both, strict=True
-        ):
+    for row, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        for name, text, numbers in (("source", texts.sources[row], source), ("target", texts.targets[row], target)):
             if status[row] == OK and len(numbers) > context:
                 reason = f"{plural(len(numbers), 'token')}, more than --context {context}"
                 status[row] = f"{name}: {reason}"
-                place = int(texts.file_of_row[row])
-                rejected.append(Rejection(texts.files[place], int(texts.lines[row]), name, text, reason))
+                file = texts.files[int(texts.file_of_row[row])]
+                rejected.append(Rejection(file, int(texts.lines[row]), name, text, reason))
     return dataclasses.replace(texts, status=status, rejected=rejected)
 
 
@@ -310,10 +355,9 @@ TASK = Task(
     headlines={"bleu": "BLEU", "loss": "loss"},
     labels={"copy": "not translated"},
     prepare=prepare,
-    load=FittedTranslation.load,
+    load=load,
     prepared=prepared,
     loader=loader,
-    loss=loss,
     evaluate=evaluate,
     write_predictions=write_predictions,
     row_text=row_text,
