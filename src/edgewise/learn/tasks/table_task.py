@@ -158,7 +158,7 @@ class TableTask:
             evaluate=self.evaluate,
             validation_metrics=self.validation_metrics,
             write_predictions=self.write_predictions,
-            compared_contents=self.contents,
+            split_contents=self.contents,
             warnings=self.warnings,
             notes=self.notes,
             description=self.describe,

@@ -21,7 +21,7 @@ from edgewise.learn.tables.cell import Rejection
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import WRITTEN_TABLES
 from edgewise.learn.tasks.config import RunSettings, noun, owners_of
-from edgewise.learn.tasks.report.leakage import SplitContents, text_contents
+from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.scores import (
     NODE_COLUMNS,
     ScoreTable,
@@ -197,12 +197,8 @@ class Task:
     validation_metrics: Callable[[Prepared], Any] = nothing
     """The scores of the validation rows alone; what estimators call."""
 
-    row_text: Callable[[Prepared], Callable[[int], str]] | None = None
-    """From a row to the text in it, to find texts that are in training and test rows alike."""
-    row_texts: str = "text"
-    """What the text of a row is called where texts of training and test rows are compared."""
-    compared_contents: Callable[[Prepared], SplitContents | None] | None = None
-    """The content of the rows of each split, where rows hold other things than a text."""
+    split_contents: Callable[[Prepared], SplitContents | None] = nothing
+    """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
 
     opening: Callable[[Prepared], str] = opening_of_files
     """What was read, in a line."""
@@ -269,16 +265,6 @@ class Task:
             return make(prepared, "train", size, recipe.seed), validation
 
         return of_member
-
-    def split_contents(self, prepared: Prepared) -> SplitContents | None:
-        """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
-        if self.compared_contents is not None:
-            return self.compared_contents(prepared)
-        if self.row_text is None or prepared.rows is None:
-            return None
-        text = self.row_text(prepared)
-        contents = {split: [text(row) for row in rows] for split, rows in prepared.rows.items()}
-        return text_contents(f"{self.row_texts}s", prepared.rows, contents)
 
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""

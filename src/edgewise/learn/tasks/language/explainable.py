@@ -83,7 +83,7 @@ class PromptItem(TokenExplainable):
 class ExplainablePrompts(ExplainableModel):
     """Texts, and the token that follows each."""
 
-    load_trained = load
+    load_trained = staticmethod(load)
     kind = "text"
     over = "texts"
     open = ("label",)

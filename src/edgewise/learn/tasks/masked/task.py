@@ -21,6 +21,7 @@ from edgewise.learn.readers.texts.table import LINES, TextTable, read_texts
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tasks.masked.settings import MaskedRunSettings
+from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import command, first_rejected, free_name, same
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, TokenScores, perplexity, token_scores
@@ -224,12 +225,12 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     return metrics
 
 
-def row_text(prepared: Prepared) -> Callable[[int], str]:
-    """The texts of a row, one below the other."""
-    held: dict[int, list[str]] = {}
+def split_contents(prepared: Prepared) -> SplitContents:
+    """The texts of each split, those of one row one below the other."""
+    texts_of_row: dict[int, list[str]] = {}
     for row, text in zip(prepared.data.row_of_text.tolist(), prepared.data.texts, strict=True):
-        held.setdefault(row, []).append(text)
-    return lambda row: "\n".join(held[row])
+        texts_of_row.setdefault(row, []).append(text)
+    return contents_of_texts("texts", prepared.rows, lambda row: "\n".join(texts_of_row[row]))
 
 
 def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
@@ -294,7 +295,7 @@ TASK = Task(
     load=load,
     member_loaders=loaders,
     evaluate=evaluate,
-    row_text=row_text,
+    split_contents=split_contents,
     description=describe,
     title=title,
     further_commands=next_commands,

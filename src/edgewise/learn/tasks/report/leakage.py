@@ -164,6 +164,20 @@ def text_contents(
     return SplitContents(unit, rows, contents, near, MIN_SHARED, "shared part of their different words")
 
 
+def contents_of_texts(
+    unit: str, rows: Mapping[str, Sequence[int]] | None, text_of_row: Callable[[int], str]
+) -> SplitContents:
+    """A split of rows that hold a text each.
+
+    Args:
+        unit, rows: as in `SplitContents`.
+        text_of_row: the text of a row, by its number.
+    """
+    assert rows is not None
+    texts = {split: [text_of_row(row) for row in rows_of_split] for split, rows_of_split in rows.items()}
+    return text_contents(unit, rows, texts)
+
+
 def by_key(
     rows: Mapping[str, Any], keys: Mapping[str, Any], read: Callable[[np.ndarray], list[Any]]
 ) -> Callable[[Sequence[int]], list[Any]]:

@@ -125,7 +125,7 @@ class SentenceItem(TokenExplainable):
 class ExplainableSentences(ExplainableModel):
     """Sentences, and the tag of each of their words."""
 
-    load_trained = load
+    load_trained = staticmethod(load)
     kind = "text"
     over = "sentences"
     open = ("target",)

@@ -1,6 +1,6 @@
 """Tagging: a tag for each word of a sentence."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +20,7 @@ from edgewise.learn.readers.texts.tags import KEYS, SentenceChunk, TaggedSentenc
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tasks.pretrained import scheduled
+from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable, same, score_table
 from edgewise.learn.tasks.tagging.settings import TaggingRunSettings
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -243,8 +244,10 @@ def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, 
         folder.write("test_predictions.jsonl", json_lines(rows).encode())
 
 
-def row_text(prepared: Prepared) -> Callable[[int], str]:
-    return lambda row: " ".join(prepared.data.words[row])
+def split_contents(prepared: Prepared) -> SplitContents:
+    """The sentences of each split."""
+    words = prepared.data.words
+    return contents_of_texts("sentences", prepared.rows, lambda row: " ".join(words[row]))
 
 
 def opening(prepared: Prepared) -> str:
@@ -343,7 +346,6 @@ TASK = Task(
     noun="tags",
     scored_together=CHUNKS_PER_BATCH,
     labels={"usual_tags": "each word's most frequent tag"},
-    row_texts="sentence",
     units=("sentence",),
     output="tagged.jsonl",
     output_formats=(".jsonl", ".jsonl.gz", ".conll", ".conll.gz"),
@@ -353,7 +355,7 @@ TASK = Task(
     loader=loader,
     evaluate=evaluate,
     write_predictions=write_predictions,
-    row_text=row_text,
+    split_contents=split_contents,
     opening=opening,
     warnings=warnings,
     score_tables=score_tables,

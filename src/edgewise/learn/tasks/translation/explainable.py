@@ -208,7 +208,7 @@ class TranslationItem(TokenExplainable):
 class ExplainableTranslations(ExplainableModel):
     """Sentences to be translated."""
 
-    load_trained = load
+    load_trained = staticmethod(load)
     kind = "text"
     over = "texts"
     open = ("target",)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -26,6 +26,7 @@ from edgewise.learn.tables.decode import lines_of
 from edgewise.learn.tables.read import check_columns_exist, read_cells
 from edgewise.learn.tasks.chunks import unpredicted
 from edgewise.learn.tasks.prediction_columns import with_columns
+from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, token_scores
@@ -278,10 +279,9 @@ def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, 
     folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, references, written, strict=True))
 
 
-def row_text(prepared: Prepared) -> Callable[[int], str]:
-    """What is translated."""
-    sources: list[str] = prepared.data.texts.sources
-    return sources.__getitem__
+def split_contents(prepared: Prepared) -> SplitContents:
+    """The texts that are translated, of each split."""
+    return contents_of_texts("texts", prepared.rows, prepared.data.texts.sources.__getitem__)
 
 
 def opening(prepared: Prepared) -> str:
@@ -360,7 +360,7 @@ TASK = Task(
     loader=loader,
     evaluate=evaluate,
     write_predictions=write_predictions,
-    row_text=row_text,
+    split_contents=split_contents,
     opening=opening,
     title=title,
     score_tables=score_tables,
