@@ -20,38 +20,38 @@ from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.graphs.settings import GraphRunSettings
 from edgewise.learn.tasks.graphs.task import untrained as untrained_on_graphs
-from edgewise.learn.tasks.language.explainable import ExplainablePrompts
+from edgewise.learn.tasks.language.explainable import EXPLAINABLE as PROMPTS
 from edgewise.learn.tasks.language.task import from_network
 from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.tasks.links.task import untrained as untrained_on_links
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.task import untrained as untrained_on_nodes
-from edgewise.learn.tasks.tagging.explainable import ExplainableSentences
+from edgewise.learn.tasks.tagging.explainable import EXPLAINABLE as SENTENCES
 from edgewise.learn.tasks.tagging.settings import TaggingRunSettings
 from edgewise.learn.tasks.tagging.task import TaggingEncoder, Tags
 from edgewise.learn.tasks.targets import targets_of
-from edgewise.learn.tasks.texts.explainable import ExplainableTexts
+from edgewise.learn.tasks.texts.explainable import EXPLAINABLE as TEXTS
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.texts.task import TextsEncoder
-from edgewise.learn.tasks.translation.explainable import ExplainableTranslations
+from edgewise.learn.tasks.translation.explainable import EXPLAINABLE as TRANSLATIONS
 
 USUAL = {"target": None, "label": None, "top": None}
 
 
 def explain_prompt(trained, prompt, **options):
-    return ExplainablePrompts(trained).explain((prompt,), **USUAL | options)
+    return PROMPTS.of(trained).explain((prompt,), **USUAL | options)
 
 
 def explain_sentence(trained, sentence, **options):
-    return ExplainableSentences(trained).explain((sentence,), **USUAL | options)
+    return SENTENCES.of(trained).explain((sentence,), **USUAL | options)
 
 
 def explain_text(trained, texts, **options):
-    return ExplainableTexts(trained).explain(ExplainableTexts.row(texts), **USUAL | options)
+    return TEXTS.of(trained).explain(TEXTS.row(texts), **USUAL | options)
 
 
 def explain_translation(trained, text, **options):
-    return ExplainableTranslations(trained).explain((text,), **USUAL | options)
+    return TRANSLATIONS.of(trained).explain((text,), **USUAL | options)
 
 
 SONG = "the cat sat on the mat,\nand the dog sat."

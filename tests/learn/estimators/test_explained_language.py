@@ -13,7 +13,7 @@ from edgewise.learn.estimators import LanguageModel
 from edgewise.learn.networks.text_settings import SamplingSettings
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks import token_explainable
-from edgewise.learn.tasks.language.explainable import ExplainablePrompts
+from edgewise.learn.tasks.language.explainable import EXPLAINABLE
 from edgewise.learn.tasks.language.task import generate_text
 from explain_cases import SONG, explain_prompt, language_model
 
@@ -196,7 +196,7 @@ def test_of_a_long_text_the_end_is_read(monkeypatch, is_learned):
     assert [(unit.start, unit.stop) for unit in found.units] == [(place, place + 1) for place in range(12, 20)]
     short = explain_prompt(trained, text[12:])
     assert found.predictions[0].probabilities == short.predictions[0].probabilities
-    subject = ExplainablePrompts(trained)
+    subject = EXPLAINABLE.of(trained)
     assert subject.unread((text,)) == "20 tokens, of which the last 8 are read"
     assert subject.unread((text[:8],)) == ""
 
@@ -219,18 +219,18 @@ def test_of_a_long_text_the_strongest_weights_are_kept(monkeypatch):
 
 def test_prompts_in_a_batch_are_predicted_as_alone(monkeypatch):
     trained, texts = language_model(), ["t", SONG, "the cat", "at"]
-    alone = [ExplainablePrompts(trained).predict([(text,)])[0][0] for text in texts]
+    alone = [EXPLAINABLE.of(trained).predict([(text,)])[0][0] for text in texts]
     for most in (2**15, 9):
         monkeypatch.setattr("edgewise.learn.tasks.token_explainable.BATCH_SIZE", most)
-        for (one,), other in zip(ExplainablePrompts(trained).predict([(text,) for text in texts]), alone, strict=True):
+        for (one,), other in zip(EXPLAINABLE.of(trained).predict([(text,) for text in texts]), alone, strict=True):
             assert one.label == other.label
             assert list(one.probabilities.values()) == pytest.approx(list(other.probabilities.values()), abs=1e-6)
 
 
 def test_a_space_is_a_text_where_it_is_a_token():
     assert explain_prompt(language_model(), " ").units[0].name == "␣"
-    assert ExplainablePrompts(language_model()).reads_spaces
-    assert not ExplainablePrompts(language_model("words")).reads_spaces
+    assert EXPLAINABLE.of(language_model()).reads_spaces
+    assert not EXPLAINABLE.of(language_model("words")).reads_spaces
 
 
 def test_the_face_explains():

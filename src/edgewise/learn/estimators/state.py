@@ -143,7 +143,7 @@ def explain_item(
     row: Any = one_row("item", item, names_of(estimator, "X"), columns)
     row = row.to_numpy(dtype=object)[0].tolist() if hasattr(row, "columns") else row
     options: dict[str, Any] = {"target": target, "label": label, "top": top, "methods": methods}
-    return explainable(estimator.trained).explain(explainable.row(row), **options)
+    return explainable.of(estimator.trained).explain(explainable.row(row), **options)
 
 
 def save(estimator: Estimator, folder: str | os.PathLike[str], *, overwrite: bool) -> None:

@@ -1,8 +1,13 @@
-"""`ExplainableModel`: a trained model and the rows that it takes, as `Explainer` opens it; a class for each task."""
+"""`ExplainableModel`: a trained model and the rows that it takes, as `Explainer` opens it.
+
+What is special about a task is an `ExplainableTask`, a value that holds functions over the trained model; tasks over
+the rows of files still have a class each.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -59,6 +64,11 @@ class ExplainableModel(ABC):
     def read(cls, folder: RunFolder) -> Self:
         """The model of a run folder."""
         return cls(cls.load_trained(folder))
+
+    @classmethod
+    def of(cls, trained: Any) -> Self:
+        """A trained model."""
+        return cls(trained)
 
     @property
     @abstractmethod
@@ -142,15 +152,105 @@ class ExplainableModel(ABC):
         return ""
 
 
+Row = tuple[Any, ...]
+"""The values of a row, in the order of the fields."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainableTask:
+    """The rows that models of a task take, what they predict, and how one row is explained."""
+
+    load: Callable[[RunFolder], Any]
+    """Reads the trained model of a run folder."""
+    kind: Kind
+    """What a row is."""
+    over: str
+    """What the rows are, in words that follow `a model over`."""
+    fields: Callable[[Any], list[tuple[str, str]]]
+    """The name and the type of each value of a row, by the model."""
+    targets: Callable[[Any], tuple[str, dict[str, list[str]]]]
+    """The name of the task, and the classes of each target; none for numbers."""
+    model_name: Callable[[Any], str]
+    """What the model is called among the choices of `--model`."""
+    predict: Callable[[Any, Sequence[Row]], list[tuple[TargetPrediction, ...]]]
+    """The predictions for rows."""
+    item: Callable[[Any, Row, Any, Any, int | None], Explainable]
+    """One row and the number of its prediction that is explained, by the model, the row, target, label and top."""
+    statuses: Callable[[Any, Sequence[Row]], list[str]] = lambda trained, rows: [OK] * len(rows)
+    """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""
+    unread: Callable[[Any, Row], str] = lambda trained, row: ""
+    """What of a row is cut off before the model reads it, in words; empty where nothing is."""
+    reads_spaces: Callable[[Any], bool] = lambda trained: False
+    """Whether the model reads a text of spaces."""
+    coverage: Callable[[Any], float | None] = lambda trained: None
+    """The coverage of intervals; None where there are none."""
+    open: tuple[str, ...] = ()
+    """Which of `target` and `label` have values that are not listed."""
+    row: Callable[[Any], Row] = lambda item: (item,)
+    """The values of a row out of what estimators take."""
+
+    def read(self, folder: RunFolder) -> ExplainableModel:
+        """The model of a run folder."""
+        return self.of(self.load(folder))
+
+    def of(self, trained: Any) -> ExplainableModel:
+        """A trained model."""
+        return ExplainableByTask(self, trained)
+
+
+class ExplainableByTask(ExplainableModel):
+    """A trained model whose rows are explained by the functions of its task."""
+
+    def __init__(self, task: ExplainableTask, trained: Any):
+        super().__init__(trained)
+        self.task, self.kind, self.over, self.open = task, task.kind, task.over, task.open
+        self.reads_spaces, self.coverage = task.reads_spaces(trained), task.coverage(trained)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The name and the type of each value of a row."""
+        return self.task.fields(self.trained)
+
+    @property
+    def targets(self) -> tuple[str, dict[str, list[str]]]:
+        """The name of the task, and the classes of each target; none for numbers."""
+        return self.task.targets(self.trained)
+
+    @property
+    def model_name(self) -> str:
+        """What the model is called among the choices of `--model`."""
+        return self.task.model_name(self.trained)
+
+    def predict(self, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
+        """The predictions for rows."""
+        return self.task.predict(self.trained, rows)
+
+    def statuses(self, rows: Sequence[Row]) -> list[str]:
+        """For each row that is predicted, `OK`, or what its prediction lacks."""
+        return self.task.statuses(self.trained, rows)
+
+    def item(self, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
+        """One row and the number of its prediction that is explained."""
+        return self.task.item(self.trained, row, target, label, top)
+
+    def unread(self, row: Row) -> str:
+        """What of a row is cut off before the model reads it, in words; empty where nothing is."""
+        return self.task.unread(self.trained, row)
+
+
+def targets_of_table(trained: Any) -> tuple[str, dict[str, list[str]]]:
+    """The type of the targets of a table, and the classes of each."""
+    names, classes = trained.columns.target_columns, trained.classes
+    return trained.task_type, {name: [str(label) for label in classes.get(name, ())] for name in names}
+
+
 class ExplainableTable(ExplainableModel):
     """A trained ensemble over the rows of a table."""
 
     @property
     def targets(self) -> tuple[str, dict[str, list[str]]]:
         """The targets of the table."""
-        trained = self.trained
-        names = trained.columns.target_columns
-        return trained.task_type, {name: [str(each) for each in trained.classes.get(name, ())] for name in names}
+        return targets_of_table(self.trained)
 
     @property
     def coverage(self) -> float | None:  # type: ignore[override]

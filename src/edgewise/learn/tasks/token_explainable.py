@@ -1,10 +1,11 @@
 """Explanations of texts, prompts, sentences and translations: their units are tokens, which are removed and put back.
 
-A removal leaves some tokens of a row; `predict_left` of a task predicts from them.
+A removal leaves some tokens of a row; the function `predict_left` that a task passes in predicts from them.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -55,61 +56,40 @@ def require_text(item: Any) -> None:
         raise DataError(f"explain: item is a {type(item).__name__}, where one text, a str, is expected.")
 
 
-class TokenExplainable(Explainable):
-    """Tokens that a model reads; the others move together where some are removed.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TokenRow:
+    """The tokens of one row that a model reads; how many are removed together, and which weights are recorded."""
 
-    Args:
-        trained: the model.
-        tokenizer: its vocabulary.
-        texts: what was written, by the names of the columns.
-        row: the tokens.
-        top: how many of the strongest weights of each token and head are shown; None for the usual number.
-        fixed: the tokens that are never removed; by default those that stand for no text.
-        beside: tokens that are read with every prediction and never removed.
-
-    Raises:
-        SettingError: `top` is below 1.
-    """
-
-    absent = 0.0
-    has_sentences = True
+    tokenizer: Tokenizer
+    """The vocabulary."""
+    texts: Mapping[str, str]
+    """What was written, by the names of the columns."""
+    row: RowTokens
+    """The tokens."""
+    fixed: Left
+    """The tokens that are never removed."""
+    top: int | None
+    """How many of the strongest weights of each token and head are shown; None for the usual number."""
+    beside: int = 0
+    """Tokens that are read with every prediction and never removed."""
+    has_sentences: bool = True
     """Whether sentences are removed as wholes, too."""
-    about_cut = "the model reads the first {:,}"
-    """What is read of a text that is too long."""
-    predictions: Sequence[TargetPrediction]
-    """What the model predicts."""
-    explained: str
-    """What the explained number is called."""
 
-    def __init__(
-        self, trained: Any, tokenizer: Tokenizer, texts: Mapping[str, str], row: RowTokens, top: int | None,
-        *, fixed: Left | None = None, beside: int = 0,
-    ):  # fmt: skip
-        if top is not None and top < 1:
-            raise SettingError(f"top is {top}; expected at least 1.")
-        self.tokenizer = tokenizer
-        self.trained, self.texts, self.row, self.top = trained, texts, row, top
-        self.fixed, self.beside = row.is_special if fixed is None else fixed, beside
+    def __post_init__(self) -> None:
+        if self.top is not None and self.top < 1:
+            raise SettingError(f"top is {self.top}; expected at least 1.")
 
-    def predict_left(self, left: Sequence[Left]) -> np.ndarray:
-        """The explained number where each of these selections of tokens is left."""
-        raise NotImplementedError
-
-    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
-        """The explained number without each of some lists of tokens."""
-        left = [self.fixed | ~np.isin(np.arange(self.num_units), units) for units in removed]
-        sizes = (int(each.sum()) + self.beside for each in left)
-        return np.concatenate([np.zeros(0), *(self.predict_left(left[some]) for some in batches(sizes))])
-
-    @property
-    def num_units(self) -> int:
-        """Tokens that are read."""
+    def __len__(self) -> int:
         return len(self.row)
+
+    def left(self, removed: np.ndarray) -> Left:
+        """Which tokens are left without some."""
+        return self.fixed | ~np.isin(np.arange(len(self)), removed)
 
     @property
     def max_groups(self) -> int:
         """Groups of tokens that are removed at most."""
-        return max(MIN_GROUPS, min(MAX_GROUPS, MAX_TOKENS // max(self.num_units + self.beside, 1)))
+        return max(MIN_GROUPS, min(MAX_GROUPS, MAX_TOKENS // max(len(self) + self.beside, 1)))
 
     @property
     def groups(self) -> Sequence[np.ndarray]:
@@ -117,20 +97,36 @@ class TokenExplainable(Explainable):
         units = np.flatnonzero(~self.fixed)
         return np.array_split(units, min(len(units), self.max_groups)) if len(units) else []
 
-    @property
-    def budget(self) -> int | None:
-        """Twice as many predictions as removals."""
-        return 2 * self.max_groups
+    @cached_property
+    def sentences(self) -> tuple[list[Part], list[str]]:
+        """The sentences where there are several, and a note where some are left out."""
+        sentences, notes = list(self._sentences()) if self.has_sentences else [], []
+        if len(sentences) > (limit := self.max_groups):
+            longest = sorted(range(len(sentences)), key=lambda place: -len(sentences[place].units))[:limit]
+            notes.append(f"Of {plural(len(sentences), 'sentence')} the {len(longest)} longest were removed.")
+            sentences = [sentences[place] for place in sorted(longest)]
+        return sentences if len(sentences) > 1 else [], notes
 
-    @property
-    def points(self) -> int:
-        """Fewer for long texts."""
-        return max(POINTS[1], min(POINTS[0], POINT_TOKENS // max(self.num_units + self.beside, 1)))
+    def _sentences(self) -> Iterator[Part]:
+        for column, text in enumerate(self.texts.values()):
+            in_column = ~self.row.is_special & (self.row.columns == column)
+            for match in SENTENCE.finditer(text):
+                start, stop = match.span(1)
+                units = np.flatnonzero(in_column & (self.row.starts >= start) & (self.row.starts < stop))
+                if len(units):
+                    yield Part(shortened(match[1].strip()), "sentence", tuple(units.tolist()), np.nan)
+
+    def units(self, show: Callable[[str], str] = visible) -> Iterator[Unit]:
+        """The tokens as they stand in the text; those that stand for no text by their names in the vocabulary."""
+        columns = list(self.texts)
+        for number, column, start, stop in zip(*(values.tolist() for values in self.row.places), strict=True):
+            text = show(self.texts[columns[column]][start:stop])
+            yield Unit(text or self.tokenizer.inner.id_to_token(number) or "", columns[column], start, stop)
 
     @property
     def is_followed(self) -> bool:
         """Whether all weights are recorded, and attention is followed through the layers."""
-        return self.num_units <= MAX_RECORDED
+        return len(self) <= MAX_RECORDED
 
     def new_trace(self) -> Trace:
         """Records all weights of a short text, the strongest of a long one."""
@@ -138,7 +134,7 @@ class TokenExplainable(Explainable):
 
     def layers_of(self, recorded: Sequence[Weights], name: str = "layer", num_tokens: int | None = None) -> list[Layer]:
         """Recorded weights as they are shown: all of a short text, the strongest of a longer one."""
-        shown = self.top if self.top is not None or (num_tokens or self.num_units) <= MAX_SHOWN else TOP
+        shown = self.top if self.top is not None or (num_tokens or len(self)) <= MAX_SHOWN else TOP
         return [to_layer(weights, f"{name} {place}", top=shown) for place, weights in enumerate(recorded, 1)]
 
     def attention_at(self, place: int, model: Callable[[Trace], object], who: str) -> Attention:
@@ -149,19 +145,20 @@ class TokenExplainable(Explainable):
             model: computes the prediction and records its weights.
             who: the token, in words.
         """
-        trace = whole = self.new_trace()
+        trace = complete = self.new_trace()
         with torch.no_grad():
             model(trace)
             if not trace.weights:
                 return Attention()
             if not self.is_followed:
-                whole = Trace(queries=[place])
-                model(whole)
-        weights = whole.weights[-1]
-        mine = weights.receivers == place
-        direct = weights.values.new_zeros(self.num_units)
-        direct.index_add_(0, weights.senders[mine], weights.values.flatten(0, -2)[:, mine].mean(0))
-        top = torch.zeros(self.num_units)
+                complete = Trace(queries=[place])
+                model(complete)
+
+        weights = complete.weights[-1]
+        at_place = weights.receivers == place
+        direct = weights.values.new_zeros(len(self))
+        direct.index_add_(0, weights.senders[at_place], weights.values.flatten(0, -2)[:, at_place].mean(0))
+        top = torch.zeros(len(self))
         top[place] = 1
         return Attention(
             layers=self.layers_of(trace.weights),
@@ -183,46 +180,94 @@ class TokenExplainable(Explainable):
         """
         vectors = embedding(torch.from_numpy(self.row.numbers)).detach()
         baseline = torch.zeros_like(vectors[:1]) if nothing is None else embedding.weight[[nothing]].detach()
-        batch_size, words = max(1, GRADIENT_TOKENS // (self.num_units + self.beside)), ("the vector", name)
+        batch_size, words = max(1, GRADIENT_TOKENS // (len(self) + self.beside)), ("the vector", name)
         return Differentiable(function, vectors, baseline.expand_as(vectors), None, words, batch_size)
 
-    @cached_property
-    def sentences(self) -> tuple[list[Part], list[str]]:
-        """The sentences where there are several, and a note where some are left out."""
-        found, notes = list(self._sentences()) if self.has_sentences else [], []
-        if len(found) > (most := self.max_groups):
-            longest = sorted(range(len(found)), key=lambda place: -len(found[place].units))[:most]
-            notes.append(f"Of {plural(len(found), 'sentence')} the {len(longest)} longest were removed.")
-            found = [found[place] for place in sorted(longest)]
-        return found if len(found) > 1 else [], notes
 
-    def _sentences(self) -> Iterator[Part]:
-        for place, text in enumerate(self.texts.values()):
-            own = ~self.row.is_special & (self.row.columns == place)
-            for found in SENTENCE.finditer(text):
-                start, stop = found.span(1)
-                units = np.flatnonzero(own & (self.row.starts >= start) & (self.row.starts < stop))
-                if len(units):
-                    yield Part(shortened(found[1].strip()), "sentence", tuple(units.tolist()), np.nan)
+@dataclass(eq=False, kw_only=True)
+class TokenExplainable(Explainable):
+    """A number that is predicted from a row of tokens; the others move together where some are removed.
+
+    What a task knows of it is passed in: how the number is predicted from some of the tokens, where the model attends,
+    and the number as a function of the vectors.
+    """
+
+    tokens: TokenRow
+    """The row."""
+    predictions: Sequence[TargetPrediction]
+    """What the model predicts."""
+    explained: str
+    """What the explained number is called."""
+    predict_left: Callable[[Sequence[Left]], np.ndarray]
+    """The explained number where each of some selections of tokens is left."""
+    attend: Callable[[], Attention]
+    """Where the model attends."""
+    derive: Callable[[], Sequence[Differentiable]]
+    """The explained number as a function of the vectors of the tokens, for each member of an ensemble."""
+    about: str = ""
+    """What the effect of removing a token is, in a sentence."""
+    scale: float = 1.0
+    """The unit for changes of the explained number."""
+    about_cut: str = "the model reads the first {:,}"
+    """What is read of a text that is too long."""
+    about_layers: str = "the layers: the text"
+    """What attention is followed through, and what is too long for it."""
+    first_notes: Sequence[str] = ()
+    """What is to be known before all else."""
+    more_notes: Sequence[str] = ()
+    """What else is to be known."""
+    more_parts: Sequence[Part] = ()
+    """Parts besides sentences."""
+    more_units: Sequence[Unit] = ()
+    """Units behind the tokens, which have no attributions."""
+    more_sources: Mapping[str, str] = field(default_factory=dict)
+    """The texts that these units stand in."""
+    show: Callable[[str], str] = visible
+    """How the text of a token is written."""
+
+    absent = 0.0
+
+    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The explained number without each of some lists of tokens."""
+        left = [self.tokens.left(units) for units in removed]
+        sizes = (int(stays.sum()) + self.tokens.beside for stays in left)
+        return np.concatenate([np.zeros(0), *(self.predict_left(left[batch]) for batch in batches(sizes))])
+
+    @property
+    def num_units(self) -> int:
+        """Tokens that are read."""
+        return len(self.tokens)
+
+    @property
+    def groups(self) -> Sequence[np.ndarray]:
+        """Each token alone, or runs of neighbors where there are too many."""
+        return self.tokens.groups
+
+    @property
+    def budget(self) -> int | None:
+        """Twice as many predictions as removals."""
+        return 2 * self.tokens.max_groups
+
+    @property
+    def points(self) -> int:
+        """Fewer for long texts."""
+        return max(POINTS[1], min(POINTS[0], POINT_TOKENS // max(len(self.tokens) + self.tokens.beside, 1)))
+
+    def trace(self) -> Attention:
+        """Where the model attends."""
+        return self.attend()
+
+    def differentiable(self) -> Sequence[Differentiable]:
+        """The explained number as a function of the vectors of the tokens."""
+        return self.derive()
 
     def parts(self) -> list[Part]:
-        """Sentences."""
-        return list(self.sentences[0])
-
-    def units(self) -> Iterator[Unit]:
-        """The tokens as they stand in the text; those that stand for no text by their names in the vocabulary."""
-        row, names = self.row, list(self.texts)
-        for number, column, start, stop in zip(*(each.tolist() for each in row.places), strict=True):
-            text = visible(self.texts[names[column]][start:stop])
-            yield Unit(text or self.tokenizer.inner.id_to_token(number) or "", names[column], start, stop)
-
-    def own_notes(self) -> list[str]:
-        """What else is to be known of a task's explanations."""
-        return []
+        """Sentences, and other parts."""
+        return [*self.tokens.sentences[0], *self.more_parts]
 
     def notes(self) -> list[str]:
         """What was cut, what is not in the vocabulary, not shown, or removed in groups."""
-        row, unknown, notes = self.row, self.tokenizer.unknown, []
+        row, unknown, notes = self.tokens.row, self.tokens.tokenizer.unknown, list(self.first_notes)
         if row.num_cut:
             count = plural(len(row) + row.num_cut, "token")
             notes.append(f"The text has {count}; {self.about_cut.format(len(row))}, and only they are explained.")
@@ -231,37 +276,35 @@ class TokenExplainable(Explainable):
             notes.append(
                 f"{plural(num_unknown, 'token')} {is_are} out of vocabulary and {is_are} read as the unknown token."
             )
-        is_layered = any(not layer.is_readout for layer in self.attention.layers)
-        return [*notes, *self.weight_notes(is_layered), *self.own_notes(), *self.sentences[1], *self.group_notes()]
+        return [*notes, *self._weight_notes(), *self.more_notes, *self.tokens.sentences[1], *self._group_notes()]
 
-    def weight_notes(self, is_layered: bool, what: str = "the layers: the text") -> list[str]:
+    def _weight_notes(self) -> Iterator[str]:
         """Which weights are not shown."""
-        layers, notes = self.attention.layers, []
+        layers = self.attention.layers
         if tops := {layer.top for layer in layers if layer.top is not None}:
-            notes.append(f"In each layer and head only the {tops.pop()} strongest weights of a token are shown.")
-        if not self.is_followed and is_layered:
-            notes.append(
-                f"Attention is not followed through {what} has more than {MAX_RECORDED:,} tokens, and the weights that "
-                "are not recorded would be missing."
+            yield f"In each layer and head only the {tops.pop()} strongest weights of a token are shown."
+        if not self.tokens.is_followed and self.about_layers and any(not layer.is_readout for layer in layers):
+            yield (
+                f"Attention is not followed through {self.about_layers} has more than {MAX_RECORDED:,} tokens, and the "
+                "weights that are not recorded would be missing."
             )
-        return notes
 
-    def group_notes(self) -> list[str]:
+    def _group_notes(self) -> Iterator[str]:
         """Whether groups of tokens were removed."""
         groups = self.groups
-        if len(groups) == sum(len(group) for group in groups):
-            return []
-        return [f"Occlusion removes {len(groups)} runs of neighboring tokens, and shares each effect evenly."]
+        if len(groups) < sum(len(group) for group in groups):
+            yield f"Occlusion removes {len(groups)} runs of neighboring tokens, and shares each effect evenly."
 
     def describe(self) -> dict[str, Any]:
         """The texts, their tokens, and what is predicted of them."""
+        texts = self.tokens.texts
         return {
             "kind": "text",
-            "title": shortened(" ".join(self.texts.values())) or "a text of spaces",
-            "sources": dict(self.texts),
+            "title": shortened(" ".join(texts.values())) or "a text of spaces",
+            "sources": {**texts, **self.more_sources},
             "predictions": tuple(self.predictions),
             "explained": self.explained,
-            "units": tuple(self.units()),
+            "units": (*self.tokens.units(self.show), *self.more_units),
             "notes": tuple(self.notes()),
         }
 
@@ -290,24 +333,25 @@ def place_of(target: Any, words: Sequence[str], first: int, other: str = "") -> 
     Raises:
         SettingError: there is no such word or place, or the word stands there more than once.
     """
-    word, names = str(target).strip(), [f"{place} {each.strip()}" for place, each in enumerate(words, first)]
+    word, names = str(target).strip(), [f"{place} {name.strip()}" for place, name in enumerate(words, first)]
     if word in names:
         return names.index(word)
     if re.fullmatch(r"[0-9]{1,9}", word) and first <= int(word) < first + len(words):
         return int(word) - first
-    same = [place for place, each in enumerate(words) if each.strip() == word]
-    if len(same) == 1:
-        return same[0]
-    shown = [names[place] for place in same] or names
-    listed = ", ".join(shown[:MAX_LISTED]) + (", …" if len(shown) > MAX_LISTED else "")
-    problem = f"which stands there {len(same)} times; name one of" if same else f"expected {other}one of"
-    raise SettingError(f"explain: target is {word[:60]!r}{', ' if same else '; '}{problem} {listed}.")
+    places = [place for place, name in enumerate(words) if name.strip() == word]
+    if len(places) == 1:
+        return places[0]
+
+    candidates = [names[place] for place in places] or names
+    listed = ", ".join(candidates[:MAX_LISTED]) + (", …" if len(candidates) > MAX_LISTED else "")
+    problem = f", which stands there {len(places)} times; name one of" if places else f"; expected {other}one of"
+    raise SettingError(f"explain: target is {word[:60]!r}{problem} {listed}.")
 
 
 def nothing_of(tokenizer: Tokenizer) -> int:
     """The token that stands for a text without tokens: the unknown token, else an end."""
-    known = (tokenizer.unknown, tokenizer.end, tokenizer.padding)
-    return next((number for number in known if number is not None), 0)
+    candidates = (tokenizer.unknown, tokenizer.end, tokenizer.padding)
+    return next((number for number in candidates if number is not None), 0)
 
 
 def shortened(text: str) -> str:

@@ -16,13 +16,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import SettingError
-from edgewise.explain.explainable import Attention, Differentiable
+from edgewise.explain.explainable import Attention
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import TextBatch
 from edgewise.learn.readers.texts.tokenizer import RowTokens
-from edgewise.learn.tasks.explainable import ExplainableModel
+from edgewise.learn.tasks.explainable import ExplainableTask, Row
 from edgewise.learn.tasks.language.task import FittedLanguage, load
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, batches, nothing_of, require_text
+from edgewise.learn.tasks.token_explainable import (
+    Left,
+    TokenExplainable,
+    TokenRow,
+    batches,
+    nothing_of,
+    require_text,
+)
 from edgewise.learn.training.device import cpu_threads
 
 NEXT = "next token"
@@ -35,87 +42,83 @@ MAX_READ = 4096
 """Tokens of a prompt that are read: what a model of any length costs grows with their square."""
 
 
-class PromptItem(TokenExplainable):
-    """A prompt and the token that may follow it."""
+def prompt_item(trained: FittedLanguage, prompt: str, label: Any = None, top: int | None = None) -> TokenExplainable:
+    """A prompt and the token that may follow it.
 
-    about = "The probability less that without the token; those behind it move up."
-    about_cut = "the last {:,} are read"
+    Args:
+        trained: the model.
+        prompt: the text.
+        label: the token whose probability is explained, see `token_number`; by default the most probable one.
+        top: see `TokenRow`.
 
-    def __init__(self, trained: FittedLanguage, prompt: str, label: Any, top: int | None):
-        tokenizer = trained.encoder.tokenizer
-        super().__init__(trained, tokenizer, {FIELD: prompt}, read_prompt(trained, prompt), top)
-        self.batch = TextBatch.packed([self.row.numbers])
+    Raises:
+        SettingError: the prompt cannot be read, there is no such token, or `top` is below 1.
+    """
+    tokenizer, network, output = trained.encoder.tokenizer, trained.model.eval(), trained.output
+    row = read_prompt(trained, prompt)
+    tokens = TokenRow(tokenizer=tokenizer, texts={FIELD: prompt}, row=row, fixed=row.is_special, top=top)
+
+    batch = TextBatch.packed([row.numbers])
+    with torch.no_grad():
+        shares = probabilities(trained, network.after(batch))[0]
+    number = token_number(trained, label, to_prediction(trained, shares))
+
+    # A text that is left empty begins anew where the model knows ends; else what it never saw stands for it.
+    end = output.end(tokenizer)
+    nothing = nothing_of(tokenizer) if end is None else end
+    name = tokenizer.written(nothing)
+
+    def predict_left(left: Sequence[Left]) -> np.ndarray:
+        texts = [row.numbers[stays] if stays.any() else np.array([nothing]) for stays in left]
         with torch.no_grad():
-            found = probabilities(trained, trained.model.eval().after(self.batch))[0]
-        self.number = token_number(trained, label, to_prediction(trained, found))
-        self.predictions = (to_prediction(trained, found, self.number),)
-        self.explained = f"{NEXT} = {tokenizer.written(self.number)}"
-        # A text that is left empty begins anew where the model knows ends; else what it never saw stands for it.
-        end = trained.output.end(tokenizer)
-        self.nothing = nothing_of(tokenizer) if end is None else end
+            scores = network.after(TextBatch.packed(texts))
+        return probabilities(trained, scores)[:, number].double().numpy()
 
-    def predict_left(self, left: Sequence[Left]) -> np.ndarray:
-        texts = [self.row.numbers[stays] if stays.any() else np.array([self.nothing]) for stays in left]
-        with torch.no_grad():
-            scores = self.trained.model.after(TextBatch.packed(texts))
-        return probabilities(self.trained, scores)[:, self.number].double().numpy()
-
-    def trace(self) -> Attention:
+    def attend() -> Attention:
         who = "the last token, which predicts the next one,"
-        return self.attention_at(self.num_units - 1, partial(self.trained.model.after, self.batch), who)
+        return tokens.attention_at(len(row) - 1, partial(network.after, batch), who)
 
-    def differentiable(self) -> list[Differentiable]:
-        model, name = self.trained.model, f"that of {self.tokenizer.written(self.nothing)}"
+    def of_vectors(vectors: Tensor) -> Tensor:
+        copies = TextBatch.packed([row.numbers] * len(vectors))
+        return probabilities(trained, network.after(copies, vectors=vectors.flatten(0, 1)))[:, number]
 
-        def function(vectors: Tensor) -> Tensor:
-            batch = TextBatch.packed([self.row.numbers] * len(vectors))
-            return probabilities(self.trained, model.after(batch, vectors=vectors.flatten(0, 1)))[:, self.number]
+    unseen = f"Where nothing is left of the text, the model reads {name}, which was not in its training."
+    return TokenExplainable(
+        tokens=tokens,
+        predictions=(to_prediction(trained, shares, number),),
+        explained=f"{NEXT} = {tokenizer.written(number)}",
+        predict_left=predict_left,
+        attend=attend,
+        derive=lambda: [tokens.by_vectors(network.embedding, nothing, f"that of {name}", of_vectors)],
+        about="The probability less that without the token; those behind it move up.",
+        about_cut="the last {:,} are read",
+        more_notes=[] if output.has_end else [unseen],
+    )
 
-        return [self.by_vectors(model.embedding, self.nothing, name, function)]
 
-    def own_notes(self) -> list[str]:
-        if self.trained.output.has_end:
-            return []
-        name = self.tokenizer.written(self.nothing)
-        return [f"Where nothing is left of the text, the model reads {name}, which was not in its training."]
+def item(trained: FittedLanguage, row: Row, target: Any, label: Any, top: int | None) -> TokenExplainable:
+    """A prompt and the token that may follow it."""
+    if target not in (None, NEXT):
+        raise SettingError(f"explain: target is {target!r}; the model predicts {NEXT}.")
+    require_text(row[0])
+    return prompt_item(trained, row[0], label, top)
 
 
-class ExplainablePrompts(ExplainableModel):
-    """Texts, and the token that follows each."""
+def predict(trained: FittedLanguage, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
+    """The token that follows each prompt."""
+    prompts = [read_prompt(trained, text).numbers for (text,) in rows]
+    predictions = []
+    with torch.no_grad(), cpu_threads(trained.threads):
+        for batch in batches(map(len, prompts)):
+            shares = probabilities(trained, trained.model.after(TextBatch.packed(prompts[batch])))
+            predictions += [(to_prediction(trained, of_prompt),) for of_prompt in shares]
+    return predictions
 
-    load_trained = staticmethod(load)
-    kind = "text"
-    over = "texts"
-    open = ("label",)
-    targets = ("language", {NEXT: []})  # type: ignore[assignment]
-    model_name = "transformer"
 
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        return [(FIELD, "text")]
-
-    @property
-    def reads_spaces(self) -> bool:  # type: ignore[override]
-        """Words alone are no spaces."""
-        return self.trained.encoder.tokenizer.kind != "words"
-
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        trained, found = self.trained, []
-        prompts = [read_prompt(trained, text).numbers for (text,) in rows]
-        with torch.no_grad(), cpu_threads(trained.threads):
-            for some in batches(map(len, prompts)):
-                found += list(probabilities(trained, trained.model.after(TextBatch.packed(prompts[some]))))
-        return [(to_prediction(trained, each),) for each in found]
-
-    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> PromptItem:
-        if target not in (None, NEXT):
-            raise SettingError(f"explain: target is {target!r}; the model predicts {NEXT}.")
-        require_text(row[0])
-        return PromptItem(self.trained, row[0], label, top)
-
-    def unread(self, row: tuple[Any, ...]) -> str:
-        read = read_prompt(self.trained, *row)
-        return f"{len(read) + read.num_cut:,} tokens, of which the last {len(read):,} are read" if read.num_cut else ""
+def unread(trained: FittedLanguage, row: Row) -> str:
+    """How many tokens of a prompt are cut off, in words; empty where none is."""
+    read = read_prompt(trained, *row)
+    return f"{len(read) + read.num_cut:,} tokens, of which the last {len(read):,} are read" if read.num_cut else ""
 
 
 def read_prompt(trained: FittedLanguage, text: str) -> RowTokens:
@@ -137,16 +140,16 @@ def probabilities(trained: FittedLanguage, scores: Float[Tensor, " text token"])
     return scores.float().masked_fill(never, -math.inf).softmax(-1)
 
 
-def to_prediction(trained: FittedLanguage, found: Float[Tensor, " token"], also: int | None = None) -> TargetPrediction:
+def to_prediction(trained: FittedLanguage, shares: Float[Tensor, " token"], also: int | None = None) -> TargetPrediction:
     """The most probable of the tokens, and with them `also`, out of the probabilities of all."""
     tokenizer = trained.encoder.tokenizer
-    num_writable = len(found) - len(trained.output.never_written(tokenizer))
-    best = found.topk(min(MAX_PREDICTIONS, num_writable)).indices.tolist()
+    num_writable = len(shares) - len(trained.output.never_written(tokenizer))
+    best = shares.topk(min(MAX_PREDICTIONS, num_writable)).indices.tolist()
     numbers = best if also is None or also in best else [*best, also]
-    shares = {tokenizer.written(number): float(found[number]) for number in numbers}
+    listed = {tokenizer.written(number): float(shares[number]) for number in numbers}
     label = tokenizer.written(best[0])
-    share = shares[label]
-    return TargetPrediction(NEXT, float(best[0]), label, math.sqrt(share * (1 - share)), probabilities=shares)
+    share = listed[label]
+    return TargetPrediction(NEXT, float(best[0]), label, math.sqrt(share * (1 - share)), probabilities=listed)
 
 
 def token_number(trained: FittedLanguage, label: Any, prediction: TargetPrediction) -> int:
@@ -173,4 +176,16 @@ def token_number(trained: FittedLanguage, label: Any, prediction: TargetPredicti
     )
 
 
-EXPLAINABLE = ExplainablePrompts
+EXPLAINABLE = ExplainableTask(
+    load=load,
+    kind="text",
+    over="texts",
+    fields=lambda trained: [(FIELD, "text")],
+    targets=lambda trained: ("language", {NEXT: []}),
+    model_name=lambda trained: "transformer",
+    predict=predict,
+    item=item,
+    unread=unread,
+    reads_spaces=lambda trained: trained.encoder.tokenizer.kind != "words",  # words alone are no spaces
+    open=("label",),
+)

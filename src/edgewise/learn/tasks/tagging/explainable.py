@@ -14,15 +14,14 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from edgewise.errors import SettingError
-from edgewise.explain.explainable import Attention, Differentiable
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.formatting import plural
 from edgewise.graph.records import TextBatch
-from edgewise.learn.readers.texts.tags import WrittenSentence
+from edgewise.learn.readers.texts.tags import SentenceChunk, WrittenSentence
 from edgewise.learn.readers.texts.tokenizer import RowTokens
-from edgewise.learn.tasks.explainable import ExplainableModel
+from edgewise.learn.tasks.explainable import ExplainableTask, Row
 from edgewise.learn.tasks.tagging.task import FittedTagger, load, scores_of_chunks
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, place_of
+from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, place_of
 
 OUTSIDE = "O"
 """The tag of a word in no span."""
@@ -30,7 +29,9 @@ MAX_PREDICTIONS = 200
 """Words whose tags stand in an explanation; of a longer sentence those around the word that is explained."""
 
 
-class SentenceItem(TokenExplainable):
+def sentence_item(
+    trained: FittedTagger, sentence: str | Sequence[str], target: Any = None, label: Any = None, top: int | None = None
+) -> TokenExplainable:
     """The probability that one word has one tag, out of the chunk of its sentence that the model reads with it.
 
     Args:
@@ -39,118 +40,106 @@ class SentenceItem(TokenExplainable):
         target: the word: its place counted from 1, itself where it stands once, or both (`2 Paris`); by default the
             first with a tag other than that of most words, else the first.
         label: the tag; the predicted one by default.
-        top: see `TokenExplainable`.
+        top: see `TokenRow`.
 
     Raises:
         DataError: the sentence is empty.
         SettingError: there is no such word or tag, the word is no token, or `top` is below 1.
     """
+    encoder, output, network = trained.encoder, trained.output, trained.model.eval()
+    written = WrittenSentence.of(sentence)
+    (predictions,) = predict_words(trained, [written])
+    word = _default(trained, predictions) if target is None else place_of(target, written.words, 1)
+    number = tag_number(trained, predictions[word], label)
 
-    has_sentences = False
+    chunk = next(chunk for chunk in encoder.chunks(written.words) if word in chunk.words)
+    # The token at which the tag is read. It can be hidden, not removed.
+    head = int(chunk.firsts[chunk.words == word][0])
+    is_head = np.arange(len(chunk.numbers)) == head
+    hiding_token = encoder.hiding_token
+    starts, stops = (written.in_text(ends) for ends in (chunk.starts, chunk.stops))
+    tokens = TokenRow(
+        tokenizer=encoder.tokenizer,
+        texts={output.names[0]: written.text},
+        row=RowTokens(chunk.numbers, np.zeros(len(chunk.numbers), np.int64), starts, stops),
+        fixed=is_head & (hiding_token is None),
+        top=top,
+        has_sentences=False,
+    )
+    batch = TextBatch.packed([chunk.numbers])
 
-    def __init__(self, trained: FittedTagger, sentence: str | Sequence[str], target: Any, label: Any, top: int | None):
-        written = self.written = WrittenSentence.of(sentence)
-        encoder, output = trained.encoder, trained.output
-        (predictions,) = predict_words(trained, [written])
-        word = _default(trained, predictions) if target is None else place_of(target, written.words, 1)
-        self.word, self.predictions, self.near_notes = written.names()[word], *_near(predictions, word)
-        if not predictions[word].probabilities:
-            raise SettingError(
-                f"explain: {self.word!r} is nothing that the model can read, and always gets the tag {output.usual}; "
-                "name another word as target."
-            )
-        if label is not None and str(label) not in output.tags:
-            raise SettingError(f"explain: label is {str(label)[:60]!r}; the tags are {', '.join(output.tags)}.")
-        self.label = int(predictions[word].value) if label is None else output.tags.index(str(label))
-        self.explained = f"{self.word} = {output.tags[self.label]}"
-        chunk = self.chunk = next(chunk for chunk in encoder.chunks(written.words) if word in chunk.words)
-        # The token at which the tag is read. It can be hidden, not removed.
-        self.head = int(chunk.firsts[chunk.words == word][0])
-        hiding = encoder.hiding_token
-        self.hidden = None if hiding is None else encoder.tokenizer.written(hiding)
-        starts, stops = (written.in_text(ends) for ends in (chunk.starts, chunk.stops))
-        row = RowTokens(chunk.numbers, np.zeros(len(chunk.numbers), np.int64), starts, stops)
-        fixed = (np.arange(len(row)) == self.head) & (self.hidden is None)
-        super().__init__(trained, encoder.tokenizer, {output.names[0]: written.text}, row, top, fixed=fixed)
-        self.batch = TextBatch.packed([row.numbers])
-
-    @property
-    def about(self) -> str:
-        own = "always stays, with 0." if self.hidden is None else f"becomes {self.hidden} instead."
-        return f"The probability less that without the token; the word itself {own}"
-
-    def predict_left(self, left: Sequence[Left]) -> Float64[np.ndarray, " removal"]:
-        numbers, heads, place = [], [], 0
+    def predict_left(left: Sequence[Left]) -> Float64[np.ndarray, " removal"]:
+        texts, heads, num_tokens = [], [], 0
         for stays in left:
-            own, head = self.row.numbers.copy(), self.head
-            if not stays[head] and self.trained.encoder.hiding_token is not None:
-                own[head] = self.trained.encoder.hiding_token
-            stays = stays | (np.arange(len(own)) == head)
-            heads.append(place + int(stays[:head].sum()))
-            numbers.append(own[stays])
-            place += len(numbers[-1])
+            numbers = chunk.numbers.copy()
+            if not stays[head] and hiding_token is not None:
+                numbers[head] = hiding_token
+            stays = stays | is_head
+            heads.append(num_tokens + int(stays[:head].sum()))
+            texts.append(numbers[stays])
+            num_tokens += len(texts[-1])
         with torch.no_grad():
-            scores = self.trained.model.eval()(TextBatch.packed(numbers))[heads]
-        return softmax(scores.numpy())[:, self.label]
+            scores = network(TextBatch.packed(texts))[heads]
+        return softmax(scores.numpy())[:, number]
 
-    def trace(self) -> Attention:
-        return self.attention_at(self.head, partial(self.trained.model, self.batch), f"the word {self.word}")
+    def of_vectors(vectors: Tensor) -> Tensor:
+        copies = TextBatch.packed([chunk.numbers] * len(vectors))
+        scores = network(copies, vectors=vectors.flatten(0, 1))
+        return scores.unflatten(0, vectors.shape[:2])[:, head].softmax(-1)[:, number]
 
-    def differentiable(self) -> list[Differentiable]:
-        model, name = self.trained.model, "zeros" if self.hidden is None else f"that of {self.hidden}"
+    name = written.names()[word]
+    if hiding_token is None:
+        hidden, baseline = "", "zeros"
+        about = "The probability less that without the token; the word itself always stays, with 0."
+        note = f"Occlusion leaves out the word {name} itself: nothing can stand in its place."
+    else:
+        hidden = encoder.tokenizer.written(hiding_token)
+        baseline = f"that of {hidden}"
+        about = f"The probability less that without the token; the word itself becomes {hidden} instead."
+        note = f"Occlusion cannot remove the word {name} itself: {hidden} replaces it."
 
-        def function(vectors: Tensor) -> Tensor:
-            batch = TextBatch.packed([self.row.numbers] * len(vectors))
-            scores = model(batch, vectors=vectors.flatten(0, 1))
-            return scores.unflatten(0, vectors.shape[:2])[:, self.head].softmax(-1)[:, self.label]
-
-        return [self.by_vectors(model.encoder.embedding, self.trained.encoder.hiding_token, name, function)]
-
-    def notes(self) -> list[str]:
-        notes, names = list(self.near_notes), self.written.names()
-        if len(self.chunk.words) < len(names):
-            first, last = (names[self.chunk.words[place]] for place in (0, -1))
-            notes.append(
-                f"The model reads at most {self.trained.encoder.settings.context:,} tokens at once: with {self.word} the "
-                f"words from {first} to {last}, and only they are explained."
-            )
-        return [*notes, *super().notes()]
-
-    def own_notes(self) -> list[str]:
-        if self.hidden is None:
-            return [f"Occlusion leaves out the word {self.word} itself: nothing can stand in its place."]
-        return [f"Occlusion cannot remove the word {self.word} itself: {self.hidden} replaces it."]
+    shown, shown_notes = _near(predictions, word)
+    return TokenExplainable(
+        tokens=tokens,
+        predictions=shown,
+        explained=f"{name} = {output.tags[number]}",
+        predict_left=predict_left,
+        attend=lambda: tokens.attention_at(head, partial(network, batch), f"the word {name}"),
+        derive=lambda: [tokens.by_vectors(network.encoder.embedding, hiding_token, baseline, of_vectors)],
+        about=about,
+        first_notes=[*shown_notes, *_chunk_notes(trained, written.names(), chunk, name)],
+        more_notes=[note],
+    )
 
 
-class ExplainableSentences(ExplainableModel):
-    """Sentences, and the tag of each of their words."""
+def tag_number(trained: FittedTagger, prediction: TargetPrediction, label: Any) -> int:
+    """The number of the tag that is meant; the predicted one by default.
 
-    load_trained = staticmethod(load)
-    kind = "text"
-    over = "sentences"
-    open = ("target",)
+    Raises:
+        SettingError: there is no such tag, or the word is no token.
+    """
+    tags = trained.output.tags
+    if not prediction.probabilities:
+        raise SettingError(
+            f"explain: {prediction.name!r} is nothing that the model can read, and always gets the tag "
+            f"{trained.output.usual}; name another word as target."
+        )
+    if label is None:
+        return int(prediction.value)
+    if str(label) not in tags:
+        raise SettingError(f"explain: label is {str(label)[:60]!r}; the tags are {', '.join(tags)}.")
+    return tags.index(str(label))
 
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        return [(self.trained.output.names[0], "text")]
 
-    @property
-    def targets(self) -> tuple[str, dict[str, list[str]]]:
-        """The tags; only the sentence knows which words can be explained."""
-        return "tagging", {self.trained.output.names[1]: list(self.trained.output.tags)}
-
-    @property
-    def model_name(self) -> str:
-        return str(self.trained.encoder.reader.encoder)
-
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        return predict_words(self.trained, [WrittenSentence.of(text) for (text,) in rows])
-
-    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        return [self.trained.encoder.tokenizer.status_of(WrittenSentence.of(text).words) for (text,) in rows]
-
-    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> SentenceItem:
-        return SentenceItem(self.trained, row[0], target, label, top)
+def _chunk_notes(trained: FittedTagger, names: Sequence[str], chunk: SentenceChunk, word: str) -> list[str]:
+    """Which words are read with one, where these are not all."""
+    if len(chunk.words) == len(names):
+        return []
+    first, last = (names[chunk.words[place]] for place in (0, -1))
+    return [
+        f"The model reads at most {trained.encoder.settings.context:,} tokens at once: with {word} the words from "
+        f"{first} to {last}, and only they are explained."
+    ]
 
 
 def predict_words(trained: FittedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[TargetPrediction, ...]]:
@@ -192,4 +181,25 @@ def _near(predictions: Sequence[TargetPrediction], word: int) -> tuple[tuple[Tar
     return tuple(predictions[first : first + MAX_PREDICTIONS]), [note]
 
 
-EXPLAINABLE = ExplainableSentences
+def targets(trained: FittedTagger) -> tuple[str, dict[str, list[str]]]:
+    """The tags; only the sentence knows which words can be explained."""
+    return "tagging", {trained.output.names[1]: list(trained.output.tags)}
+
+
+def statuses(trained: FittedTagger, rows: Sequence[Row]) -> list[str]:
+    """Whether any word of each sentence is in the vocabulary."""
+    return [trained.encoder.tokenizer.status_of(WrittenSentence.of(text).words) for (text,) in rows]
+
+
+EXPLAINABLE = ExplainableTask(
+    load=load,
+    kind="text",
+    over="sentences",
+    fields=lambda trained: [(trained.output.names[0], "text")],
+    targets=targets,
+    model_name=lambda trained: trained.encoder.reader.encoder,
+    predict=lambda trained, rows: predict_words(trained, [WrittenSentence.of(text) for (text,) in rows]),
+    item=lambda trained, row, target, label, top: sentence_item(trained, row[0], target, label, top),
+    statuses=statuses,
+    open=("target",),
+)

@@ -6,8 +6,8 @@ to 512 tokens costs a prediction for every token, of longer ones groups are remo
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,110 +22,134 @@ from edgewise.graph.records import TextRows
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.table import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import RowTokens
-from edgewise.learn.tasks.explainable import ExplainableTable
+from edgewise.learn.tasks.explainable import ExplainableTask, Row, targets_of_table
 from edgewise.learn.tasks.explained import Explained, target_predictions
 from edgewise.learn.tasks.texts.task import TextsEncoder, load
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, nothing_of
+from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, nothing_of
 from edgewise.trace import Trace
 
 
-class TextItem(TokenExplainable):
+@dataclass(frozen=True, eq=False)
+class TextNumber:
+    """One prediction for a row of texts, by all members of the ensemble."""
+
+    trained: FittedTable[TextsEncoder]
+    """The ensemble."""
+    tokens: TokenRow
+    """The row."""
+    nothing: int
+    """The token of a text without tokens."""
+    traces: Sequence[tuple[Trace, Trace]]
+    """The weights of the layers and of the readout of each member, recorded with the prediction."""
+    number: Explained
+    """The number."""
+
+    @classmethod
+    def of(cls, trained: FittedTable[TextsEncoder], tokens: TokenRow, target: str | None, label: Any) -> Self:
+        """The number of a target and a label.
+
+        Raises:
+            SettingError: there is no such target or class.
+        """
+        nothing = nothing_of(trained.encoder.tokenizer)
+        batch = text_rows(tokens.row, [np.ones(len(tokens), dtype=bool)], nothing)
+        traces = [(tokens.new_trace(), Trace()) for _ in trained.members]
+
+        def record(place: int, member: Any) -> Tensor:
+            layers, readout = traces[place]
+            output: Tensor = member(batch, layers, readout_trace=readout)
+            return output
+
+        return cls(trained, tokens, nothing, traces, Explained.of(trained, record, target, label))
+
+    def of_left(self, left: Sequence[Left]) -> np.ndarray:
+        """The number where some of the tokens are left."""
+        return self.number.of_batch(text_rows(self.tokens.row, left, self.nothing))
+
+    def attention(self) -> Attention:
+        """The readout attends to tokens, and in a transformer tokens to each other."""
+        size, members = len(self.tokens), []
+        even = torch.full((size,), 1 / size, dtype=torch.float64)
+        for layers, readout in self.traces:
+            direct = readout.weights[0].to_dense().mean(0)[0].double() if readout.weights else None
+            top = even if direct is None else direct
+            members.append(Attended(direct, top, layers.weights if self.tokens.is_followed else ()))
+
+        first, readout = self.traces[0]
+        readout_layers = (to_layer(weights, "readout", is_readout=True) for weights in readout.weights)
+        return Attention(
+            [*self.tokens.layers_of(first.weights), *readout_layers],
+            members,
+            "Where the readout, which makes one vector of the text, attends: its weights, mean over heads.",
+            "Attention through all layers: how much of each token can reach the readout.",
+        )
+
+    def of_vectors(self, member: Any) -> Differentiable:
+        """The number as a function of the vectors of the tokens, for one member."""
+        row, num_tokens = self.tokens.row, len(self.tokens)
+
+        def function(vectors: Tensor) -> Tensor:
+            copies = text_rows(row, [np.ones(num_tokens, dtype=bool)] * len(vectors), self.nothing)
+            return self.number.of_scores(member(copies, vectors=vectors.flatten(0, 1)))
+
+        # A token that is hidden in training carries no information; those that stand for no text never do.
+        name = "zeros" if member.unknown is None else "that of a hidden token"
+        learned = self.tokens.by_vectors(member.encoder.embedding, member.unknown, name, function)
+        vectors = member.inputs(text_rows(row, [np.ones(num_tokens, dtype=bool)], self.nothing)).detach()
+        assert learned.baseline is not None
+        beside = vectors.new_zeros(len(vectors), vectors.shape[1] - learned.baseline.shape[1])  # counts say nothing
+        hidden = torch.cat([learned.baseline, beside], 1)
+        baseline = torch.where(torch.from_numpy(self.tokens.fixed)[:, None], vectors, hidden)
+        return replace(learned, features=vectors, baseline=baseline)
+
+
+def item(
+    trained: FittedTable[TextsEncoder], texts: Row, target: str | None, label: Any, top: int | None
+) -> TokenExplainable:
     """One row of texts.
 
     Raises:
         DataError: a text is empty, or there are more or fewer than the model reads.
         SettingError: there is no such target or class, or `top` is below 1.
     """
-
-    about = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
-
-    def __init__(
-        self,
-        trained: FittedTable[TextsEncoder],
-        texts: tuple[str, ...],
-        target: str | None,
-        label: Any,
-        top: int | None,
-    ):
-        names = trained.columns.text_columns
-        if len(texts) != len(names):
-            raise DataError(
-                f"{plural(len(texts), 'text was', 'texts were')} given, but the model reads "
-                f"{len(names)}: {', '.join(names)}."
-            )
-        tokenizer = trained.encoder.tokenizer
-        super().__init__(
-            trained, tokenizer, dict(zip(names, texts, strict=True)), trained.encoder.row_tokens(texts), top
+    names, encoder = trained.columns.text_columns, trained.encoder
+    if len(texts) != len(names):
+        raise DataError(
+            f"{plural(len(texts), 'text was', 'texts were')} given, but the model reads "
+            f"{len(names)}: {', '.join(names)}."
         )
-        if not texts_from_arrays(np.array([texts], dtype=object)).usable[0]:
-            raise DataError(f"{names[0]}: the text is empty.")
-        self.nothing = nothing_of(trained.encoder.tokenizer)
-        self.batch = text_rows(self.row, [np.ones(len(self.row), dtype=bool)], self.nothing)
-        self.traces = [(self.new_trace(), Trace()) for _ in trained.members]
-        self.number = Explained.of(trained, self._recorded, target, label)
-        self.predictions, self.explained = self.number.predictions, self.number.name
+    row = encoder.row_tokens(texts)
+    tokens = TokenRow(
+        tokenizer=encoder.tokenizer, texts=dict(zip(names, texts, strict=True)), row=row, fixed=row.is_special, top=top
+    )
+    if not texts_from_arrays(np.array([texts], dtype=object)).usable[0]:
+        raise DataError(f"{names[0]}: the text is empty.")
 
-    @property
-    def scale(self) -> float:
-        return self.number.scale
+    of_text = TextNumber.of(trained, tokens, target, label)
+    return TokenExplainable(
+        tokens=tokens,
+        predictions=of_text.number.predictions,
+        explained=of_text.number.name,
+        predict_left=of_text.of_left,
+        attend=of_text.attention,
+        derive=lambda: [of_text.of_vectors(member) for member in trained.members],
+        about="The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0.",
+        scale=of_text.number.scale,
+        more_notes=of_text.number.member_notes,
+        more_parts=columns_of(tokens),
+    )
 
-    def _recorded(self, place: int, member: Any) -> Tensor:
-        layers, readout = self.traces[place]
-        return member(self.batch, layers, readout_trace=readout)
 
-    def predict_left(self, left: Sequence[Left]) -> np.ndarray:
-        return self.number.of_batch(text_rows(self.row, left, self.nothing))
-
-    def trace(self) -> Attention:
-        """The readout attends to tokens, and in a transformer tokens to each other."""
-        members, even = [], torch.full((len(self.row),), 1 / len(self.row), dtype=torch.float64)
-        for layers, readout in self.traces:
-            direct = readout.weights[0].to_dense().mean(0)[0].double() if readout.weights else None
-            top = even if direct is None else direct
-            members.append(Attended(direct, top, layers.weights if self.is_followed else ()))
-        first, readout = self.traces[0]
-        return Attention(
-            [
-                *self.layers_of(first.weights),
-                *(to_layer(weights, "readout", is_readout=True) for weights in readout.weights),
-            ],
-            members,
-            "Where the readout, which makes one vector of the text, attends: its weights, mean over heads.",
-            "Attention through all layers: how much of each token can reach the readout.",
-        )
-
-    def differentiable(self) -> list[Differentiable]:
-        found = []
-        for member in self.trained.members:
-            # A token that is hidden in training carries no information; those that stand for no text never do.
-            name = "zeros" if member.unknown is None else "that of a hidden token"
-
-            def function(vectors: Tensor, member: Any = member) -> Tensor:
-                whole = [np.ones(len(self.row), dtype=bool)] * len(vectors)
-                batch = text_rows(self.row, whole, self.nothing)
-                return self.number.of_scores(member(batch, vectors=vectors.flatten(0, 1)))
-
-            vectors = member.inputs(self.batch).detach()
-            learned = self.by_vectors(member.encoder.embedding, member.unknown, name, function)
-            assert learned.baseline is not None
-            beside = vectors.new_zeros(len(vectors), vectors.shape[1] - learned.baseline.shape[1])  # counts say nothing
-            each = replace(learned, features=vectors, baseline=torch.cat([learned.baseline, beside], 1))
-            assert each.baseline is not None
-            baseline = torch.where(torch.from_numpy(self.fixed)[:, None], each.features, each.baseline)
-            found.append(replace(each, baseline=baseline))
-        return found
-
-    def parts(self) -> list[Part]:
-        """Sentences and columns, where there are several."""
-        found = super().parts()
-        for place, name in enumerate(self.texts if len(self.texts) > 1 else ()):
-            units = np.flatnonzero((self.row.columns == place) & ~self.fixed)
-            if len(units):
-                found.append(Part(name, "column", tuple(units.tolist()), np.nan))
-        return found
-
-    def notes(self) -> list[str]:
-        return [*super().notes(), *self.number.member_notes]
+def columns_of(tokens: TokenRow) -> list[Part]:
+    """The columns of a row, where there are several."""
+    if len(tokens.texts) == 1:
+        return []
+    units = [np.flatnonzero((tokens.row.columns == column) & ~tokens.fixed) for column in range(len(tokens.texts))]
+    return [
+        Part(name, "column", tuple(of_column.tolist()), np.nan)
+        for name, of_column in zip(tokens.texts, units, strict=True)
+        if len(of_column)
+    ]
 
 
 def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRows:
@@ -135,39 +159,35 @@ def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRows:
     return TextRows.packed(tokens, columns)
 
 
-class ExplainableTexts(ExplainableTable):
-    """Rows of texts."""
-
-    load_trained = staticmethod(load)
-    kind = "text"
-    over = "texts"
-
-    @classmethod
-    def row(cls, item: Any) -> tuple[Any, ...]:
-        return (item,) if isinstance(item, str) else tuple(item)
-
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        return [(name, "text") for name in self.trained.columns.text_columns]
-
-    @property
-    def model_name(self) -> str:
-        return self.trained.encoder.text.encoder
-
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        table = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
-        predictions = self.trained.predict(table)
-        return [target_predictions(self.trained, predictions, row) for row in range(len(rows))]
-
-    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        return [self.trained.encoder.tokenizer.status_of(texts) for texts in rows]
-
-    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> TextItem:
-        return TextItem(self.trained, row, target, label, top)
-
-    def unread(self, row: tuple[Any, ...]) -> str:
-        cut, context = self.trained.encoder.row_tokens(row).num_cut, self.trained.encoder.settings.context
-        return f"{context + cut:,} tokens, of which the model reads {context:,}" if cut else ""
+def row_of(texts: Any) -> Row:
+    """The texts of a row, out of one text or several."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
-EXPLAINABLE = ExplainableTexts
+def predict(trained: FittedTable[TextsEncoder], rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
+    """The predictions for rows of texts."""
+    table = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
+    predictions = trained.predict(table)
+    return [target_predictions(trained, predictions, row) for row in range(len(rows))]
+
+
+def unread(trained: FittedTable[TextsEncoder], row: Row) -> str:
+    """How many tokens of a row are cut off, in words; empty where none is."""
+    num_cut, context = trained.encoder.row_tokens(row).num_cut, trained.encoder.settings.context
+    return f"{context + num_cut:,} tokens, of which the model reads {context:,}" if num_cut else ""
+
+
+EXPLAINABLE = ExplainableTask(
+    load=load,
+    kind="text",
+    over="texts",
+    fields=lambda trained: [(name, "text") for name in trained.columns.text_columns],
+    targets=targets_of_table,
+    model_name=lambda trained: trained.encoder.text.encoder,
+    predict=predict,
+    item=item,
+    statuses=lambda trained, rows: [trained.encoder.tokenizer.status_of(texts) for texts in rows],
+    unread=unread,
+    coverage=lambda trained: trained.coverage,
+    row=row_of,
+)

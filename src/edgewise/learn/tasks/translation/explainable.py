@@ -19,15 +19,15 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
-from edgewise.explain.explainable import Attended, Attention, Differentiable
+from edgewise.explain.explainable import Attended, Attention
 from edgewise.explain.explanation import Layer, TargetPrediction, Unit
 from edgewise.formatting import plural
 from edgewise.graph.records import PairBatch
 from edgewise.learn.networks.translation import TranslationModel
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.learn.tasks import token_explainable
-from edgewise.learn.tasks.explainable import ExplainableModel
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, place_of, require_text
+from edgewise.learn.tasks.explainable import ExplainableTask, Row
+from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, place_of, require_text
 from edgewise.learn.tasks.translation.task import FittedTranslation, decoder_input, load, padded, translated_tokens
 from edgewise.learn.training.device import cpu_threads
 from edgewise.trace import Trace, Weights
@@ -63,7 +63,7 @@ class Translated:
     def names(self, tokenizer: Tokenizer) -> list[str]:
         """How each token that is written stands in the text; the end by its name."""
         written = [self.text[start:stop] for start, stop in zip(self.starts, self.stops, strict=True)]
-        return [name or str(tokenizer.inner.id_to_token(int(each))) for name, each in zip(written, self.numbers)]
+        return [name or str(tokenizer.inner.id_to_token(int(number))) for name, number in zip(written, self.numbers)]
 
     @classmethod
     def of(cls, trained: FittedTranslation, texts: Sequence[str]) -> list[Self]:
@@ -79,7 +79,8 @@ class Translated:
                 raise DataError(f"{where}{name}: the text is empty.")
             if excess := too_long(trained, text):
                 raise DataError(f"{where}{name}: the text is too long: {excess}; translate it in parts.")
-        found: list[Self] = []
+
+        sentences: list[Self] = []
         for text, numbers in zip(texts, translated_tokens(trained, texts), strict=True):
             if numbers is None:
                 raise DataError(f"{name}: {text[:60]!r} has no token that the model reads.")
@@ -90,11 +91,85 @@ class Translated:
             rows = [*zip(numbers, starts, stops, strict=True), *last]
             source = encoder.tokenizer.row_of([text], encoder.settings.context)
             tokens, begins, ends = np.array(rows, dtype=np.int64).reshape(-1, 3).T.copy()
-            found.append(cls(source, written, tokens, begins, ends, is_cut))
-        return found
+            sentences.append(cls(source, written, tokens, begins, ends, is_cut))
+        return sentences
 
 
-class TranslationItem(TokenExplainable):
+@dataclass(frozen=True, eq=False)
+class TranslatedNumber:
+    """How likely the translation of a sentence is, or one of its tokens, whatever becomes of the sentence."""
+
+    trained: FittedTranslation
+    """The model."""
+    translated: Translated
+    """The sentence and its translation, which stays as it is."""
+    place: int | None
+    """The token of the translation; None for the mean ln p of all."""
+
+    @property
+    def source(self) -> tuple[Tensor, Tensor]:
+        """The tokens of the sentence, and how many they are."""
+        row = self.translated.source
+        return torch.from_numpy(row.numbers)[None], torch.tensor([len(row)])
+
+    @property
+    def written(self) -> Tensor:
+        """What is read while the translation is written."""
+        return torch.from_numpy(decoder_input(self.translated.numbers, self.trained.encoder.end))[None]
+
+    def of_left(self, left: Sequence[Left]) -> Float64[np.ndarray, " removal"]:
+        """The number where some of the tokens of the sentence are left."""
+        sources = [self.translated.source.numbers[stays] for stays in left]
+        scores = log_probabilities(self.trained, sources, [self.translated.numbers] * len(sources))
+        return np.array(
+            [of_source.mean() if self.place is None else np.exp(of_source[self.place]) for of_source in scores]
+        )
+
+    def of_vectors(self, vectors: Float[Tensor, " copy key model_dim"]) -> Float[Tensor, " copy"]:
+        """The number out of the vectors of the tokens of the sentence."""
+        network, copies, (source, lengths) = self.trained.model, (len(vectors), -1), self.source
+        source, lengths = source.expand(copies), lengths.expand(len(vectors))
+        states = network.read(source, lengths, vectors=vectors)
+        scores = network.write(self.written.expand(copies), states, lengths)
+        targets = torch.from_numpy(self.translated.numbers)[None]
+        log_shares = of_scores(scores, targets.expand(copies))
+        return log_shares.mean(1) if self.place is None else log_shares[:, self.place].exp()
+
+    def attention(self, tokens: TokenRow) -> Attention:
+        """Encoder, decoder and cross-attention; the attribution is across, and through the encoder."""
+        network, reading, writing = self.trained.model, tokens.new_trace(), Trace()
+        source, lengths = self.source
+        with torch.no_grad():
+            states = network.read(source, lengths, trace=reading)
+            network.write(self.written, states, lengths, trace=writing)
+        is_layered = bool(reading.weights)
+        # A recurrent network has cross-attention alone, one record a word.
+        decoder, cross = (writing.weights[::2], writing.weights[1::2]) if is_layered else ([], _joined(writing.weights))
+
+        size, steps = len(tokens), len(self.translated)
+        num_tokens = size + steps + 1
+        layers = tokens.layers_of(reading.weights, "encoder", num_tokens)
+        decoder_layers = tokens.layers_of(decoder, "decoder", num_tokens)
+        for number, layer in enumerate(tokens.layers_of(cross, "cross", num_tokens)):
+            # A token is written after those before it were read: the first after the beginning, which is unit `size`.
+            layers += [_moved(before, size, size + 1) for before in decoder_layers[number : number + 1]]
+            layers.append(_moved(layer, 0, size + 1))
+
+        tables = torch.stack([weights.to_dense().reshape(-1, steps, size).mean(0) for weights in cross]).mean(0)
+        direct = (tables if self.place is None else tables[self.place : self.place + 1]).double().mean(0)
+        who = "the tokens that are written attend" if self.place is None else "the token that is written attends"
+        encoder = [replace(weights, values=weights.values[0]) for weights in reading.weights]
+        return Attention(
+            layers,
+            [Attended(direct, direct, encoder if tokens.is_followed else [])],
+            f"Where {who} in the source: the weights of cross-attention, mean over layers and heads.",
+            "The same through the encoder: how much of each token can reach what is written.",
+        )
+
+
+def translation_item(
+    trained: FittedTranslation, text: str, target: str | int | None = None, top: int | None = None
+) -> TokenExplainable:
     """A sentence and its translation; the translation stays as it is while tokens of the sentence are removed.
 
     Args:
@@ -102,7 +177,7 @@ class TranslationItem(TokenExplainable):
         text: the sentence.
         target: which token of the translation is explained: its place, counted from 0; the token itself where it
             stands once; or both. By default, and with `translation`, all of it.
-        top: see `TokenExplainable`.
+        top: see `TokenRow`.
 
     Raises:
         DataError: the sentence is empty, or longer than the model reads.
@@ -110,133 +185,71 @@ class TranslationItem(TokenExplainable):
 
     Cost: one search, and the scores of one translation for every token of a sentence of up to 512 tokens.
     """
+    encoder, column = trained.encoder, trained.output.names[0]
+    (translated,) = Translated.of(trained, [text])
+    row, names = translated.source, translated.names(encoder.tokenizer)
+    tokens = TokenRow(
+        tokenizer=encoder.tokenizer, texts={column: text}, row=row, fixed=row.is_special, top=top, beside=len(translated)
+    )
 
-    about = "The number less that of the same translation without the token; the source's end stays, with 0."
+    place = None if target in (None, WHOLE) else place_of(target, names, 0, f"{WHOLE}, or of its tokens ")
+    number = TranslatedNumber(trained, translated, place)
+    explained = f"{MEAN} of the translation"
+    if place is not None:
+        explained = f"p of {names[place].strip()!r}, token {place} of the translation"
 
-    def __init__(self, trained: FittedTranslation, text: str, target: str | int | None, top: int | None):
-        (self.translated,) = Translated.of(trained, [text])
-        encoder, source = trained.encoder, trained.output.names[0]
-        row, names = self.translated.source, self.translated.names(encoder.tokenizer)
-        super().__init__(trained, encoder.tokenizer, {source: text}, row, top, beside=len(self.translated))
-        other = f"{WHOLE}, or of its tokens "
-        self.place = None if target in (None, WHOLE) else place_of(target, names, 0, other)
-        self.names, self.explained = names, f"{MEAN} of the translation"
-        if self.place is not None:
-            self.explained = f"p of {names[self.place].strip()!r}, token {self.place} of the translation"
-        self.predictions = target_predictions(trained, [self.translated])[0]
-        self.source, self.lengths = torch.from_numpy(row.numbers)[None], torch.tensor([len(row)])
-        self.targets = torch.from_numpy(self.translated.numbers)[None]
-        self.input = torch.from_numpy(decoder_input(self.translated.numbers, encoder.end))[None]
-
-    def predict_left(self, left: Sequence[Left]) -> Float64[np.ndarray, " removal"]:
-        sources = [self.row.numbers[stays] for stays in left]
-        found = log_probabilities(self.trained, sources, [self.translated.numbers] * len(sources))
-        return np.array([each.mean() if self.place is None else np.exp(each[self.place]) for each in found])
-
-    def differentiable(self) -> list[Differentiable]:
-        # Zeros would not do: a transformer that normalizes its input does not see how long a vector is, so that all
-        # would change at the very beginning of the way.
-        end = self.trained.encoder.end
-        return [self.by_vectors(self.trained.model.embedding, end, "that of an end", self._of_vectors)]
-
-    def _of_vectors(self, vectors: Float[Tensor, " copy key model_dim"]) -> Float[Tensor, " copy"]:
-        model, copies = self.trained.model, (len(vectors), -1)
-        source, lengths = self.source.expand(copies), self.lengths.expand(len(vectors))
-        scores = model.write(self.input.expand(copies), model.read(source, lengths, vectors=vectors), lengths)
-        found = of_scores(scores, self.targets.expand(copies))
-        return found.mean(1) if self.place is None else found[:, self.place].exp()
-
-    def trace(self) -> Attention:
-        """Encoder, decoder and cross-attention; the attribution is across, and through the encoder."""
-        model, reading, writing = self.trained.model, self.new_trace(), Trace()
-        with torch.no_grad():
-            states = model.read(self.source, self.lengths, trace=reading)
-            model.write(self.input, states, self.lengths, trace=writing)
-        is_layered = bool(reading.weights)
-        # A recurrent network has cross-attention alone, one record a word.
-        decoder, cross = (writing.weights[::2], writing.weights[1::2]) if is_layered else ([], _joined(writing.weights))
-        size, steps = self.num_units, len(self.translated)
-        num_tokens = size + steps + 1
-        layers = self.layers_of(reading.weights, "encoder", num_tokens)
-        below, across = self.layers_of(decoder, "decoder", num_tokens), self.layers_of(cross, "cross", num_tokens)
-        for number, each in enumerate(across):
-            # A token is written after those before it were read: the first after the beginning, which is unit `size`.
-            layers += [_moved(before, size, size + 1) for before in below[number : number + 1]]
-            layers.append(_moved(each, 0, size + 1))
-        tables = torch.stack([weights.to_dense().reshape(-1, steps, size).mean(0) for weights in cross]).mean(0)
-        direct = (tables if self.place is None else tables[self.place : self.place + 1]).double().mean(0)
-        who = "the tokens that are written attend" if self.place is None else "the token that is written attends"
-        followed = [replace(each, values=each.values[0]) for each in reading.weights] if self.is_followed else []
-        return Attention(
-            layers,
-            [Attended(direct, direct, followed)],
-            f"Where {who} in the source: the weights of cross-attention, mean over layers and heads.",
-            "The same through the encoder: how much of each token can reach what is written.",
-        )
-
-    def units(self) -> Iterator[Unit]:
-        found, source = self.translated, self.trained.output.names[0]
-        for unit in super().units():
-            yield replace(unit, name=self.texts[source][unit.start : unit.stop] or unit.name)
-        yield Unit("<begin>", self.written)
-        for name, start, stop in zip(self.names, found.starts.tolist(), found.stops.tolist(), strict=True):
-            yield Unit(name, self.written, start, stop)
-
-    @property
-    def written(self) -> str:
-        """The source of the translation's tokens."""
-        return WHOLE if self.trained.output.names[0] != WHOLE else f"{WHOLE} of it"
-
-    def notes(self) -> list[str]:
-        """How to read the numbers, what was cut, and what is not shown."""
-        translated, is_layered = self.translated, isinstance(self.trained.model, TranslationModel)
-        notes = [
-            "ln p is of the translation that the model gives, each token given those before it; its tokens stay the "
-            "same while those of the source are removed, and have no attributions of their own."
-        ]
-        if translated.is_cut:
-            notes.append(f"The translation was cut after {plural(len(translated), 'token')}, the limit of the search.")
-        elif not translated.text:
-            notes.append("The translation is an empty text: the model writes its end at once.")
-        notes += self.weight_notes(is_layered, "the encoder: the source")
-        return [*notes, *self.sentences[1], *self.group_notes()]
-
-    def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "sources": {**self.texts, self.written: self.translated.text}}
+    # The source of the translation's tokens.
+    written = WHOLE if column != WHOLE else f"{WHOLE} of it"
+    spans_of_units = zip(names, translated.starts.tolist(), translated.stops.tolist(), strict=True)
+    units = [Unit("<begin>", written), *(Unit(name, written, start, stop) for name, start, stop in spans_of_units)]
+    # Zeros would not do as a baseline: a transformer that normalizes its input does not see how long a vector is, so
+    # that all would change at the very beginning of the way.
+    embedding, baseline = trained.model.embedding, "that of an end"
+    return TokenExplainable(
+        tokens=tokens,
+        predictions=target_predictions(trained, [translated])[0],
+        explained=explained,
+        predict_left=number.of_left,
+        attend=lambda: number.attention(tokens),
+        derive=lambda: [tokens.by_vectors(embedding, encoder.end, baseline, number.of_vectors)],
+        about="The number less that of the same translation without the token; the source's end stays, with 0.",
+        about_layers="the encoder: the source" if isinstance(trained.model, TranslationModel) else "",
+        first_notes=notes_of(translated),
+        more_units=units,
+        more_sources={written: translated.text},
+        show=str,
+    )
 
 
-class ExplainableTranslations(ExplainableModel):
-    """Sentences to be translated."""
+def notes_of(translated: Translated) -> list[str]:
+    """How to read the numbers of a translation, and what was cut."""
+    notes = [
+        "ln p is of the translation that the model gives, each token given those before it; its tokens stay the "
+        "same while those of the source are removed, and have no attributions of their own."
+    ]
+    if translated.is_cut:
+        notes.append(f"The translation was cut after {plural(len(translated), 'token')}, the limit of the search.")
+    elif not translated.text:
+        notes.append("The translation is an empty text: the model writes its end at once.")
+    return notes
 
-    load_trained = staticmethod(load)
-    kind = "text"
-    over = "texts"
-    open = ("target",)
-    targets = (WHOLE, {WHOLE: []})  # type: ignore[assignment]
 
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        return [(self.trained.output.names[0], "text")]
+def item(trained: FittedTranslation, row: Row, target: Any, label: Any, top: int | None) -> TokenExplainable:
+    """A sentence and its translation."""
+    if label is not None:
+        raise SettingError(f"explain: label is {label!r}, but a translation has no classes; leave it out.")
+    require_text(row[0])
+    return translation_item(trained, row[0], target, top)
 
-    @property
-    def model_name(self) -> str:
-        """The cell of a recurrent network, else the kind."""
-        return getattr(self.trained.encoder.settings, "cell", self.trained.encoder.kind)
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        return target_predictions(self.trained, Translated.of(self.trained, [text for (text,) in rows]))
+def predict(trained: FittedTranslation, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
+    """The translation of each sentence, and how likely it is."""
+    return target_predictions(trained, Translated.of(trained, [text for (text,) in rows]))
 
-    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        return [self.trained.encoder.tokenizer.status_of(texts) for texts in rows]
 
-    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> TranslationItem:
-        if label is not None:
-            raise SettingError(f"explain: label is {label!r}, but a translation has no classes; leave it out.")
-        require_text(row[0])
-        return TranslationItem(self.trained, row[0], target, top)
-
-    def unread(self, row: tuple[Any, ...]) -> str:
-        return too_long(self.trained, row[0])
+def model_name(trained: FittedTranslation) -> str:
+    """The cell of a recurrent network, else the kind."""
+    return getattr(trained.encoder.settings, "cell", trained.encoder.kind)
 
 
 def target_predictions(
@@ -247,18 +260,19 @@ def target_predictions(
     The value, which has a name of its own too, is the mean over the tokens of ln p of each given those before it; 0 is
     certain. Without words the label is `NOTHING`, as an empty one would stand for a number.
     """
-    sources, written = [each.source.numbers for each in translated], [each.numbers for each in translated]
-    values = [float(each.mean()) for each in log_probabilities(trained, sources, written)]
+    sources = [sentence.source.numbers for sentence in translated]
+    written = [sentence.numbers for sentence in translated]
+    values = [float(of_tokens.mean()) for of_tokens in log_probabilities(trained, sources, written)]
     return [
-        (TargetPrediction(WHOLE, value, each.text or NOTHING), TargetPrediction(MEAN, value))
-        for each, value in zip(translated, values, strict=True)
+        (TargetPrediction(WHOLE, value, sentence.text or NOTHING), TargetPrediction(MEAN, value))
+        for sentence, value in zip(translated, values, strict=True)
     ]
 
 
 def too_long(trained: FittedTranslation, text: str) -> str:
     """How much longer than the model reads a text is, in words; empty where it is not."""
-    count, most = len(trained.encoder.tokenizer.encode(text).numbers), trained.encoder.max_tokens
-    return f"{plural(count, 'token')}, of which the model reads {most:,}" if count > most else ""
+    count, limit = len(trained.encoder.tokenizer.encode(text).numbers), trained.encoder.max_tokens
+    return f"{plural(count, 'token')}, of which the model reads {limit:,}" if count > limit else ""
 
 
 def spans(tokenizer: Tokenizer, numbers: Sequence[int]) -> tuple[str, list[int], list[int]]:
@@ -266,16 +280,16 @@ def spans(tokenizer: Tokenizer, numbers: Sequence[int]) -> tuple[str, list[int],
 
     Tokens are bytes: where several make one character, each of them stands for all of it.
     """
-    text, whole = tokenizer.decode(numbers), 0
+    text, num_certain = tokenizer.decode(numbers), 0
     starts: list[int] = []
     stops: list[int] = []
     for count in range(1, len(numbers) + 1):
         so_far = tokenizer.decode(numbers[:count])
-        starts.append(whole)
+        starts.append(num_certain)
         stops.append(min(len(so_far), len(text)))
         # Cut within a character, the two parts are no text that is the whole again: its last sign is yet to come.
-        is_whole = so_far + tokenizer.decode(numbers[count:]) == text
-        whole = min(len(so_far) if is_whole else len(so_far) - 1, len(text))
+        is_complete = so_far + tokenizer.decode(numbers[count:]) == text
+        num_certain = min(len(so_far) if is_complete else len(so_far) - 1, len(text))
     return text, starts, stops
 
 
@@ -289,7 +303,7 @@ def log_probabilities(
         sources: the tokens of each x, its end included.
         written: the tokens of each y.
     """
-    found: list[np.ndarray] = []
+    log_shares: list[np.ndarray] = []
     end = trained.encoder.end
     with torch.no_grad(), cpu_threads(trained.threads):
         for rows in _batches(sources, written, len(trained.encoder.tokenizer)):
@@ -297,8 +311,8 @@ def log_probabilities(
             tokens, _ = padded([decoder_input(written[row], end) for row in rows], end)
             targets, _ = padded([written[row] for row in rows], end)
             scores = of_scores(trained.model(PairBatch(source, lengths, tokens)), targets).double().numpy()
-            found += [each[: len(written[row])] for row, each in zip(rows, scores, strict=True)]
-    return found
+            log_shares += [of_row[: len(written[row])] for row, of_row in zip(rows, scores, strict=True)]
+    return log_shares
 
 
 def of_scores(
@@ -324,9 +338,9 @@ def _batches(sources: Sequence[np.ndarray], written: Sequence[np.ndarray], num_t
 
 def _joined(words: Sequence[Weights]) -> list[Weights]:
     """The weights of one word after the other as those of one layer."""
-    first = np.cumsum([0, *(each.num_receivers for each in words)])
-    receivers = [each.receivers + int(start) for each, start in zip(words, first, strict=False)]
-    senders, values = torch.cat([each.senders for each in words]), torch.cat([each.values for each in words], dim=-1)
+    first = np.cumsum([0, *(word.num_receivers for word in words)])
+    receivers = [word.receivers + int(start) for word, start in zip(words, first, strict=False)]
+    senders, values = torch.cat([word.senders for word in words]), torch.cat([word.values for word in words], dim=-1)
     return [Weights(senders, torch.cat(receivers), values, words[0].num_senders, int(first[-1]))]
 
 
@@ -335,4 +349,16 @@ def _moved(layer: Layer, senders: int, receivers: int) -> Layer:
     return replace(layer, senders=layer.senders + senders, receivers=layer.receivers + receivers)
 
 
-EXPLAINABLE = ExplainableTranslations
+EXPLAINABLE = ExplainableTask(
+    load=load,
+    kind="text",
+    over="texts",
+    fields=lambda trained: [(trained.output.names[0], "text")],
+    targets=lambda trained: (WHOLE, {WHOLE: []}),
+    model_name=model_name,
+    predict=predict,
+    item=item,
+    statuses=lambda trained, rows: [trained.encoder.tokenizer.status_of(texts) for texts in rows],
+    unread=lambda trained, row: too_long(trained, row[0]),
+    open=("target",),
+)
