@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from edgewise.learn.fitted import Fitted
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.intervals import Intervals
 from edgewise.learn.networks.language import NextTokenModel
-from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TextSettings, TransformerSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.graphs import GraphRow, graphs_from_arrays

@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Reads a folder in one layout and writes it in the other."""
     from edgewise.errors import RunFolderError
-    from edgewise.learn.tasks.convert import from_checkpoint, from_run, is_masked, to_checkpoint
+    from edgewise.learn.tasks.convert import from_checkpoint, from_run, to_checkpoint
+    from edgewise.learn.tasks.masked.task import HiddenTokens
     from edgewise.learn.training.claim import reject_protected_path
     from edgewise.learn.training.folder import RunFolder
 
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         trained = from_checkpoint(source)
         with RunFolder(target).claimed() as folder:
             trained.save(folder)
-        if is_masked(trained):
+        if isinstance(trained.output, HiddenTokens):
             print(f"{source} is now the run folder {target}.")
             if trained.output.left_out:
                 print(f"  left out, as our model does not have it: {'; '.join(trained.output.left_out)}")

@@ -204,7 +204,9 @@ def test_integrated_gradients_sum_to_the_difference(kind, target):
     def predicted(vectors):
         lengths = torch.tensor([len(source)])
         states = trained.model.read(torch.tensor([source]), lengths, vectors=vectors[None])
-        scores = trained.model.write(torch.tensor([[trained.encoder.end, *tokens[:-1]]]), states, lengths).log_softmax(-1)
+        scores = trained.model.write(torch.tensor([[trained.encoder.end, *tokens[:-1]]]), states, lengths).log_softmax(
+            -1
+        )
         each = scores[0, torch.arange(len(tokens)), torch.tensor(tokens)]
         return each.mean() if target is None else each[target].exp()
 

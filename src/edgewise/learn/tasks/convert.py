@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -59,11 +59,6 @@ def from_checkpoint(folder: Path) -> Trained:
     return trained
 
 
-def is_masked(trained: Trained) -> TypeGuard[Fitted[MaskedEncoder, HiddenTokens]]:
-    """Whether it is a model of masked tokens."""
-    return isinstance(trained.output, HiddenTokens)
-
-
 def _tokenizer(folder: Path) -> Tokenizer:
     whole, vocabulary, merges, pieces = (
         folder / name for name in ("tokenizer.json", "vocab.json", "merges.txt", "vocab.txt")
@@ -103,7 +98,7 @@ def to_checkpoint(trained: Trained, folder: Path) -> None:
         DataError: the model has a choice that GPT-2 or BERT does not have.
     """
     tokenizer = trained.encoder.tokenizer
-    if is_masked(trained):
+    if isinstance(trained.output, HiddenTokens):
         config, tensors = bert.checkpoint_of(trained.model)
         config |= {"pad_token_id": tokenizer.padding}
         described_by = {

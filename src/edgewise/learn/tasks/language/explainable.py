@@ -107,7 +107,7 @@ def item(trained: FittedLanguage, row: Row, target: Any, label: Any, top: int | 
 def predict(trained: FittedLanguage, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
     """The token that follows each prompt."""
     prompts = [read_prompt(trained, text).numbers for (text,) in rows]
-    predictions = []
+    predictions: list[tuple[TargetPrediction, ...]] = []
     with torch.no_grad(), cpu_threads(trained.threads):
         for batch in batches(map(len, prompts)):
             shares = probabilities(trained, trained.model.after(TextBatch.packed(prompts[batch])))
@@ -140,7 +140,9 @@ def probabilities(trained: FittedLanguage, scores: Float[Tensor, " text token"])
     return scores.float().masked_fill(never, -math.inf).softmax(-1)
 
 
-def to_prediction(trained: FittedLanguage, shares: Float[Tensor, " token"], also: int | None = None) -> TargetPrediction:
+def to_prediction(
+    trained: FittedLanguage, shares: Float[Tensor, " token"], also: int | None = None
+) -> TargetPrediction:
     """The most probable of the tokens, and with them `also`, out of the probabilities of all."""
     tokenizer = trained.encoder.tokenizer
     num_writable = len(shares) - len(trained.output.never_written(tokenizer))

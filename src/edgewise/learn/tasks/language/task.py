@@ -143,9 +143,7 @@ def load(folder: RunFolder) -> FittedLanguage:
 def from_network(tokenizer: Tokenizer, network: NextTokenModel, *, has_end: bool = False) -> FittedLanguage:
     """A model that was trained elsewhere."""
     encoder = LanguageEncoder(tokenizer, tokenizer.kind, network.embedding.num_embeddings, network.settings)
-    return Fitted(
-        format=LanguageRunSettings.FORMAT, encoder=encoder, output=NextToken(has_end), members=[network]
-    )
+    return Fitted(format=LanguageRunSettings.FORMAT, encoder=encoder, output=NextToken(has_end), members=[network])
 
 
 def to_fine_tune(fitted: FittedLanguage, settings: TransformerSettings) -> FittedLanguage:

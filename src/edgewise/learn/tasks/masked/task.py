@@ -57,9 +57,7 @@ class HiddenTokens:
         """The scores of hidden tokens, for metrics.json."""
         return {"loss": scores.loss, "perplexity": perplexity(scores.loss), "accuracy": scores.accuracy}
 
-    def baselines(
-        self, training: TokenChunks, masking: Masking, loader: MaskLoader, num_tokens: int
-    ) -> dict[str, Any]:
+    def baselines(self, training: TokenChunks, masking: Masking, loader: MaskLoader, num_tokens: int) -> dict[str, Any]:
         """The scores of the most frequent token."""
         scores = scores_of_frequency(training, masking, loader, num_tokens)
         return {"frequency": {"validation": self.metrics(scores)}}
@@ -168,7 +166,11 @@ def prepare(settings: MaskedRunSettings) -> Prepared:
     rows = texts.split(settings.split_sizes, settings.data_seed)
     texts_of_split = {split: texts.of_rows(split_rows) for split, split_rows in rows.items()}
     tokenizer = Tokenizer.learned(
-        texts_of_split["train"], settings.tokens, settings.vocabulary_size, special=(MASK,), lowercase=settings.lowercase
+        texts_of_split["train"],
+        settings.tokens,
+        settings.vocabulary_size,
+        special=(MASK,),
+        lowercase=settings.lowercase,
     )
     splits = {
         split: TokenChunks.of([tokenizer.encode(text).numbers for text in split_texts], settings.model.context)

@@ -98,9 +98,7 @@ class TaggingEncoder:
 
     def new_network(self, output: Tags) -> TagModel:
         """What reads sentences, and a score of each tag for each token."""
-        network = TagModel(
-            len(self.tokenizer), self.tokenizer.unknown, len(output.tags), self.reader, self.settings
-        )
+        network = TagModel(len(self.tokenizer), self.tokenizer.unknown, len(output.tags), self.reader, self.settings)
         if self.start:
             network.encoder.load_state_dict(self.start)
         return network

@@ -133,7 +133,7 @@ def item(
         predict_left=of_text.of_left,
         attend=of_text.attention,
         derive=lambda: [of_text.of_vectors(member) for member in trained.members],
-        about="The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0.",
+        about="The prediction less that without the token. Tokens that stand for no text always stay, with 0.",
         scale=of_text.number.scale,
         more_notes=of_text.number.member_notes,
         more_parts=columns_of(tokens),

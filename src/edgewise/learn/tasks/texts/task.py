@@ -38,6 +38,7 @@ from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder
 
+
 @dataclass(frozen=True)
 class TextsEncoder:
     """What the training texts fixed: their vocabulary, counts of words, and the sizes of the network."""

@@ -189,7 +189,12 @@ def translation_item(
     (translated,) = Translated.of(trained, [text])
     row, names = translated.source, translated.names(encoder.tokenizer)
     tokens = TokenRow(
-        tokenizer=encoder.tokenizer, texts={column: text}, row=row, fixed=row.is_special, top=top, beside=len(translated)
+        tokenizer=encoder.tokenizer,
+        texts={column: text},
+        row=row,
+        fixed=row.is_special,
+        top=top,
+        beside=len(translated),
     )
 
     place = None if target in (None, WHOLE) else place_of(target, names, 0, f"{WHOLE}, or of its tokens ")

@@ -122,8 +122,7 @@ def translate_texts(fitted: FittedTranslation, texts: Sequence[str], device: str
     """The translation of each text; None where one is empty or longer than the model reads."""
     tokenizer = fitted.encoder.tokenizer
     return [
-        None if numbers is None else tokenizer.decode(numbers)
-        for numbers in translated_tokens(fitted, texts, device)
+        None if numbers is None else tokenizer.decode(numbers) for numbers in translated_tokens(fitted, texts, device)
     ]
 
 
