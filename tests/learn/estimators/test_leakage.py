@@ -76,6 +76,7 @@ def test_the_nearest_molecule_is_the_one_that_is_named():
 def test_texts_are_the_same_whatever_their_case_and_signs():
     assert normalized("  Hello,\nWORLD! ") == "hello world"
     assert normalized("?!") == "?!"
+    assert normalized("cafe\u0301") == normalized("Caf\u00e9")
     words = "one two three four five six seven eight nine ten eleven twelve"
     texts = {"train": ["It is good.", words], "val": ["it IS good"], "test": [f"{words}!", f"{words} extra", "other"]}
     found = leakage(text_contents("texts", {"train": [0, 1], "val": [2], "test": [3, 4, 5]}, texts))

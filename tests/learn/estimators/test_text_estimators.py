@@ -1,5 +1,7 @@
 """TextClassifier and TextRegressor behave as scikit-learn's estimators do."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from sklearn.model_selection import cross_val_score
 from cli_tables import write_csv
 from edgewise import DataError, RunFolderError, SettingError, TextClassifier, TextRegressor
 from edgewise.learn.estimators.parameters import changed_values
+from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.texts.task import TASK
 from review_tables import reviews
@@ -105,3 +108,24 @@ def test_inputs_that_cannot_be_learned_or_predicted(classifier):
         assert np.isnan(classifier.predict_proba(["a", ""])[1]).all()
     with pytest.raises(SettingError, match="validation_size is 1"):
         TextClassifier(validation_size=1).fit(TEXTS, LABELS)
+
+
+def test_each_text_is_cut_into_tokens_once(classifier, monkeypatch):
+    encode, encoded = Tokenizer.encode, []
+    monkeypatch.setattr(Tokenizer, "encode", lambda self, text: encoded.append(text) or encode(self, text))
+    regressor = TextRegressor(**SMALL | {"epochs": 1}).fit(TEXTS, STARS)
+    encoded.clear()
+    texts = [*TEXTS[:5], "", "zzz"]
+    calls = [
+        lambda: classifier.predict_proba(texts),
+        lambda: classifier.fingerprint(texts),
+        lambda: classifier.status_of(texts),
+        lambda: regressor.predict(texts),
+        lambda: regressor.score(texts, [*STARS[:5], np.nan, 1.0]),
+    ]
+    for call in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call()
+        assert sorted(encoded) == sorted(texts)
+        encoded.clear()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,17 +35,31 @@ NUMBERS, CLASSES = ("regression",), ("classification", "multiclass")
 """The task types of a regressor, and those of a classifier."""
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """What is predicted for the rows of a call."""
+
+    targets: list[Prediction]
+    """The prediction of each target."""
+    statuses: list[str]
+    """The status of each row."""
+
+
 @naming_parameters
 def predictions(
     estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, coverage: float | None = None
-) -> list[Prediction]:
-    """The prediction of each target for some rows."""
+) -> Predicted:
+    """The predictions for some rows."""
     trained = estimator.trained
     inputs = adapter.inputs(estimator, X, is_here(beside))
     table = adapter.table(trained, inputs)
-    _warn_of_doubts(estimator, adapter, "predict", X, inputs, table)
+    statuses = _statuses(estimator, inputs, table)
+    _warn_of_doubts(estimator, adapter, "predict", X, table, statuses)
     computed: list[Prediction] = trained.predict(table, coverage=coverage, device=device_of(estimator))
-    return [Prediction(**{name: inputs.taken(values) for name, values in vars(target).items()}) for target in computed]
+    targets = [
+        Prediction(**{name: inputs.taken(values) for name, values in vars(target).items()}) for target in computed
+    ]
+    return Predicted(targets, statuses)
 
 
 @naming_parameters
@@ -60,9 +75,10 @@ def fingerprint(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Besid
     trained = estimator.trained
     inputs = adapter.inputs(estimator, X, is_here(beside))
     table = adapter.table(trained, inputs)
-    _warn_of_doubts(estimator, adapter, "fingerprint", X, inputs, table)
+    statuses = _statuses(estimator, inputs, table)
+    _warn_of_doubts(estimator, adapter, "fingerprint", X, table, statuses)
     vectors: np.ndarray = trained.fingerprint(table, device_of(estimator))
-    warn_of_unread(estimator, adapter, "fingerprint", X, beside, np.isnan(vectors).all(axis=1))
+    warn_of_unread(estimator, "fingerprint", X, statuses, np.isnan(vectors).all(axis=1))
     return vectors
 
 
@@ -77,13 +93,12 @@ def _statuses(estimator: Estimator, inputs: Inputs, table: Table) -> list[str]:
 
 
 def _warn_of_doubts(
-    estimator: Estimator, adapter: RowAdapter, method: str, X: Any, inputs: Inputs, table: Table
+    estimator: Estimator, adapter: RowAdapter, method: str, X: Any, table: Table, statuses: Sequence[str]
 ) -> None:
     """Warn of what speaks against predictions: texts that are cut, unknown words, numbers that are filled."""
     trained, rows = estimator.trained, adapter.task.rows
     notes = [] if rows is None else rows.tally(trained, table).notes(trained.max_tokens)
 
-    statuses = _statuses(estimator, inputs, table)
     doubtful = [row for row, status in enumerate(statuses) if status != OK and status.startswith(OK)]
     if doubtful and not notes:
         first = statuses[doubtful[0]].removeprefix(OK).lstrip(",; ").removeprefix("but ")
@@ -94,13 +109,10 @@ def _warn_of_doubts(
     warn(estimator, method, notes)
 
 
-def warn_of_unread(
-    estimator: Estimator, adapter: RowAdapter, method: str, X: Any, beside: Beside, is_unread: np.ndarray
-) -> None:
+def warn_of_unread(estimator: Estimator, method: str, X: Any, statuses: Sequence[str], is_unread: np.ndarray) -> None:
     """Warn of rows that cannot be read, in whose place NaN, or no label, stands."""
     if not is_unread.any():
         return
-    statuses = status_of(estimator, adapter, X, beside)
     # Types of nodes that the model does not predict stand among the others in every graph.
     is_unread = is_unread & np.array([not status.endswith(UNLEARNED) for status in statuses])
     if is_unread.any():
@@ -174,14 +186,17 @@ def classes_of(estimator: Any) -> list[np.ndarray]:
 
 def predict_proba(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray | list[np.ndarray]:
     """(row, class): probabilities; of several targets a list of those of each; NaN for a row that cannot be read."""
-    probabilities = probabilities_of(estimator, adapter, X, beside)
-    warn_of_unread(estimator, adapter, "predict_proba", X, beside, np.isnan(probabilities[0]).any(axis=1))
+    probabilities, statuses = probabilities_of(estimator, adapter, X, beside)
+    warn_of_unread(estimator, "predict_proba", X, statuses, np.isnan(probabilities[0]).any(axis=1))
     return probabilities if len(probabilities) > 1 else probabilities[0]
 
 
-def probabilities_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> list[np.ndarray]:
-    """(row, class) probabilities of each target."""
-    return [np.asarray(target.probabilities) for target in predictions(estimator, adapter, X, beside)]
+def probabilities_of(
+    estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside
+) -> tuple[list[np.ndarray], list[str]]:
+    """(row, class) probabilities of each target, and the status of each row."""
+    predicted = predictions(estimator, adapter, X, beside)
+    return [np.asarray(target.probabilities) for target in predicted.targets], predicted.statuses
 
 
 def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray:
@@ -190,10 +205,9 @@ def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, beside: B
     Raises:
         DataError: A row cannot be read: no class could say so.
     """
-    probabilities = probabilities_of(estimator, adapter, X, beside)
+    probabilities, statuses = probabilities_of(estimator, adapter, X, beside)
     for row in np.flatnonzero(np.isnan(probabilities[0]).any(axis=1))[:1]:
-        status = status_of(estimator, adapter, X, beside)[row]
-        raise DataError(f"predict: {row_name(X, row)} cannot be read: {status}")
+        raise DataError(f"predict: {row_name(X, row)} cannot be read: {statuses[row]}")
     return stacked(
         [classes[values.argmax(axis=1)] for values, classes in zip(probabilities, classes_of(estimator), strict=True)]
     )
@@ -242,21 +256,26 @@ def _shaped(estimator: Any, columns: Sequence[np.ndarray]) -> np.ndarray:
 def predict_numbers(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, return_std: bool = False) -> Any:
     """(row), or (row, target) where y has that shape: the predicted numbers, and their standard deviations on request;
     NaN for a row that cannot be read."""
-    targets = predictions(estimator, adapter, X, beside)
-    warn_of_unread(estimator, adapter, "predict", X, beside, np.isnan(targets[0].value))
-    values = _shaped(estimator, [target.value for target in targets])
-    return (values, _shaped(estimator, [target.std for target in targets])) if return_std else values
+    predicted, values = numbers_of(estimator, adapter, X, beside)
+    return (values, _shaped(estimator, [target.std for target in predicted.targets])) if return_std else values
+
+
+def numbers_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> tuple[Predicted, np.ndarray]:
+    """The predictions for some rows, and the predicted numbers in the shape of y."""
+    predicted = predictions(estimator, adapter, X, beside)
+    warn_of_unread(estimator, "predict", X, predicted.statuses, np.isnan(predicted.targets[0].value))
+    return predicted, _shaped(estimator, [target.value for target in predicted.targets])
 
 
 def predict_interval(
     estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, coverage: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The lower and upper ends of the intervals, each as predictions; NaN with too few validation rows."""
-    targets = predictions(estimator, adapter, X, beside, coverage)
-    warn_of_unread(estimator, adapter, "predict_interval", X, beside, np.isnan(targets[0].value))
+    predicted = predictions(estimator, adapter, X, beside, coverage)
+    warn_of_unread(estimator, "predict_interval", X, predicted.statuses, np.isnan(predicted.targets[0].value))
     if note := estimator.trained.interval_note(coverage):
         warn(estimator, "predict_interval", [note])
-    lower, upper = ([getattr(target, end) for target in targets] for end in ("low", "high"))
+    lower, upper = ([getattr(target, end) for target in predicted.targets] for end in ("low", "high"))
     return _shaped(estimator, lower), _shaped(estimator, upper)
 
 
@@ -266,8 +285,8 @@ def score_numbers(
 ) -> float:
     """R² over the targets that are known, of several the mean."""
     truth = truth_of(estimator, adapter, X, y)
-    predicted = predict_numbers(estimator, adapter, X, beside)
-    return r2(truth, predicted, status_of(estimator, adapter, X, beside), sample_weight)
+    predicted, values = numbers_of(estimator, adapter, X, beside)
+    return r2(truth, values, predicted.statuses, sample_weight)
 
 
 Fitted = TypeVar("Fitted", bound=Estimator)

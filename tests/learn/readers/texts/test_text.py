@@ -1,6 +1,7 @@
 """Tokens: there and back, spans into the source, what is unknown; and files that are no text."""
 
 import gzip
+import unicodedata
 
 import hypothesis.strategies as st
 import pytest
@@ -181,3 +182,23 @@ def test_texts_without_spaces_are_warned_of_where_words_are_tokens():
 def test_lower_case_of_a_pretrained_vocabulary_is_refused():
     with pytest.raises(SettingError, match="--lowercase has no effect on the vocabulary that --pretrained run brings"):
         started("run", [], "words", 10, True)
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_a_letter_and_its_accent_are_one_letter_however_they_are_written(kind, lowercase):
+    one, two = (unicodedata.normalize(form, "café été 한글 q\u0303") for form in ("NFC", "NFD"))
+    tokenizers = [Tokenizer.learned([text], kind, lowercase=lowercase) for text in (one, two)]
+    assert tokenizers[0].inner.get_vocab() == tokenizers[1].inner.get_vocab()
+    for tokenizer in tokenizers:
+        for text in (one, two, f"{one} <unk>q<end>"):
+            assert tokenizer.encode(text).numbers.tolist() == tokenizer.inner.encode(text).ids
+        joined, apart = tokenizer.encode(one), tokenizer.encode(two)
+        assert joined.numbers.tolist() == apart.numbers.tolist()
+        assert tokenizer.unknown not in joined.numbers
+        parts = [
+            [text[start:stop] for start, stop in zip(tokens.starts, tokens.stops)]
+            for text, tokens in ((one, joined), (two, apart))
+        ]
+        assert parts[0] == [unicodedata.normalize("NFC", part) for part in parts[1]]
+        assert "".join(parts[1]).replace(" ", "") == two.replace(" ", "")

@@ -29,6 +29,7 @@ class PackedTokens:
         """The vocabulary, the largest number of tokens of a row, and the number of rows with more."""
         offsets, numbers = growing(np.int64, is_mapped=is_mapped), growing(np.int32, is_mapped=is_mapped)
         columns = growing(np.int16, is_mapped=is_mapped)
+        counts = growing(np.int32, (2,), is_mapped=is_mapped)
         offsets.append([0])
         waiting = list[RowTokens]()
 
@@ -36,6 +37,7 @@ class PackedTokens:
             offsets.append(numbers.num_rows + np.cumsum([len(row) for row in waiting]))
             numbers.append(np.concatenate([row.numbers for row in waiting]))
             columns.append(np.concatenate([row.columns for row in waiting]))
+            counts.append(np.array([(row.num_of_texts, row.num_unknown) for row in waiting]))
             waiting.clear()
 
         for texts in rows:
@@ -49,6 +51,8 @@ class PackedTokens:
             store()
         self.offsets, self.numbers, self.columns = offsets.mapped(), numbers.mapped(), columns.mapped()
         """Tokens of row r are `offsets[r]:offsets[r + 1]`; the number and the text column of each."""
+        self.num_of_texts, self.num_unknown = counts.mapped().T
+        """Tokens of the texts of each row, those that are cut among them, and those that are out of vocabulary."""
         self._mapped = (self.offsets, self.numbers, self.columns) if is_mapped else ()
 
     def __len__(self) -> int:

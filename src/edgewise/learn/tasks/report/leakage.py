@@ -5,6 +5,7 @@ Scores on rows like those of the training measure interpolation, and say little 
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -195,6 +196,7 @@ def by_key(
 
 def normalized(text: str) -> str:
     """The words of a text in small letters, one space between them; a text without a word as it is."""
+    text = unicodedata.normalize("NFC", text)
     return " ".join(_WORD.findall(text.casefold())) or text.strip()
 
 

@@ -17,7 +17,7 @@ from edgewise.learn.networks.word_counts import MAX_PAIRED, WordCounts
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.texts.script import SCRIPT_SAMPLE, script_note
 from edgewise.learn.readers.texts.table import LINES, TextTable, from_lines, read_texts, texts_of
-from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
+from edgewise.learn.readers.texts.tokenizer import ALL_UNKNOWN, RowTokens, Tokenizer
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.mapped import keys_of
@@ -33,7 +33,7 @@ from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.trained import ROWS_A_BATCH
-from edgewise.learn.tasks.vocabulary import cut_note, started, unknown_tokens
+from edgewise.learn.tasks.vocabulary import cut_note, started
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder
@@ -99,8 +99,10 @@ class TextsEncoder:
 
     def statuses(self, table: TextTable) -> list[str]:
         """The status of each row; see `Tokenizer.status_of`."""
-        rows = zip(table.status, table.in_turn(), strict=True)
-        return [self.tokenizer.status_of(texts) if status == OK else status for status, texts in rows]
+        tokens = table.tokens(self.tokenizer, self.settings.context)
+        is_unknown = (tokens.num_of_texts > 0) & (tokens.num_unknown == tokens.num_of_texts)
+        rows = zip(table.status, is_unknown.tolist(), strict=True)
+        return [ALL_UNKNOWN if all_unknown and status == OK else status for status, all_unknown in rows]
 
     def check(self, output: Targets) -> None:
         """Nothing is left to check: the weights fit the sizes, or are refused."""
@@ -221,9 +223,9 @@ def table_of(trained: FittedTable[TextsEncoder], columns: Columns, cells: Cells,
 
 
 def tally(trained: FittedTable[TextsEncoder], table: TextTable) -> Tally:
-    texts = table.contents(np.flatnonzero(table.usable))
-    unknown, total = unknown_tokens(trained.encoder.tokenizer, (text for found in texts for text in found))
-    return Tally(num_cut=trained.encoder.num_cut(table), num_unknown=unknown, num_tokens=total)
+    tokens = table.tokens(trained.encoder.tokenizer, trained.encoder.max_tokens)
+    num_tokens, num_unknown = int(tokens.num_of_texts.sum()), int(tokens.num_unknown.sum())
+    return Tally(num_cut=tokens.num_cut, num_tokens=num_tokens, num_unknown=num_unknown)
 
 
 ROWS = RowTask(opened=opened, chunks=chunks, table_of=table_of, tally=tally)
