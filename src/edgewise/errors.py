@@ -1,4 +1,4 @@
-"""Every error that Edgewise raises on purpose, and repeated warnings.
+"""Every error that Edgewise raises on purpose, repeated warnings, and the refusal of one text in place of several.
 
 EdgewiseError
 ├── ShapeError(ValueError)               an axis has the wrong size, or a tensor the wrong rank or dtype
@@ -15,7 +15,7 @@ import contextlib
 import errno
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 
 
 class EdgewiseError(Exception):
@@ -78,3 +78,23 @@ def warned_once() -> Iterator[None]:
         yield
     for text, category in dict.fromkeys((str(warning.message), warning.category) for warning in caught):
         warnings.warn(text, category, stacklevel=3)
+
+
+def refuse_single_text(what: str, values: object) -> None:
+    """Raise where one text, or what has no order, is given for several texts: Python would take the characters of the
+    text, the keys of a dictionary, or a set in any order.
+
+    Args:
+        what: The argument, for the message.
+        values: What should be a sequence of texts.
+
+    Raises:
+        DataError: It is something else.
+    """
+    if isinstance(values, str | bytes):
+        shown = repr(values) if len(values) <= 40 else f"{values[:37]!r}…"
+        raise DataError(f"{what} is one text, {shown}, where several are expected; put it into a list.")
+    if isinstance(values, Mapping | Set):
+        raise DataError(
+            f"{what} is a {type(values).__name__}, where a sequence is expected; give a list, an array or a DataFrame."
+        )

@@ -225,10 +225,36 @@ def test_cells_that_cannot_be_read_are_counted_and_named(tables, capsys):
     assert f"1 row of the edges has a cell that cannot be read, {where}" in out
     assert train(tables) == 0
     assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "p.csv")]) == 0
-    assert "148 of 150 rows predicted; 2 could not be, and say why in the column 'status'" in capsys.readouterr().err
+    summary = capsys.readouterr().err
+    assert "148 of 150 rows predicted, " in summary
+    assert " of them without edges that cannot be read; 2 could not be, and say why in the column 'status'" in summary
     found = pd.read_csv(tables / "p.csv")
     assert found.loc[3, "status"] == "a: 'much' is not a number"
     assert np.isnan(found.loc[3, "label_std"])
+
+
+@pytest.mark.parametrize("prefix", ["n", ""], ids=["names", "numbers"])
+def test_status_says_which_nodes_lack_edges_as_for_tables(tables, capsys, prefix):
+    nodes, edges = pd.read_csv(tables / "nodes.csv"), pd.read_csv(tables / "edges.csv")[:60].assign(w="1.5")
+    edges.loc[7, "to"], edges.loc[9, "w"], edges.loc[11, ["from", "to"]] = "n999", "much", ["n998", "n999"]
+    edges.loc[13, ["to", "w"]] = ["n999", "more"]
+    nodes["id"] = nodes["id"].str.replace("n", prefix)
+    edges[["from", "to"]] = edges[["from", "to"]].apply(lambda column: column.str.replace("n", prefix))
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    edges.to_csv(tables / "edges.csv", index=False)
+    assert prepare(tables, "--edge-feature-columns", "w") == 0
+    assert "4 rows of the edges have a cell that cannot be read" in capsys.readouterr().out
+    assert train(tables, "--model", "gcn") == 0
+    predict = ["predict", str(tables / "run")]
+    assert main([*predict, str(tables / "store"), "-o", str(tables / "a.csv")]) == 0
+    assert "150 of 150 rows predicted, " in (of_store := capsys.readouterr().err)
+    of_tables = [str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
+    assert main([*predict, *of_tables, "-o", str(tables / "b.csv")]) == 0
+    found, wanted = (pd.read_csv(tables / f"{name}.csv")["status"] for name in "ab")
+    assert found.tolist() == wanted.tolist()
+    assert {"ok", "ok, but edges of the node cannot be read", "ok, but edges 1 hop away cannot be read"} <= {*found}
+    summary = next(line for line in capsys.readouterr().err.splitlines() if "150 of 150 rows" in line)
+    assert summary.split(":")[0] in of_store
 
 
 @pytest.mark.parametrize(

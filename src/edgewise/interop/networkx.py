@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.errors import DataError, MissingExtraError, SettingError, ShapeError
+from edgewise.errors import DataError, MissingExtraError, SettingError, ShapeError, refuse_single_text
 from edgewise.graph import Graph
 from edgewise.graph.features import Features
 from edgewise.interop.attributes import (
@@ -123,7 +123,8 @@ def from_networkx(
     >>> path.names, path.edges.senders.tolist(), path.edges.receivers.tolist()
     (('a', 'b', 'c'), [0, 1, 1, 2], [1, 2, 0, 1])
     """
-    _refuse_one_name(edge_attributes=edge_attributes, node_attributes=node_attributes)
+    refuse_single_text("edge_attributes", edge_attributes)
+    refuse_single_text("node_attributes", node_attributes)
     index = {name: index for index, name in enumerate(graph.nodes)}
     listed, form = _edges(graph), json.loads(graph.graph.get(FORM, "{}"))
     rows = [(f"the edge {sender!r} → {receiver!r}", attributes) for sender, receiver, attributes in listed]
@@ -149,13 +150,6 @@ def from_networkx(
         _table(nodes, PLACE, form[PLACE], None) if PLACE in form else None,
         names=tuple(index),
     )
-
-
-def _refuse_one_name(**options: Sequence[str] | None) -> None:
-    """Raise DataError if a string is given for a list of names: Python would iterate over its characters."""
-    for option, names in options.items():
-        if isinstance(names, str):
-            raise DataError(f"{option} is one text, {names!r}, where several are expected; put it into a list.")
 
 
 def _write(
@@ -294,7 +288,8 @@ def fit_arguments(
         SettingError: no feature is named.
     """
     verb, attributes = "fit_arguments", dict(graph.nodes(data=True))
-    _refuse_one_name(features=features, edge_features=edge_features)
+    refuse_single_text("features", features)
+    refuse_single_text("edge_features", edge_features)
     if not features:
         raise SettingError(f"{verb}: features is empty; name the node attributes to learn from.")
     if not any(target in node_attributes for node_attributes in attributes.values()):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
@@ -21,7 +21,6 @@ from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.file import check_edges
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures, without_blanks
-from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tables.magnitude import require_scalable
 from edgewise.neighborhood import Edges, Types
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features
@@ -17,16 +17,14 @@ from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import (
     classes_of,
     numbered,
-    predict_numbers,
+    numbers_of,
     probabilities_of,
     stacked,
-    status_of,
     truth_of,
     warn_of_unread,
 )
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, Supervision, Targets, is_here
 from edgewise.learn.estimators.state import Estimator, Names, warn_caller
-from edgewise.learn.tables.cell import refuse_single_text
 
 
 def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, Any, Beside], Inputs]:
@@ -111,8 +109,8 @@ def label_targets(unit: str) -> Callable[[Any], Targets]:
 
 def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray:
     """(row), or (row, target): the most probable class; −1 or None, as in `fit`, where nothing is predicted."""
-    probabilities = probabilities_of(estimator, adapter, X, beside)
-    warn_of_unread(estimator, adapter, "predict", X, beside, np.isnan(probabilities[0]).any(axis=1))
+    probabilities, statuses = probabilities_of(estimator, adapter, X, beside)
+    warn_of_unread(estimator, "predict", X, statuses, np.isnan(probabilities[0]).any(axis=1))
     targets = zip(probabilities, classes_of(estimator), strict=True)
     return stacked([_most_probable(values, classes) for values, classes in targets])
 
@@ -174,14 +172,14 @@ def score_numbers(
     refuse_single_text("nodes", nodes)
     rows: GraphNodes = adapter.inputs(estimator, X, is_here(beside)).X
     targets = as_numbers("y", truth_of(estimator, adapter, X, y))
-    predicted = predict_numbers(estimator, adapter, rows, {})
-    if len(targets) != len(predicted):
+    predicted, values = numbers_of(estimator, adapter, rows, {})
+    if len(targets) != len(values):
         count = plural(len(targets), "row")
-        raise DataError(f"score: y has {count}, but there are {len(predicted)} {rows.unit}.")
+        raise DataError(f"score: y has {count}, but there are {len(values)} {rows.unit}.")
 
-    judged = np.ones(len(predicted), dtype=bool) if nodes is None else np.asarray(nodes, dtype=bool)
-    statuses = [status for status, is_judged in zip(status_of(estimator, adapter, rows, {}), judged) if is_judged]
-    return r2(targets[judged], predicted[judged], statuses, _weights(sample_weight, judged))
+    judged = np.ones(len(values), dtype=bool) if nodes is None else np.asarray(nodes, dtype=bool)
+    statuses = [status for status, is_judged in zip(predicted.statuses, judged) if is_judged]
+    return r2(targets[judged], values[judged], statuses, _weights(sample_weight, judged))
 
 
 def _weights(sample_weight: ArrayLike | None, rows: np.ndarray) -> np.ndarray | None:

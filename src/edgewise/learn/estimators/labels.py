@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.state import warn_caller
-from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tables.labels import alike_note
 from edgewise.learn.tables.read import ARRAYS
 

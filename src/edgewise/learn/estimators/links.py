@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.formatting import plural
@@ -20,7 +20,6 @@ from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.links import Links, LinkSplits, named_splits, random_splits
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
-from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.links import model
 from edgewise.learn.tasks.links.explainable import explain_link
 from edgewise.learn.tasks.links.task import TASK, LinkData

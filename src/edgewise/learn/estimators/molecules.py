@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.formatting import plural
@@ -14,7 +14,6 @@ from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator, names_of
 from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arrays
-from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.molecules.trained import FittedProperty

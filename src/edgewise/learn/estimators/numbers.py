@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, refuse_single_text
 from edgewise.learn.estimators.names import row_name
-from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tables.read import ARRAYS
 
 

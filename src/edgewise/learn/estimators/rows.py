@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import plain_array
@@ -22,7 +22,6 @@ from edgewise.learn.estimators.state import (
     settings_of,
     warn,
 )
-from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.split import Splits, calibration_of, split_rows
 from edgewise.learn.tasks.run import fit

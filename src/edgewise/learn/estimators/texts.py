@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.table import TextTable, texts_from_arrays
-from edgewise.learn.tables.cell import refuse_single_text
 from edgewise.learn.tasks.texts.task import TASK, TextsEncoder
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
-from edgewise.errors import DataError, MissingExtraError
+from edgewise.errors import MissingExtraError
 from edgewise.learn.tables.magnitude import (
     LARGEST,
     is_too_small,
@@ -323,23 +323,3 @@ def missing(cells: Texts) -> Bool[np.ndarray, " row"]:
 def is_missing(cell: str) -> bool:
     """Whether a cell stands for a missing number."""
     return cell.strip().lower() in _MISSING
-
-
-def refuse_single_text(what: str, values: object) -> None:
-    """Raise where one text, or what has no order, is given for several texts: Python would take the characters of the
-    text, the keys of a dictionary, or a set in any order.
-
-    Args:
-        what: The argument, for the message.
-        values: What should be a sequence of texts.
-
-    Raises:
-        DataError: It is something else.
-    """
-    if isinstance(values, str | bytes):
-        shown = repr(values) if len(values) <= 40 else f"{values[:37]!r}…"
-        raise DataError(f"{what} is one text, {shown}, where several are expected; put it into a list.")
-    if isinstance(values, Mapping | Set):
-        raise DataError(
-            f"{what} is a {type(values).__name__}, which has no rows; give a list, an array or a DataFrame."
-        )

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.files import release
-from edgewise.learn.tables.cell import OK, Problems, Rejection, encoded, read_numbers, refuse_single_text
+from edgewise.learn.tables.cell import OK, Problems, Rejection, encoded, read_numbers
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.labels import (
     Classes,

@@ -8,10 +8,9 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 from rdkit.Chem import rdFingerprintGenerator
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, refuse_single_text
 from edgewise.learn.readers.molecules.bounded import in_blocks, processes_run
 from edgewise.learn.readers.molecules.molecule import read_molecule
-from edgewise.learn.tables.cell import refuse_single_text
 
 RADIUS, NUM_BITS = 2, 2048
 """Radius and length of the fingerprints."""

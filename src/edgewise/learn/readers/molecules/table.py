@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, refuse_single_text
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.molecules.distinct import DistinctMolecules
 from edgewise.learn.readers.molecules.feature import Chem
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.molecules.molecule import INCHI, as_smiles, is_inchi
 from edgewise.learn.readers.molecules.store import MoleculeStore
-from edgewise.learn.tables.cell import Problems, distinct, pa, read_numbers, refuse_single_text
+from edgewise.learn.tables.cell import Problems, distinct, pa, read_numbers
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.labels import Classes
 from edgewise.learn.tables.mapped import growing_texts, parts, with_column

@@ -10,7 +10,7 @@ import torch
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
-from edgewise.learn.files import FileWriter, Scratch
+from edgewise.learn.files import FileWriter, Scratch, mapped_array
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.ends import ends_of
 from edgewise.learn.readers.graphs.source import GraphSource
@@ -26,6 +26,8 @@ from edgewise.neighborhood.plan import INT32_LIMIT
 
 PIECE = 2**20
 """Records that are read together."""
+UNREAD = -1
+"""The sender of a record one of whose cells cannot be read."""
 
 
 class EdgeColumns:
@@ -75,13 +77,14 @@ class EdgeColumns:
 def write_records(
     table: TableStream, columns: EdgeColumns, nodes: GraphStore, path: Path, scratch: Scratch, limit: int
 ) -> dict[str, Any]:
-    """Writes a record for each edge, in the order of their rows, with the numbers of its nodes.
+    """Writes a record for each edge, in the order of their rows, with the numbers of its nodes; and the nodes that rows
+    name which are no edges.
 
     Raises:
         DataError: two nodes have one name, or no row is an edge.
     """
     rejected, dtype = Rejections(), columns.record(nodes.num_nodes)
-    lookup = index_of(nodes, scratch)
+    lookup, lost = index_of(nodes, scratch), mapped_array((nodes.num_nodes,), np.bool_, scratch.folder)
     starts: list[tuple[int, str, int]] = []
 
     total = written = 0
@@ -90,16 +93,13 @@ def write_records(
         raw = exits.enter_context(scratch.files(1))[0] if joins_texts else exits.enter_context(FileWriter(path))
         for chunk in table.chunks(columns.all):
             starts.append((chunk.first, chunk.file, int(chunk.lines[0])))
-            records, is_usable = _records(chunk, columns, dtype, rejected)
+            records = _records(chunk, columns, dtype, rejected)
             if isinstance(lookup, TextJoin):
                 for side, column in enumerate(columns.ends):
-                    names = chunk.texts(column).filter(pa.array(is_usable))
-                    lookup.look_up(names, 2 * records["place"] + side)
+                    lookup.look_up(chunk.texts(column), 2 * records["place"] + side)
             else:
-                good_ends = _known(lookup, chunk, columns.ends, is_usable, nodes, rejected)
-                keeps = (good_ends >= 0).all(axis=0)
-                records["sender"], records["receiver"] = np.where(keeps, good_ends, 0)
-                records = records[keeps]
+                ends = _known(lookup, chunk, columns.ends, records["sender"] != UNREAD, nodes, rejected)
+                records = _with_ends(records, ends.T, lost)
 
             raw.write(records)
             written += len(records)
@@ -108,12 +108,15 @@ def write_records(
 
     if isinstance(lookup, TextJoin):
         matches, unknown = lookup.results(2 * total, limit, nodes["source"])
+        listed = {row for row, *_ in rejected.first}
         for number, name in unknown:
+            if number // 2 in listed:
+                continue
             first, file, line = max((start for start in starts if start[0] <= number // 2), key=lambda start: start[0])
             reason = f"{name!r} is not a node of {nodes['source']}" if name else "the cell names no node"
             row = number // 2
             rejected.add(row, file, line + row - first, (columns.ends[number % 2], name, reason))
-        written = _joined(str(raw.path), dtype, matches, path)
+        written = _joined(str(raw.path), dtype, matches, path, lost)
 
     rejected.count = total - written
     if not total:
@@ -122,13 +125,16 @@ def write_records(
         _, _, line, column, _, reason = sorted(rejected.first)[0]
         raise DataError(f"{table.name}, line {line}, column {column!r}: {reason}; none of the rows is an edge.")
 
-    return {**columns.to_json(), "num_rows": total, "num_records": written, "rejected_edges": rejected.to_json()}
+    with ExitStack() as exits:
+        arrays, lost_ends = NodeArrays(path.parent, "", exits), np.flatnonzero(lost)
+        arrays.write("lost_ends", lost_ends)
+        files = {"lost_ends": arrays.file("lost_ends", np.int64, lost_ends.shape)}
+    record = {**columns.to_json(), "num_rows": total, "num_records": written, "rejected_edges": rejected.to_json()}
+    return {**record, "files": files}
 
 
-def _records(
-    chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections
-) -> tuple[np.ndarray, np.ndarray]:
-    """The records of some rows without their ends, and which rows they are."""
+def _records(chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections) -> np.ndarray:
+    """The records of some rows without their ends; the sender of one that cannot be read is `UNREAD`."""
     is_usable = np.ones(chunk.num_rows, dtype=bool)
     records = np.zeros(chunk.num_rows, dtype)
     records["place"] = np.arange(chunk.first, chunk.first + chunk.num_rows)
@@ -157,7 +163,24 @@ def _records(
                     rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (words.name, "", reason))
                 is_usable[row] = False
 
-    return records[is_usable], is_usable
+    records["sender"][~is_usable] = UNREAD
+    return records
+
+
+def _with_ends(records: np.ndarray, ends: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """The records that are edges, with their ends.
+
+    Args:
+        records: those of some rows, without their ends.
+        ends: the nodes that they name, `(record, two)`, −1 where a name is unknown.
+        lost: of each node, whether a row names it that is not an edge; those of these rows are set.
+    """
+    is_edge: np.ndarray = (records["sender"] != UNREAD) & (ends >= 0).all(axis=1)
+    lost_ends = ends[~is_edge]
+    lost[lost_ends[lost_ends >= 0]] = True
+    records = records[is_edge]
+    records["sender"], records["receiver"] = ends[is_edge].T
+    return records
 
 
 def _known(
@@ -168,9 +191,9 @@ def _known(
     nodes: GraphStore,
     rejected: Rejections,
 ) -> np.ndarray:
-    """The nodes at both ends of some edges, `(two, edge)`, −1 where a name is unknown."""
-    ends_of_edges = np.empty((2, int(is_usable.sum())), np.int64)
-    is_reported = np.zeros(ends_of_edges.shape[1], dtype=bool)
+    """The nodes at both ends of some rows, `(two, row)`, −1 where a name is unknown; usable ones are rejected."""
+    ends_of_edges = np.empty((2, len(is_usable)), np.int64)
+    is_reported = ~is_usable
     for side, column in enumerate(ends):
         numbers = chunk.whole_numbers(column)
         if numbers is None:  # some are none, and no nodes
@@ -180,11 +203,9 @@ def _known(
             ]
             numbers = np.array(values, np.int64)
 
-        rows = lookup.rows(numbers[is_usable])
-        ends_of_edges[side] = rows
-        wrong = np.flatnonzero((rows < 0) & ~is_reported)
-        is_reported[wrong] = True
-        edge_rows = np.flatnonzero(is_usable)[wrong]
+        ends_of_edges[side] = lookup.rows(numbers)
+        edge_rows = np.flatnonzero((ends_of_edges[side] < 0) & ~is_reported)
+        is_reported[edge_rows] = True
 
         texts = chunk.texts(column).take(pa.array(edge_rows[:1000])).to_pylist()
         for row, name in zip(edge_rows.tolist(), [*texts, *[""] * max(0, len(edge_rows) - 1000)], strict=True):
@@ -194,7 +215,7 @@ def _known(
     return ends_of_edges
 
 
-def _joined(raw: str, dtype: np.dtype, matches: Iterator[np.ndarray], path: Path) -> int:
+def _joined(raw: str, dtype: np.dtype, matches: Iterator[np.ndarray], path: Path, lost: np.ndarray) -> int:
     """Writes the records both ends of which are nodes, which come by their places; how many they are."""
     written = 0
     waiting = np.zeros(0, np.int64)
@@ -203,10 +224,9 @@ def _joined(raw: str, dtype: np.dtype, matches: Iterator[np.ndarray], path: Path
             while len(waiting) < 2 * len(records):
                 waiting = np.concatenate([waiting, next(matches)["row"]])
             ends, waiting = waiting[: 2 * len(records)].reshape(-1, 2), waiting[2 * len(records) :]
-            is_usable: np.ndarray = np.all(ends >= 0, axis=1)
-            records["sender"], records["receiver"] = np.where(is_usable[:, None], ends, 0).T
-            file.write(records[is_usable])
-            written += int(is_usable.sum())
+            records = _with_ends(records, ends, lost)
+            file.write(records)
+            written += len(records)
     return written
 
 

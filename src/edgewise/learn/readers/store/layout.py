@@ -20,7 +20,8 @@ MANIFEST, STATE = "store.json", "prepare.json"
 """The list of files of a finished store, written last; and how far a store is that is not finished."""
 FORMAT, VERSION = "edgewise graph store", 1
 OWN = re.compile(
-    r"(features|usable|names|name_offsets|name_letters|loops|(words|numbers)_\d+|(incoming|outgoing)_(offsets|links)"
+    r"(features|usable|names|name_offsets|name_letters|loops|lost_ends|(words|numbers)_\d+"
+    r"|(incoming|outgoing)_(offsets|links)"
     r"|(edge|loop)_(features|words|times)|records_(edges|mirrored))\.bin"
 )
 """Names of the files of a store: no other file is ever removed."""

@@ -6,12 +6,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Int64
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
+from edgewise.learn.readers.graphs.lost import NOWHERE
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.graphs.nodes import NUMBERS
+from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.store.layout import GraphStore
 from edgewise.learn.tables.cell import OK, Problems, Rejection, pa
 from edgewise.learn.tables.columns import AUTO, Columns
@@ -20,6 +22,8 @@ from edgewise.learn.tables.rows import Table, judged
 
 PART = 2**20
 """Numbers of features that are read together."""
+FRONTIER = 2**16
+"""Nodes whose edges are followed together."""
 EXACT = 2**24
 """Whole numbers below it are exact in float32."""
 
@@ -106,6 +110,27 @@ def degrees_of(store: GraphStore, rows: np.ndarray) -> np.ndarray:
         offsets = store.array(f"{name}_offsets")
         degrees[:, side] = offsets[rows + 1].astype(np.int64) - offsets[rows] + num_loops
     return degrees
+
+
+def hops_to_lost(store: GraphStore, reach: int) -> Int64[np.ndarray, " node"]:
+    """The distance from each node to the nearest row of the edges that could not be read, up to `reach`.
+
+    As `edgewise.learn.readers.graphs.lost.hops_to_lost` has it; `NOWHERE` in stores that do not say whose edges they
+    lack.
+    """
+    hops = np.full(store.num_nodes, NOWHERE)
+    frontier = store.array("lost_ends") if store.has("lost_ends") else np.zeros(0, np.int64)
+    hops[frontier] = 0
+    offsets, links = store.array("outgoing_offsets"), store.array("outgoing_links")
+
+    for hop in range(1, reach + 1):
+        for start in range(0, len(frontier), FRONTIER):
+            edges, _ = runs(offsets, frontier[start : start + FRONTIER])
+            receivers = links[edges, 0]
+            hops[receivers[hops[receivers] == NOWHERE]] = hop
+        frontier = np.flatnonzero(hops == hop) if len(frontier) else frontier
+
+    return hops
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.readers.texts.tokenizer import read_text
-from edgewise.learn.tables.cell import OK, Rejection, refuse_single_text
+from edgewise.learn.tables.cell import OK, Rejection
 from edgewise.learn.tables.decode import lines_of
 from edgewise.learn.tables.options import TABLES
 from edgewise.learn.tables.read import read_tables

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.readers.texts.pairs import FileRows
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
-from edgewise.learn.tables.cell import OK, Rejection, refuse_single_text
+from edgewise.learn.tables.cell import OK, Rejection
 from edgewise.learn.tables.decode import lines_of, read_decoded
 
 COLUMNS = tuple(name + end for name in (".conll", ".iob", ".bio", ".txt") for end in ("", ".gz"))

@@ -18,7 +18,7 @@ from edgewise.learn.readers.graphs.lost import with_lost
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import NodeTable
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScaler
-from edgewise.learn.readers.store.table import StoredTable
+from edgewise.learn.readers.store.table import StoredTable, hops_to_lost
 from edgewise.learn.tables.impute import Imputer, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
@@ -155,7 +155,7 @@ class NodeEncoder:
     def statuses(self, table: NodeTable | StoredTable) -> list[str]:
         """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
         if isinstance(table, StoredTable):
-            return list(table.status)
+            return with_lost(table.status, hops_to_lost(table.store, self.on_graph.settings.reach), "the node")
         hops = lost_within_reach(self.on_graph.settings, table.edges, table.num_rows)
         status = with_lost(table.status, hops, "the node")
         of_nodes = table.features.missing_of(np.arange(table.num_rows))

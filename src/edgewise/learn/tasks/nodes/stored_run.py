@@ -24,7 +24,7 @@ from edgewise.learn.tables.cell import Rejection
 from edgewise.learn.tables.read import pd
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.chunks import note_empty_intervals
+from edgewise.learn.tasks.chunks import Tally, note_empty_intervals
 from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
 from edgewise.learn.tasks.nodes.stored import EDGES_TOGETHER, StoredNodes
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
@@ -154,7 +154,7 @@ def stored_predictions(
 ) -> Generator[tuple[Any, str]]:
     """The names of the nodes of a store with their predictions, some at a time, and a line about those so far."""
     usable, column = table.usable, table.store["name_column"] or "node"
-    known = 0
+    statuses, tally = trained.statuses(table), Tally()
     for start in range(0, table.num_rows, PREDICTED_TOGETHER):
         stop = min(start + PREDICTED_TOGETHER, table.num_rows)
         rows = start + np.flatnonzero(usable[start:stop])
@@ -163,11 +163,11 @@ def stored_predictions(
             table, rows, coverage=request["coverage"], device=pick_device(request.device), among=places
         )
         frame = pd.DataFrame({column: node_names(table.store, start, stop)})
-        added: dict[str, Any] = {**prediction_columns(trained, found), "status": table.status[start:stop]}
-        known += len(rows)
-        summary = f"{known:,} of {plural(stop, 'row')} predicted"
-        summary += f"; {stop - known:,} could not be, and say why in the column 'status'" if known < stop else ""
-        yield with_columns(frame, added, request.data, suffix, with_header=not start), summary
+        status = statuses[start:stop]
+        added: dict[str, Any] = {**prediction_columns(trained, found), "status": status}
+        without_edges = sum(said != read for said, read in zip(status, table.status[start:stop], strict=True))
+        tally += Tally(stop - start, len(rows), num_without_edges=without_edges)
+        yield with_columns(frame, added, request.data, suffix, with_header=not start), tally.summary
     note_empty_intervals(trained, request)
 
 
