@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int64
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.learn.readers.texts.accents import composing, is_joined, with_accents, without_composing
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.decode import read_decoded
 from edgewise.learn.tables.options import TableFormat
@@ -150,7 +151,7 @@ class Tokenizer:
         if kind not in TOKEN_KINDS:
             raise SettingError(f"--tokens is {kind!r}; expected one of {', '.join(TOKEN_KINDS)}.")
         if kind == "characters":
-            normalizer = _composed(lowercase)
+            normalizer = composing(lowercase)
             characters = set().union(*(_normalized(text, normalizer, lowercase=lowercase) for text in texts))
             tokens = [UNKNOWN, END, *special, *sorted(characters)]
             vocabulary = {token: number for number, token in enumerate(tokens)}
@@ -186,7 +187,7 @@ class Tokenizer:
             )
 
         if kind == "words":
-            inner.normalizer = _composed(lowercase)
+            inner.normalizer = composing(lowercase)
         elif lowercase:
             inner.normalizer = normalizers.Lowercase()
         inner.train_from_iterator(texts, trainer)
@@ -205,30 +206,21 @@ class Tokenizer:
         numbers, starts, stops = [], [], []
         for begin, chunk in chunks(text, whole=self.kind != "characters"):
             is_composed = unicodedata.is_normalized("NFC", chunk)
-            inner = self._of_composed if is_composed else self.inner
+            inner = self._plain if is_composed else self.inner
             encoding = inner.encode(chunk, add_special_tokens=False)
             numbers.append(np.array(encoding.ids, dtype=np.int64))
             offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
             if not is_composed:
-                offsets[:, 1] = _with_accents(chunk, offsets)
+                offsets[:, 1] = with_accents(chunk, offsets)
             starts.append(offsets[:, 0] + begin)
             stops.append(offsets[:, 1] + begin)
         none = [np.zeros(0, np.int64)]
         return Tokens(*(np.concatenate(parts or none) for parts in (numbers, starts, stops)))
 
     @cached_property
-    def _of_composed(self) -> Any:
-        """The same for texts that are in NFC already, not composed again, which takes a fifth of the time."""
-        forms = {_composed(lowercase).__getstate__(): lowercase for lowercase in (False, True)}
-        normalizer = self.inner.normalizer
-        if normalizer is None or (state := normalizer.__getstate__()) not in forms:
-            return self.inner
-        plain = tokenizers.Tokenizer(self.inner.model)
-        if forms[state]:
-            plain.normalizer = normalizers.Lowercase()
-        plain.pre_tokenizer = self.inner.pre_tokenizer
-        plain.add_special_tokens([*self.inner.get_added_tokens_decoder().values()])
-        return plain
+    def _plain(self) -> Any:
+        """The same for texts that are in NFC already."""
+        return without_composing(self.inner)
 
     def status_of(self, texts: Iterable[str]) -> str:
         """The status of a row of texts: `OK`, or `ALL_UNKNOWN` where none of its words is in the vocabulary."""
@@ -398,30 +390,11 @@ def visible(text: str) -> str:
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in signs)
 
 
-def _composed(lowercase: bool) -> Any:
-    """The normalizer that joins a letter and its accent, which are one character in NFC and two in NFD."""
-    return normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()]) if lowercase else normalizers.NFC()
-
-
 def _normalized(text: str, normalizer: Any, *, lowercase: bool) -> Iterable[str]:
     """The characters of a text as a normalizer leaves them, each at least once."""
     if not lowercase and unicodedata.is_normalized("NFC", text):
         return text
     return (character for _, chunk in chunks(text, whole=False) for character in normalizer.normalize_str(chunk))
-
-
-def _with_accents(text: str, offsets: Int64[np.ndarray, " token two"]) -> Int64[np.ndarray, " token"]:
-    """Where tokens stop, with the accents that were joined to their last letter: the library leaves them out.
-
-    Args:
-        text: what the tokens are of.
-        offsets: first character and one past the last of each token, as the library gives them.
-    """
-    stops = offsets[:, 1].copy()
-    for token, next_start in enumerate([*offsets[1:, 0].tolist(), len(text)]):
-        while stops[token] < next_start and not text[stops[token]].isspace():
-            stops[token] += 1
-    return stops
 
 
 def _on_bytes(inner: Any) -> Any:
@@ -440,16 +413,10 @@ def chunks(text: str, whole: bool) -> Iterator[tuple[int, str]]:
         if whole and stop < len(text):
             space = text.find("\n", stop)
             stop = len(text) if space < 0 else space
-        while stop < len(text) and _is_joined(text[stop - 1 : stop + 1]):
+        while stop < len(text) and is_joined(text[stop - 1 : stop + 1]):
             stop += 1
         yield begin, text[begin:stop]
         begin = stop
-
-
-def _is_joined(pair: str) -> bool:
-    """Whether the second of two characters is an accent of the first, or both become one in NFC."""
-    first, second = (unicodedata.normalize("NFC", character) for character in pair)
-    return unicodedata.combining(pair[1]) > 0 or unicodedata.normalize("NFC", pair) != first + second
 
 
 def read_text(path: str) -> str:
