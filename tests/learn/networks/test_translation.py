@@ -13,7 +13,7 @@ from edgewise.learn.networks.beam import beam_search, translate
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.learn.networks.translation import TranslationModel
 from edgewise.learn.tasks.translation.settings import MODEL
-from edgewise.learn.tasks.translation.task import Translation, TranslationEncoder
+from edgewise.learn.tasks.translation.task import TranslationEncoder, Translations
 
 SMALL = TransformerSettings(num_layers=2, num_heads=2, model_dim=8, context=32, position="sinusoidal")
 RECURRENT = RecurrentSettings(num_layers=2, model_dim=8, dropout=0.0)
@@ -62,7 +62,7 @@ some_models = pytest.mark.parametrize("settings", SOME, ids=called)
 
 def made(num_tokens, settings):
     encoder = TranslationEncoder(tokenizer=None, num_tokens=num_tokens, settings=settings)
-    return encoder.new_network(Translation())
+    return encoder.new_network(Translations())
 
 
 def model_of(settings=SMALL, **changes):

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -340,3 +341,13 @@ def test_vectors_of_texts_and_chunks_of_sentences_have_the_tokens_around_them(th
         expected = torch.cat([theirs.bert(piece).last_hidden_state[0] for piece in pieces]).mean(0)
     (vector,) = text_vectors(trained, texts_from_arrays(["the cat " * 30]))
     torch.testing.assert_close(torch.from_numpy(vector), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_texts_without_a_token_have_no_vector(tmp_path):
+    """BERT's normalizer drops control characters."""
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES))
+    tokenizer = Tokenizer.from_word_pieces(str(tmp_path / "vocab.txt"))
+    trained = from_network(tokenizer, MaskedModel(len(tokenizer), bert(1, 2, 8)).eval())
+    assert np.isnan(text_vectors(trained, texts_from_arrays(["\x07", "\x07\x07"]))).all()
+    some = text_vectors(trained, texts_from_arrays(["\x07", "the cat"]))
+    assert np.isnan(some).all(axis=1).tolist() == [True, False]

@@ -133,11 +133,6 @@ def vectors_of_members(trained: Any, table: Any, device: str) -> np.ndarray:
     return vectors
 
 
-def opening_of_files(prepared: Prepared) -> str:
-    """The files that were read, and how many of their cells cannot be used."""
-    return f"{', '.join(prepared.settings.files)}: {len(prepared.rejected):,} rejected"
-
-
 @dataclass(frozen=True)
 class RowTask:
     """How rows of a file are predicted, each by itself, whatever other rows there are; see `chunks`."""
@@ -175,11 +170,9 @@ class Task:
     prepared: Callable[..., Any] = nothing
     """The same as `prepare` from data that is read; what estimators call."""
     loader: Callable[[Prepared, str, int, int | None], Loader] | None = None
-    """The batches of a split, in another order in every epoch where there is a seed."""
+    """The batches of a split of about so many rows, in another order in every epoch where there is a seed."""
     member_loaders: Callable[[Prepared], Loaders] | None = None
     """The batches of each member, where these are not those of `loader`."""
-    scored_together: int | None = None
-    """The batch size of validation; None is that of the training."""
     whole_graph: Callable[[Prepared], str | None] = nothing
     """What to do where every step computes one whole graph, so that processes have nothing to share out."""
     recipe: Callable[[Prepared], TrainSettings] = lambda prepared: prepared.settings.train
@@ -200,25 +193,19 @@ class Task:
     split_contents: Callable[[Prepared], SplitContents | None] = nothing
     """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
 
-    opening: Callable[[Prepared], str] = opening_of_files
-    """What was read, in a line."""
     warnings: Callable[[Prepared], list[str]] = no_lines
     """What speaks against the model before it is trained, a line each; Python warns of it, too."""
     notes: Callable[[Prepared], list[str]] = no_lines
     """What else should be known of the data before the training starts, a line each."""
     description: Callable[[Prepared, RunFolder], list[str]] | None = None
     """All lines about a prepared run, where the usual ones do not fit."""
-    units: tuple[str, ...] = ("row",)
-    """What a row is called, and the plural where it does not end in s."""
 
     headlines: Mapping[str, str] = field(default_factory=dict)
     """The scores that tables show, and the heads of their columns."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What tables call each baseline of metrics.json."""
-    title: Callable[[dict[str, Any], str], str] | None = None
-    """The title of the table of scores of a split."""
     score_tables: Callable[[dict[str, Any], str], list[ScoreTable | str]] | None = None
-    """The scores of one split beside those of baselines, where one table does not hold them."""
+    """The scores of one split beside those of baselines, where the usual table does not say it all."""
     all_scores: Callable[[RunFolder], list[ScoreTable | str]] | None = None
     """The scores of a finished run, where they are not those of one split."""
     has_orbits: bool = False
@@ -261,8 +248,7 @@ class Task:
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
             size = recipe.batch_size
             assert size is not None
-            validation = make(prepared, "val", self.scored_together or size, None)
-            return make(prepared, "train", size, recipe.seed), validation
+            return make(prepared, "train", size, recipe.seed), make(prepared, "val", size, None)
 
         return of_member
 
@@ -270,9 +256,21 @@ class Task:
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
         if self.description is not None:
             return self.description(prepared, folder)
+        opening = f"{', '.join(prepared.settings.files)}: {len(prepared.rejected):,} rejected"
+        return self.describe_rows(prepared, folder, opening, "row")
+
+    def describe_rows(self, prepared: Prepared, folder: RunFolder, opening: str, unit: str) -> list[str]:
+        """What was read, by a line about it, what was rejected, how rows were split, and what else is to be known.
+
+        Args:
+            prepared: the run.
+            folder: where it goes.
+            opening: what was read.
+            unit: what a row is called.
+        """
         counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
-        lines = [self.opening(prepared), *first_rejected(prepared.rejected, folder), split_line(counts, *self.units)]
         notes = (*self.warnings(prepared), *self.notes(prepared), *prepared.decisions)
+        lines = [opening, *first_rejected(prepared.rejected, folder), split_line(counts, unit)]
         return [*lines, *(f"  {note}" for note in notes)]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
@@ -284,9 +282,9 @@ class Task:
         make = self.score_tables or self.score_table
         return [*([] if split is None else make(metrics, split)), training_line(metrics)]
 
-    def score_table(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+    def score_table(self, metrics: dict[str, Any], split: str, title: str | None = None) -> list[ScoreTable | str]:
         """The scores of one split beside those of baselines, in one table."""
-        title = f"{split} {self.noun}" if self.title is None else self.title(metrics, split)
+        title = f"{split} {self.noun}" if title is None else title
         return [score_table(title, self.scores_of_models(metrics, split), self.headlines)]
 
     def scores_of_models(self, metrics: dict[str, Any], split: str) -> dict[str, dict[str, Any]]:

@@ -68,7 +68,8 @@ def notes(prepared: Prepared) -> list[str]:
 def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
     fitted, starts = prepared.fitted, prepared.splits[split]
     windows = fitted.encoder.windows(prepared.data, starts, fitted.output, are_known=True)
-    return RowLoader(np.arange(len(starts)), windows.batch, batch_size, seed)
+    size = batch_size if split == "train" else WINDOWS_PER_BATCH
+    return RowLoader(np.arange(len(starts)), windows.batch, size, seed)
 
 
 def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
@@ -154,7 +155,6 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Any, str]:
 TASK = Task(
     settings_type=ForecastRunSettings,
     noun="series",
-    scored_together=WINDOWS_PER_BATCH,
     output="next.csv",
     headlines=same("mae", "rmse", "mape"),
     labels={"stays": "stays as it was"},

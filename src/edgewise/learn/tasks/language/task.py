@@ -21,7 +21,7 @@ from edgewise.learn.readers.texts.tokenizer import Tokenizer, Tokens, read_text
 from edgewise.learn.tables.decode import check_files_differ
 from edgewise.learn.tables.options import TABLES
 from edgewise.learn.tasks.language.settings import LanguageRunSettings
-from edgewise.learn.tasks.scores import command, same
+from edgewise.learn.tasks.scores import ScoreTable, command, same
 from edgewise.learn.tasks.task import Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, perplexity, token_scores
 from edgewise.learn.tasks.vocabulary import coverage_note
@@ -299,8 +299,8 @@ def warnings(prepared: Prepared) -> list[str]:
     return [note] if note else []
 
 
-def title(metrics: dict[str, Any], split: str) -> str:
-    return f"validation text: {plural(metrics['tokens']['validation'], 'token')}"
+def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+    return TASK.score_table(metrics, split, f"validation text: {plural(metrics['tokens']['validation'], 'token')}")
 
 
 def next_commands(folder: RunFolder) -> list[str]:
@@ -330,6 +330,6 @@ TASK = Task(
     evaluate=evaluate,
     description=describe,
     warnings=warnings,
-    title=title,
+    score_tables=score_tables,
     further_commands=next_commands,
 )

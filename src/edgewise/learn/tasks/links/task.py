@@ -48,7 +48,7 @@ from edgewise.learn.tasks.nodes.settings import holds_types
 from edgewise.learn.tasks.prediction_columns import show, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.judged import judged_links
-from edgewise.learn.tasks.scores import command, free_name, same, split_line
+from edgewise.learn.tasks.scores import ScoreTable, command, free_name, same, split_line
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.training.device import pick_device
@@ -213,7 +213,7 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     counts = split_line({split: len(getattr(splits, split)) for split in ("train", "val", "test")}, "link")
     lines.append(
         f"{counts} (split: {'column' if settings.splits_column else 'random'}), for each {settings.negatives} of "
-        f"{plural(links.pairs.total - len(links), 'pair that is none', 'pairs that are none')}"
+        f"{plural(links.pairs.total - len(links), 'pair without a link', 'pairs without a link')}"
     )
     if not len(splits.val):
         lines.append("  no validation links: the last epoch is used")
@@ -242,9 +242,10 @@ def warnings(prepared: Prepared) -> list[str]:
     return [*lines, *constant_features(scaler, names, "nodes")]
 
 
-def title(metrics: dict[str, Any], split: str) -> str:
+def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
     links, others = (metrics[split][name] for name in ("num_links", "num_others"))
-    return f"{plural(links, split + ' link')} and {plural(others, 'pair that is none', 'pairs that are none')}"
+    pairs = plural(others, "pair without a link", "pairs without a link")
+    return TASK.score_table(metrics, split, f"{plural(links, split + ' link')} and {pairs}")
 
 
 def next_commands(folder: RunFolder) -> list[str]:
@@ -405,7 +406,7 @@ TASK = Task(
     write_predictions=write_predictions,
     description=describe,
     warnings=warnings,
-    title=title,
+    score_tables=score_tables,
     further_commands=next_commands,
     predict=predict_pairs,
     open_rows=open_nodes,

@@ -22,7 +22,7 @@ from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tasks.masked.settings import MaskedRunSettings
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
-from edgewise.learn.tasks.scores import command, first_rejected, free_name, same
+from edgewise.learn.tasks.scores import ScoreTable, command, first_rejected, free_name, same
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, TokenScores, perplexity, token_scores
 from edgewise.learn.training.device import cpu_threads
@@ -131,6 +131,9 @@ def text_vectors(fitted: FittedMasked, table: TextTable, device: str = "cpu") ->
         for text in texts
         for numbers in encoder.chunks(text)
     ]
+    if not chunks_of_rows:
+        return np.full((table.num_rows, settings.model_dim), np.nan, dtype=np.float32)
+
     chunks = TokenChunks.of([numbers for _, numbers in chunks_of_rows], settings.context)
     row_of_token = np.repeat([row for row, _ in chunks_of_rows], [len(numbers) for _, numbers in chunks_of_rows])
 
@@ -258,8 +261,8 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     return lines
 
 
-def title(metrics: dict[str, Any], split: str) -> str:
-    return f"validation texts: {plural(metrics['tokens']['hidden'], 'hidden token')}"
+def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+    return TASK.score_table(metrics, split, f"validation texts: {plural(metrics['tokens']['hidden'], 'hidden token')}")
 
 
 def next_commands(folder: RunFolder) -> list[str]:
@@ -299,7 +302,7 @@ TASK = Task(
     evaluate=evaluate,
     split_contents=split_contents,
     description=describe,
-    title=title,
+    score_tables=score_tables,
     further_commands=next_commands,
     open_rows=open_texts,
     vectors=text_vectors,

@@ -79,7 +79,8 @@ def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) ->
         scaled: BodyBatch = output.transform(moments.batch(rows))
         return scaled
 
-    return RowLoader(np.arange(len(moments.moment)), batch, batch_size, seed)
+    size = batch_size if split == "train" else MOMENTS_PER_BATCH
+    return RowLoader(np.arange(len(moments.moment)), batch, size, seed)
 
 
 def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
@@ -195,7 +196,6 @@ TASK = Task(
     settings_type=DynamicsRunSettings,
     noun="moving bodies",
     has_orbits=True,
-    scored_together=MOMENTS_PER_BATCH,
     headlines={"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"},
     labels={"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"},
     output_formats=(".npz",),

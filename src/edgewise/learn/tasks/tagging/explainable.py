@@ -5,6 +5,7 @@ A word costs a prediction for every token that the model reads with it.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,10 +30,52 @@ MAX_PREDICTIONS = 200
 """Words whose tags stand in an explanation; of a longer sentence those around the word that is explained."""
 
 
+@dataclass(frozen=True, eq=False)
+class TagNumber:
+    """The probability that one word has one tag, out of the chunk of its sentence that the model reads with it."""
+
+    trained: FittedTagger
+    """The model."""
+    chunk: SentenceChunk
+    """The words that are read with it, as tokens."""
+    head: int
+    """The token at which the tag is read. It can be hidden, not removed."""
+    number: int
+    """The tag."""
+
+    @property
+    def is_head(self) -> Left:
+        """Which token is the head."""
+        return np.arange(len(self.chunk.numbers)) == self.head
+
+    def of_left(self, left: Sequence[Left]) -> Float64[np.ndarray, " removal"]:
+        """The probability where some of the tokens are left."""
+        hiding_token = self.trained.encoder.hiding_token
+        texts, heads, num_tokens = [], [], 0
+        for stays in left:
+            numbers = self.chunk.numbers.copy()
+            if not stays[self.head] and hiding_token is not None:
+                numbers[self.head] = hiding_token
+            stays = stays | self.is_head
+            heads.append(num_tokens + int(stays[: self.head].sum()))
+            texts.append(numbers[stays])
+            num_tokens += len(texts[-1])
+
+        with torch.no_grad():
+            scores = self.trained.model(TextBatch.packed(texts))[heads]
+        return softmax(scores.numpy())[:, self.number]
+
+    def of_vectors(self, vectors: Tensor) -> Tensor:
+        """The probability out of the vectors of the tokens, for each of some copies."""
+        copies = TextBatch.packed([self.chunk.numbers] * len(vectors))
+        scores = self.trained.model(copies, vectors=vectors.flatten(0, 1))
+        return scores.unflatten(0, vectors.shape[:2])[:, self.head].softmax(-1)[:, self.number]
+
+
 def sentence_item(
     trained: FittedTagger, sentence: str | Sequence[str], target: Any = None, label: Any = None, top: int | None = None
 ) -> TokenExplainable:
-    """The probability that one word has one tag, out of the chunk of its sentence that the model reads with it.
+    """The probability that one word has one tag.
 
     Args:
         trained: the model.
@@ -49,64 +92,40 @@ def sentence_item(
     encoder, output, network = trained.encoder, trained.output, trained.model.eval()
     written = WrittenSentence.of(sentence)
     (predictions,) = predict_words(trained, [written])
-    word = _default(trained, predictions) if target is None else place_of(target, written.words, 1)
-    number = tag_number(trained, predictions[word], label)
+    word = _default_word(trained, predictions) if target is None else place_of(target, written.words, 1)
+    number, name = tag_number(trained, predictions[word], label), written.names()[word]
 
     chunk = next(chunk for chunk in encoder.chunks(written.words) if word in chunk.words)
-    # The token at which the tag is read. It can be hidden, not removed.
-    head = int(chunk.firsts[chunk.words == word][0])
-    is_head = np.arange(len(chunk.numbers)) == head
-    hiding_token = encoder.hiding_token
+    tag = TagNumber(trained, chunk, int(chunk.firsts[chunk.words == word][0]), number)
     starts, stops = (written.in_text(ends) for ends in (chunk.starts, chunk.stops))
+    hiding_token = encoder.hiding_token
     tokens = TokenRow(
         tokenizer=encoder.tokenizer,
         texts={output.names[0]: written.text},
         row=RowTokens(chunk.numbers, np.zeros(len(chunk.numbers), np.int64), starts, stops),
-        fixed=is_head & (hiding_token is None),
+        fixed=tag.is_head & (hiding_token is None),
         top=top,
         has_sentences=False,
     )
-    batch = TextBatch.packed([chunk.numbers])
 
-    def predict_left(left: Sequence[Left]) -> Float64[np.ndarray, " removal"]:
-        texts, heads, num_tokens = [], [], 0
-        for stays in left:
-            numbers = chunk.numbers.copy()
-            if not stays[head] and hiding_token is not None:
-                numbers[head] = hiding_token
-            stays = stays | is_head
-            heads.append(num_tokens + int(stays[:head].sum()))
-            texts.append(numbers[stays])
-            num_tokens += len(texts[-1])
-        with torch.no_grad():
-            scores = network(TextBatch.packed(texts))[heads]
-        return softmax(scores.numpy())[:, number]
-
-    def of_vectors(vectors: Tensor) -> Tensor:
-        copies = TextBatch.packed([chunk.numbers] * len(vectors))
-        scores = network(copies, vectors=vectors.flatten(0, 1))
-        return scores.unflatten(0, vectors.shape[:2])[:, head].softmax(-1)[:, number]
-
-    name = written.names()[word]
     if hiding_token is None:
-        hidden, baseline = "", "zeros"
-        about = "The probability less that without the token; the word itself always stays, with 0."
+        baseline, word_itself = "zeros", "always stays, with 0"
         note = f"Occlusion leaves out the word {name} itself: nothing can stand in its place."
     else:
         hidden = encoder.tokenizer.written(hiding_token)
-        baseline = f"that of {hidden}"
-        about = f"The probability less that without the token; the word itself becomes {hidden} instead."
+        baseline, word_itself = f"that of {hidden}", f"becomes {hidden} instead"
         note = f"Occlusion cannot remove the word {name} itself: {hidden} replaces it."
 
-    shown, shown_notes = _near(predictions, word)
+    batch = TextBatch.packed([chunk.numbers])
+    shown, shown_notes = _around(predictions, word)
     return TokenExplainable(
         tokens=tokens,
         predictions=shown,
         explained=f"{name} = {output.tags[number]}",
-        predict_left=predict_left,
-        attend=lambda: tokens.attention_at(head, partial(network, batch), f"the word {name}"),
-        derive=lambda: [tokens.by_vectors(network.encoder.embedding, hiding_token, baseline, of_vectors)],
-        about=about,
+        predict_left=tag.of_left,
+        attend=lambda: tokens.attention_at(tag.head, partial(network, batch), f"the word {name}"),
+        derive=lambda: [tokens.by_vectors(network.encoder.embedding, hiding_token, baseline, tag.of_vectors)],
+        about=f"The probability less that without the token; the word itself {word_itself}.",
         first_notes=[*shown_notes, *_chunk_notes(trained, written.names(), chunk, name)],
         more_notes=[note],
     )
@@ -163,7 +182,7 @@ def softmax(scores: Float[np.ndarray, " word tag"]) -> Float64[np.ndarray, " wor
     return torch.from_numpy(scores).double().softmax(-1).numpy()
 
 
-def _default(trained: FittedTagger, predictions: Sequence[TargetPrediction]) -> int:
+def _default_word(trained: FittedTagger, predictions: Sequence[TargetPrediction]) -> int:
     """The first word with a tag other than that of most words, else the first that can be read."""
     output = trained.output
     outside = OUTSIDE if output.mark_spans and OUTSIDE in output.tags else output.usual
@@ -171,7 +190,7 @@ def _default(trained: FittedTagger, predictions: Sequence[TargetPrediction]) -> 
     return next((place for place in readable if predictions[place].label != outside), (*readable, 0)[0])
 
 
-def _near(predictions: Sequence[TargetPrediction], word: int) -> tuple[tuple[TargetPrediction, ...], list[str]]:
+def _around(predictions: Sequence[TargetPrediction], word: int) -> tuple[tuple[TargetPrediction, ...], list[str]]:
     """The tags of the words around one, and a note where there are more."""
     if len(predictions) <= MAX_PREDICTIONS:
         return tuple(predictions), []

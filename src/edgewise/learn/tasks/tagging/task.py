@@ -210,7 +210,8 @@ def prepared(
 
 
 def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
-    return tag_loader(prepared.fitted, prepared.data, prepared.splits[split], batch_size, seed)
+    size = batch_size if split == "train" else CHUNKS_PER_BATCH
+    return tag_loader(prepared.fitted, prepared.data, prepared.splits[split], size, seed)
 
 
 def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
@@ -248,13 +249,11 @@ def split_contents(prepared: Prepared) -> SplitContents:
     return contents_of_texts("sentences", prepared.rows, lambda row: " ".join(words[row]))
 
 
-def opening(prepared: Prepared) -> str:
+def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     sentences, fitted = prepared.data, prepared.fitted
-    return (
-        f"{', '.join(sentences.files)}: {plural(len(sentences.words), 'sentence')}, "
-        f"{len(sentences.rejected):,} rejected; "
-        f"{plural(len(fitted.output.tags), 'tag')}, a vocabulary of {len(fitted.encoder.tokenizer):,}"
-    )
+    counts = f"{plural(len(sentences.words), 'sentence')}, {len(sentences.rejected):,} rejected"
+    learned = f"{plural(len(fitted.output.tags), 'tag')}, a vocabulary of {len(fitted.encoder.tokenizer):,}"
+    return TASK.describe_rows(prepared, folder, f"{', '.join(sentences.files)}: {counts}; {learned}", "sentence")
 
 
 def warnings(prepared: Prepared) -> list[str]:
@@ -342,9 +341,7 @@ def columns(sentences: Any, tags: list[list[str]]) -> str:
 TASK = Task(
     settings_type=TaggingRunSettings,
     noun="tags",
-    scored_together=CHUNKS_PER_BATCH,
     labels={"usual_tags": "each word's most frequent tag"},
-    units=("sentence",),
     output="tagged.jsonl",
     output_formats=(".jsonl", ".jsonl.gz", ".conll", ".conll.gz"),
     prepare=prepare,
@@ -354,7 +351,7 @@ TASK = Task(
     evaluate=evaluate,
     write_predictions=write_predictions,
     split_contents=split_contents,
-    opening=opening,
+    description=describe,
     warnings=warnings,
     score_tables=score_tables,
     predict=predict,

@@ -1,4 +1,4 @@
-"""Translation: sentences and their translations."""
+"""Translations: sentences and their translations."""
 
 import dataclasses
 import math
@@ -47,7 +47,7 @@ TOKENS_PER_BATCH = 4096
 
 
 @dataclass(frozen=True)
-class Translation:
+class Translations:
     """A score for each token of the vocabulary: p(next token of the translation | those before it, text) =
     softmax(scores); a beam search makes a text of them."""
 
@@ -98,24 +98,24 @@ class TranslationEncoder:
         """Tokens of a text that the network reads, its end not counted."""
         return self.settings.context - 1
 
-    def new_network(self, output: Translation) -> Writer:
+    def new_network(self, output: Translations) -> Writer:
         """What reads a text, and writes its translation."""
         if isinstance(self.settings, RecurrentSettings):
             return RecurrentTranslationModel(self.num_tokens, self.settings)
         return TranslationModel(self.num_tokens, self.settings)
 
-    def check(self, output: Translation) -> None:
+    def check(self, output: Translations) -> None:
         """Raise DataError unless the settings are those of the kind."""
         if (self.kind == "recurrent") != isinstance(self.settings, RecurrentSettings):
             raise DataError(f"settings are not those of a {self.kind} model.")
 
 
-FittedTranslation: TypeAlias = Fitted[TranslationEncoder, Translation]
+FittedTranslation: TypeAlias = Fitted[TranslationEncoder, Translations]
 
 
 def load(folder: RunFolder) -> FittedTranslation:
     """The model of a run folder."""
-    return Fitted.load(folder, TranslationRunSettings.FORMAT, encoder=TranslationEncoder, output=Translation)
+    return Fitted.load(folder, TranslationRunSettings.FORMAT, encoder=TranslationEncoder, output=Translations)
 
 
 def translate_texts(fitted: FittedTranslation, texts: Sequence[str], device: str = "cpu") -> list[str | None]:
@@ -239,7 +239,7 @@ def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[st
         settings=settings.model,
     )
     names = (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
-    fitted = Fitted(format=settings.FORMAT, encoder=encoder, output=Translation(names, settings.beam))
+    fitted = Fitted(format=settings.FORMAT, encoder=encoder, output=Translations(names, settings.beam))
     rows = {split: split_rows.tolist() for split, split_rows in splits.items()}
     return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
 
@@ -283,21 +283,17 @@ def split_contents(prepared: Prepared) -> SplitContents:
     return contents_of_texts("texts", prepared.rows, prepared.data.texts.sources.__getitem__)
 
 
-def opening(prepared: Prepared) -> str:
-    texts = prepared.data.texts
-    return (
-        f"{', '.join(texts.files)}: {plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} rejected; a "
-        f"vocabulary of {len(prepared.fitted.encoder.tokenizer):,} byte pairs"
-    )
-
-
-def title(metrics: dict[str, Any], split: str) -> str:
-    return plural(metrics["rows"]["test"], "test pair")
+def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+    texts, num_tokens = prepared.data.texts, len(prepared.fitted.encoder.tokenizer)
+    counts = f"{plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} rejected"
+    opening = f"{', '.join(texts.files)}: {counts}; a vocabulary of {num_tokens:,} byte pairs"
+    return TASK.describe_rows(prepared, folder, opening, "pair")
 
 
 def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
     """The BLEU of test rows; validation rows have none."""
-    return TASK.score_table(metrics, split) if split == "test" else []
+    title = plural(metrics["rows"]["test"], "test pair")
+    return TASK.score_table(metrics, split, title) if split == "test" else []
 
 
 def next_commands(folder: RunFolder) -> list[str]:
@@ -350,7 +346,6 @@ def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs
 TASK = Task(
     settings_type=TranslationRunSettings,
     noun="translations",
-    units=("pair",),
     headlines={"bleu": "BLEU", "loss": "loss"},
     labels={"copy": "not translated"},
     prepare=prepare,
@@ -360,8 +355,7 @@ TASK = Task(
     evaluate=evaluate,
     write_predictions=write_predictions,
     split_contents=split_contents,
-    opening=opening,
-    title=title,
+    description=describe,
     score_tables=score_tables,
     further_commands=next_commands,
     predict=predict,
