@@ -1,14 +1,15 @@
 """`ExplainableModel`: a trained model and the rows that it takes, as `Explainer` opens it.
 
-What is special about a task is an `ExplainableTask`, a value that holds functions over the trained model; tasks over
-the rows of files still have a class each.
+What is special about a task is an `ExplainableTask`, a value that holds functions over what its `load` gives: the
+trained model, or, where rows are those of the files of a run, `RowsByName`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
@@ -161,7 +162,9 @@ class ExplainableTask:
     """The rows that models of a task take, what they predict, and how one row is explained."""
 
     load: Callable[[RunFolder], Any]
-    """Reads the trained model of a run folder."""
+    """Reads the model of a run folder, as the other functions take it."""
+    trained: Callable[[Any], Any] = lambda model: model
+    """The `Fitted` of such a model."""
     kind: Kind
     """What a row is."""
     over: str
@@ -193,49 +196,49 @@ class ExplainableTask:
         """The model of a run folder."""
         return self.of(self.load(folder))
 
-    def of(self, trained: Any) -> ExplainableModel:
-        """A trained model."""
-        return ExplainableByTask(self, trained)
+    def of(self, model: Any) -> ExplainableModel:
+        """A model, as `load` gives it."""
+        return ExplainableByTask(self, model)
 
 
 class ExplainableByTask(ExplainableModel):
     """A trained model whose rows are explained by the functions of its task."""
 
-    def __init__(self, task: ExplainableTask, trained: Any):
-        super().__init__(trained)
-        self.task, self.kind, self.over, self.open = task, task.kind, task.over, task.open
-        self.reads_spaces, self.coverage = task.reads_spaces(trained), task.coverage(trained)
+    def __init__(self, task: ExplainableTask, model: Any):
+        super().__init__(task.trained(model))
+        self.task, self.model, self.kind, self.over, self.open = task, model, task.kind, task.over, task.open
+        self.reads_spaces, self.coverage = task.reads_spaces(model), task.coverage(model)
 
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The name and the type of each value of a row."""
-        return self.task.fields(self.trained)
+        return self.task.fields(self.model)
 
     @property
     def targets(self) -> tuple[str, dict[str, list[str]]]:
         """The name of the task, and the classes of each target; none for numbers."""
-        return self.task.targets(self.trained)
+        return self.task.targets(self.model)
 
     @property
     def model_name(self) -> str:
         """What the model is called among the choices of `--model`."""
-        return self.task.model_name(self.trained)
+        return self.task.model_name(self.model)
 
     def predict(self, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
         """The predictions for rows."""
-        return self.task.predict(self.trained, rows)
+        return self.task.predict(self.model, rows)
 
     def statuses(self, rows: Sequence[Row]) -> list[str]:
         """For each row that is predicted, `OK`, or what its prediction lacks."""
-        return self.task.statuses(self.trained, rows)
+        return self.task.statuses(self.model, rows)
 
     def item(self, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
         """One row and the number of its prediction that is explained."""
-        return self.task.item(self.trained, row, target, label, top)
+        return self.task.item(self.model, row, target, label, top)
 
     def unread(self, row: Row) -> str:
         """What of a row is cut off before the model reads it, in words; empty where nothing is."""
-        return self.task.unread(self.trained, row)
+        return self.task.unread(self.model, row)
 
 
 def targets_of_table(trained: Any) -> tuple[str, dict[str, list[str]]]:
@@ -264,14 +267,14 @@ class ExplainableTable(ExplainableModel):
 
 
 class Names:
-    """What stands by name in a file: the place of each."""
+    """Rows of a file by their names."""
 
     def __init__(self, unit: str, names: Sequence[str]):
         self.unit, self.names = unit, names
-        self._place = {name: row for row, name in enumerate(names)}
+        self._row_of_name = {name: row for row, name in enumerate(names)}
 
-    def place(self, name: str, where: str = "") -> int:
-        """The place of one.
+    def row(self, name: str, where: str = "") -> int:
+        """The number of a row.
 
         Args:
             name: its name, blanks around it or not.
@@ -280,86 +283,108 @@ class Names:
         Raises:
             DataError: there is none.
         """
-        if (found := self._place.get(name.strip())) is None:
-            known = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
+        if (row := self._row_of_name.get(name.strip())) is None:
+            listed = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
             raise DataError(
-                f"{where}there is no {self.unit} {name[:60]!r}; the {len(self.names):,} {self.unit}s are {known}."
+                f"{where}there is no {self.unit} {name[:60]!r}; the {len(self.names):,} {self.unit}s are {listed}."
             )
-        return found
+        return row
 
 
-class ExplainableByName(ExplainableTable):
+@dataclass(frozen=True, eq=False)
+class RowsByName:
     """The rows of the files that a model was trained on, by the names in them."""
 
-    kind = "graph"
+    trained: Any
+    """The ensemble."""
+    table: Any
+    """What the files hold."""
     unit: str
     """What one row is."""
-    settings_type: ClassVar[type[RunSettings]]
-    """The settings of the run."""
-    in_files: tuple[str, str] = ("graph", "explain(graph)")
-    """What the files hold, and the call that explains it without them."""
-    row_item: Callable[..., Explainable]
-    """A row, by the ensemble, the table and the place of the row."""
+    find: Callable[..., int]
+    """The number of a row in the table, by its names; raises DataError where there is none."""
 
-    @classmethod
-    def read(cls, folder: RunFolder) -> Self:
-        """The model of a run folder, and what its files hold.
+    @cached_property
+    def predictions(self) -> Any:
+        """Those of all rows, which are computed once."""
+        return self.trained.predict(self.table)
 
-        Raises:
-            RunFolderError: the folder does not say where the files are, or they are not there any more.
-        """
-        trained = cls.load_trained(folder)
-        with files_of(folder, *cls.in_files) as config:
-            table = cls.read_table(trained, cls.settings_type.of(config, "config.toml"))
-        list_left_out(table.lost_edges)
-        return cls(trained, table, cls.names_of(table))
+    @cached_property
+    def statuses(self) -> list[str]:
+        """Those of all rows."""
+        statuses: list[str] = self.trained.statuses(self.table)
+        return statuses
 
-    @classmethod
-    @abstractmethod
-    def read_table(cls, trained: Any, job: Any) -> Any:
-        """The table that a run was trained on."""
-
-    @classmethod
-    def names_of(cls, table: Any) -> Sequence[str]:
-        """What rows are found by."""
-        found: Sequence[str] = table.names
-        return found
-
-    def __init__(self, trained: Any, table: Any, names: Sequence[str]):
-        self.trained, self.table = trained, table
-        self._names = Names(self.unit, names)
-        self._predictions: Any = None
-
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        """The predictions for some; all are computed once, at the first call."""
-        places = [self.row_of(*row) for row in rows]
-        if self._predictions is None:
-            self._predictions = self.trained.predict(self.table)
-        return [target_predictions(self.trained, self._predictions, place) for place in places]
-
-    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        status = self.trained.statuses(self.table)
-        return [status[self.row_of(*row)] for row in rows]
-
-    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> Explainable:
-        """One row; all weights are listed, as few nodes are looked at."""
-        return self.row_item(self.trained, self.table, self.row_of(*row), target=target, label=label)
-
-    def row_of(self, *names: str) -> int:
-        """The place of one in the table.
+    def row_of(self, names: Row) -> int:
+        """The number of a row in the table.
 
         Raises:
             DataError: there is none, or it cannot be predicted.
         """
-        found = self.find(*names)
-        if not self.table.usable[found]:
+        row = self.find(*names)
+        if not self.table.usable[row]:
             shown = " and ".join(repr(name[:60]) for name in names)
-            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.table.status[found]}.")
-        return found
+            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.table.status[row]}.")
+        return row
 
-    def find(self, *names: str) -> int:
-        """The place of one in the table, by its name."""
-        return self._names.place(*names)
+
+def predict_by_name(rows_of_files: RowsByName, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
+    """The predictions for some rows."""
+    numbers = [rows_of_files.row_of(names) for names in rows]
+    return [target_predictions(rows_of_files.trained, rows_of_files.predictions, row) for row in numbers]
+
+
+def explainable_by_name(
+    *,
+    load: Callable[[RunFolder], RowsByName],
+    over: str,
+    fields: Callable[[RowsByName], list[tuple[str, str]]],
+    model_name: Callable[[RowsByName], str],
+    item: Callable[..., Explainable],
+) -> ExplainableTask:
+    """A task whose rows are those of the files of a run.
+
+    Args:
+        load, over, fields, model_name: as in `ExplainableTask`.
+        item: what explains a row, from the ensemble, the table and the number of the row; all weights are listed, as
+            few nodes are looked at.
+    """
+    return ExplainableTask(
+        load=load,
+        trained=lambda rows: rows.trained,
+        kind="graph",
+        over=over,
+        fields=fields,
+        targets=lambda rows: targets_of_table(rows.trained),
+        model_name=model_name,
+        predict=predict_by_name,
+        statuses=lambda rows, names: [rows.statuses[rows.row_of(row)] for row in names],
+        item=lambda rows, names, target, label, top: item(
+            rows.trained, rows.table, rows.row_of(names), target=target, label=label
+        ),
+        coverage=lambda rows: rows.trained.coverage,
+    )
+
+
+def table_of_run(
+    folder: RunFolder, settings_type: type[RunSettings], what: str, call: str, read_table: Callable[[Any], Any]
+) -> Any:
+    """What the files of a run hold.
+
+    Args:
+        folder: the run.
+        settings_type: its settings.
+        what: what the files hold, in words.
+        call: what explains a row in Python without them.
+        read_table: reads them, by the settings.
+
+    Raises:
+        RunFolderError: the folder does not say where the files are, or they are not there any more.
+    """
+    with files_of(folder, what, call) as config:
+        table = read_table(settings_type.of(config, "config.toml"))
+    list_left_out(table.lost_edges)
+    return table
 
 
 def own_names(columns: Columns) -> dict[str, Any]:
@@ -403,12 +428,12 @@ def undirected(senders: np.ndarray, receivers: np.ndarray, is_link: np.ndarray) 
         senders, receivers: the ends of each edge.
         is_link: which edges are links, `(edge)`.
     """
-    among = np.flatnonzero(is_link)
-    if not len(among):
-        return among, []
-    low, high = np.minimum(senders[among], receivers[among]), np.maximum(senders[among], receivers[among])
+    edges = np.flatnonzero(is_link)
+    if not len(edges):
+        return edges, []
+    low, high = np.minimum(senders[edges], receivers[edges]), np.maximum(senders[edges], receivers[edges])
     _, first, pair = np.unique(low * (int(high.max()) + 1) + high, return_index=True, return_inverse=True)
-    return among[first], np.split(among[np.argsort(pair, kind="stable")], np.cumsum(np.bincount(pair))[:-1])
+    return edges[first], np.split(edges[np.argsort(pair, kind="stable")], np.cumsum(np.bincount(pair))[:-1])
 
 
 def checked_row(unit: str, table: Any, row: int, names: Any = None) -> str:

@@ -1,6 +1,5 @@
 """Edges of a graph, as the methods of explanation and an `Explainer` see them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,18 @@ from edgewise.learn.networks.edge import EdgeBatch
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.learn.tasks.edges.settings import EdgeRunSettings
 from edgewise.learn.tasks.edges.task import EdgeEncoder, load
-from edgewise.learn.tasks.explainable import ExplainableByName, Names, checked_row, explaining, own_names, title_of
+from edgewise.learn.tasks.explainable import (
+    Names,
+    RowsByName,
+    checked_row,
+    explainable_by_name,
+    explaining,
+    own_names,
+    table_of_run,
+    title_of,
+)
 from edgewise.learn.tasks.nodes.explainable import EnsembleItem
+from edgewise.learn.training.folder import RunFolder
 
 NOTE = (
     "The prediction also reads the features of both nodes and of the edge directly: they stay where the edge is "
@@ -69,47 +78,34 @@ def rows_between(table: EdgeTable, sender: int, receiver: int, is_directed: bool
     return np.flatnonzero((table.place >= 0) & joins[table.place])
 
 
-class ExplainableEdges(ExplainableByName):
+def read_rows(folder: RunFolder) -> RowsByName:
     """The edges of the graph that a model was trained on."""
+    trained = load(folder)
 
-    unit = "edge"
-    load_trained = staticmethod(load)
-    settings_type = EdgeRunSettings
-    in_files = "graph", "explain(graph, edge=…)"
-    over = "the edges of a graph"
-    row_item = staticmethod(edge_item)
+    def read_table(settings: EdgeRunSettings) -> EdgeTable:
+        columns, words = trained.columns.to_predict(**own_names(settings.columns)), trained.encoder.on_graph.known_words
+        return read_edge_table(settings.data, columns, settings.graph, settings.nodes, **words)
 
-    @classmethod
-    def read_table(cls, trained: FittedTable[EdgeEncoder], job: EdgeRunSettings) -> EdgeTable:
-        columns = trained.columns.to_predict(**own_names(job.columns))
-        words = trained.encoder.on_graph.known_words
-        return read_edge_table(job.data, columns, job.graph, job.nodes, **words)
+    table = table_of_run(folder, EdgeRunSettings, "graph", "explain(graph, edge=…)", read_table)
+    names, is_directed = Names("node", table.names), trained.encoder.on_graph.graph.directed
 
-    def __init__(self, trained: FittedTable[EdgeEncoder], table: EdgeTable, names: Sequence[str]):
-        super().__init__(trained, table, names)
-        self._names = Names("node", names)
-
-    @property
-    def model_name(self) -> str:
-        """Which layers it has."""
-        return self.trained.encoder.on_graph.settings.model
-
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The names of both ends, in the columns of their table."""
-        return [(column, "node") for column in self.table.edges.columns]
-
-    def find(self, *names: str) -> int:
+    def find(*ends: str) -> int:
         """The first edge between two nodes, by their names."""
-        is_directed = self.trained.encoder.on_graph.graph.directed
-        sender, receiver = (
-            self._names.place(name, f"{field}: ") for (field, _), name in zip(self.fields, names, strict=True)
-        )
-        rows = rows_between(self.table, sender, receiver, is_directed)
+        columns = table.edges.columns
+        sender, receiver = (names.row(name, f"{column}: ") for column, name in zip(columns, ends, strict=True))
+        rows = rows_between(table, sender, receiver, is_directed)
         if not len(rows):
-            title = title_of(self.table.names[sender], self.table.names[receiver], is_directed)
+            title = title_of(table.names[sender], table.names[receiver], is_directed)
             raise DataError(f"there is no edge {title}; name the two nodes of an edge of the graph.")
         return int(rows[0])
 
+    return RowsByName(trained, table, "edge", find)
 
-EXPLAINABLE = ExplainableEdges
+
+EXPLAINABLE = explainable_by_name(
+    load=read_rows,
+    over="the edges of a graph",
+    fields=lambda rows: [(column, "node") for column in rows.table.edges.columns],
+    model_name=lambda rows: rows.trained.encoder.on_graph.settings.model,
+    item=edge_item,
+)

@@ -19,10 +19,19 @@ from edgewise.graph.records import GraphBatch
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
 from edgewise.learn.readers.graphs.union import graph_copies, led_to
-from edgewise.learn.tasks.explainable import ExplainableByName, checked_row, explaining, undirected
+from edgewise.learn.tasks.explainable import (
+    Names,
+    RowsByName,
+    checked_row,
+    explainable_by_name,
+    explaining,
+    table_of_run,
+    undirected,
+)
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.graphs.settings import GraphRunSettings
 from edgewise.learn.tasks.graphs.task import GraphsEncoder, load
+from edgewise.learn.training.folder import RunFolder
 from edgewise.trace import Trace
 
 MAX_NODES = 2000
@@ -209,33 +218,24 @@ class GraphItem(Explainable):
 explain_graph = explaining(GraphItem)
 
 
-class ExplainableGraphs(ExplainableByName):
+def read_rows(folder: RunFolder) -> RowsByName:
     """The graphs that a model of many was trained on, and those that it was tested on."""
+    trained = load(folder)
 
-    unit = "graph"
-    load_trained = staticmethod(load)
-    settings_type = GraphRunSettings
-    in_files = "graphs", "explain(graph)"
-    over = "graphs"
-    row_item = GraphItem
+    def read_table(settings: GraphRunSettings) -> GraphTable:
+        return read_graphs(
+            settings.data, trained.encoder.columns.to_predict(), settings.graph, **trained.encoder.reading
+        )
 
-    @classmethod
-    def read_table(cls, trained: FittedTable[GraphsEncoder], job: GraphRunSettings) -> GraphTable:
-        return read_graphs(job.data, trained.encoder.columns.to_predict(), job.graph, **trained.encoder.reading)
-
-    @classmethod
-    def names_of(cls, table: GraphTable) -> list[str]:
-        return [str(name) for name in table.frame[table.columns.graph_column]]
-
-    @property
-    def model_name(self) -> str:
-        """Which layers it has."""
-        return self.trained.encoder.settings.model
-
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The name of a graph."""
-        return [(self.table.columns.graph_column, "node")]
+    table = table_of_run(folder, GraphRunSettings, "graphs", "explain(graph)", read_table)
+    names = [str(name) for name in table.frame[table.columns.graph_column]]
+    return RowsByName(trained, table, "graph", Names("graph", names).row)
 
 
-EXPLAINABLE = ExplainableGraphs
+EXPLAINABLE = explainable_by_name(
+    load=read_rows,
+    over="graphs",
+    fields=lambda rows: [(rows.table.columns.graph_column, "node")],
+    model_name=lambda rows: rows.trained.encoder.settings.model,
+    item=GraphItem,
+)

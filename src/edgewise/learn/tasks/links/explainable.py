@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,12 +13,13 @@ from edgewise.errors import DataError, SettingError
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import NodeBatch
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
-from edgewise.learn.tasks.explainable import ExplainableModel, Names, explaining, title_of
+from edgewise.learn.tasks.explainable import ExplainableTask, Names, Row, explaining, title_of
 from edgewise.learn.tasks.links.model import FittedLinks, node_vectors, pair_scores, predict
 from edgewise.learn.tasks.links.task import load
 from edgewise.learn.tasks.nodes.explainable import SubgraphItem
 from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.training.device import cpu_threads
+from edgewise.learn.training.folder import RunFolder
 from edgewise.trace import Trace
 
 TARGET = "link_prob"
@@ -212,45 +213,52 @@ def _without_link(trained: FittedLinks, graph: LinkGraph, sender: int, receiver:
     return trained.encoder.scaled(graph).batch(~is_link), bool(is_link.any())
 
 
-class ExplainableLinks(ExplainableModel):
+FIELDS = [("sender", "node"), ("receiver", "node")]
+"""The names of both ends, called as in the test pairs of a run; where edges go both ways, their order does not
+matter."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairsByName:
     """Pairs of nodes of the graph that a model was trained on, which the model keeps."""
 
-    load_trained = staticmethod(load)
-    kind = "graph"
-    over = "the links of a graph"
-    targets = ("link", {TARGET: []})  # type: ignore[assignment]
+    trained: FittedLinks
+    """The model."""
+    names: Names
+    """The nodes by their names."""
 
-    def __init__(self, trained: FittedLinks):
-        super().__init__(trained)
-        self._nodes = Names("node", trained.encoder.graph.names)
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """Those of a run folder."""
+        trained = load(folder)
+        return cls(trained, Names("node", trained.encoder.graph.names))
 
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The names of both ends, called as in the test pairs of a run; where edges go both ways, their order does not
-        matter."""
-        return [("sender", "node"), ("receiver", "node")]
-
-    @property
-    def model_name(self) -> str:
-        return self.trained.encoder.settings.model
-
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        """How probable each link is, no message going along itself."""
-        pairs = [self._ends(row) for row in rows]
-        values = predict_links(self.trained, [sender for sender, _ in pairs], [receiver for _, receiver in pairs])
-        return [(link_prediction(value),) for value in values.tolist()]
-
-    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> LinkItem:
-        """One pair; all weights are listed, as few nodes are near it."""
-        return LinkItem(self.trained, *self._ends(row), target=target, label=label)
-
-    def _ends(self, row: tuple[Any, ...]) -> tuple[int, int]:
-        """The places of two nodes, by their names."""
-        sender, receiver = (
-            self._nodes.place(name, f"{field}: ") for (field, _), name in zip(self.fields, row, strict=True)
-        )
+    def ends_of(self, row: Row) -> tuple[int, int]:
+        """The numbers of two nodes."""
+        sender, receiver = (self.names.row(name, f"{field}: ") for (field, _), name in zip(FIELDS, row, strict=True))
         check_ends(self.trained.encoder.graph, sender, receiver)
         return sender, receiver
 
 
-EXPLAINABLE = ExplainableLinks
+def predict_rows(pairs: PairsByName, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
+    """How probable each link is, no message going along itself."""
+    senders, receivers = zip(*(pairs.ends_of(row) for row in rows), strict=True)
+    return [(link_prediction(value),) for value in predict_links(pairs.trained, senders, receivers).tolist()]
+
+
+def item(pairs: PairsByName, row: Row, target: Any, label: Any, top: int | None) -> LinkItem:
+    """One pair; all weights are listed, as few nodes are near it."""
+    return LinkItem(pairs.trained, *pairs.ends_of(row), target=target, label=label)
+
+
+EXPLAINABLE = ExplainableTask(
+    load=PairsByName.read,
+    trained=lambda pairs: pairs.trained,
+    kind="graph",
+    over="the links of a graph",
+    fields=lambda pairs: FIELDS,
+    targets=lambda pairs: ("link", {TARGET: []}),
+    model_name=lambda pairs: pairs.trained.encoder.settings.model,
+    predict=predict_rows,
+    item=item,
+)

@@ -22,12 +22,22 @@ from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
 from edgewise.learn.readers.graphs.types import in_words
-from edgewise.learn.tasks.explainable import ExplainableByName, checked_row, explaining, own_names, undirected
+from edgewise.learn.tasks.explainable import (
+    Names,
+    RowsByName,
+    checked_row,
+    explainable_by_name,
+    explaining,
+    own_names,
+    table_of_run,
+    undirected,
+)
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.tasks.nodes.task import load
+from edgewise.learn.training.folder import RunFolder
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.trace import Trace, Weights
 
@@ -392,30 +402,22 @@ def node_item(
 explain_node = explaining(node_item)
 
 
-class ExplainableNodes(ExplainableByName):
+def read_rows(folder: RunFolder) -> RowsByName:
     """The nodes of the graph that a model was trained on."""
+    trained = load(folder)
 
-    unit = "node"
-    load_trained = staticmethod(load)
-    settings_type = NodeRunSettings
-    in_files = "graph", "explain(features, edges, node)"
-    over = "the nodes of a graph"
-    row_item = staticmethod(node_item)
+    def read_table(settings: NodeRunSettings) -> NodeTable:
+        columns = trained.columns.to_predict(**own_names(settings.columns))
+        return read_nodes(settings.data, columns, settings.graph, **trained.encoder.reading)
 
-    @classmethod
-    def read_table(cls, trained: FittedTable[NodeEncoder], job: NodeRunSettings) -> NodeTable:
-        columns = trained.columns.to_predict(**own_names(job.columns))
-        return read_nodes(job.data, columns, job.graph, **trained.encoder.reading)
-
-    @property
-    def model_name(self) -> str:
-        """Which layers it has."""
-        return self.trained.encoder.on_graph.settings.model
-
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The name of a node."""
-        return [(self.table.columns.node_column or "node", "node")]
+    table = table_of_run(folder, NodeRunSettings, "graph", "explain(features, edges, node)", read_table)
+    return RowsByName(trained, table, "node", Names("node", table.names).row)
 
 
-EXPLAINABLE = ExplainableNodes
+EXPLAINABLE = explainable_by_name(
+    load=read_rows,
+    over="the nodes of a graph",
+    fields=lambda rows: [(rows.table.columns.node_column or "node", "node")],
+    model_name=lambda rows: rows.trained.encoder.on_graph.settings.model,
+    item=node_item,
+)
