@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from cli_tables import molecules, read_csv, write_csv
@@ -183,7 +184,7 @@ def test_no_run_is_no_run(edgewise, tmp_path):
 
 def test_the_lines_say_what_is_not_known():
     nan = float("nan")
-    removal = Removal("attention", *[[0.0, 1.0]] * 3, area=0.25)
+    removal = Removal("attention", *[np.array([0.0, 1.0])] * 3, area=0.25)
     found = Explanation(
         kind="text",
         title="two\nlines",
