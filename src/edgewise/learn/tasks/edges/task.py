@@ -92,29 +92,29 @@ class EdgeEncoder:
         graph = graph_batch(nodes, edges, settings.has_loops)
 
         def batch(rows: np.ndarray) -> EdgeBatch:
-            places = table.place[rows]
+            edge_of_row = table.place[rows]
             columns = table.edges.senders, table.edges.receivers, features
-            return EdgeBatch(graph, *(torch.from_numpy(column[places]) for column in columns))
+            return EdgeBatch(graph, *(torch.from_numpy(column[edge_of_row]) for column in columns))
 
         return RowBatches.of(table, scale, batch, graph)
 
     def statuses(self, table: EdgeTable) -> list[str]:
         """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers."""
         count, rows = len(table.names), np.flatnonzero(table.usable)
-        places, ends = table.place[rows], (table.edges.senders, table.edges.receivers)
+        edge_of_row, ends = table.place[rows], (table.edges.senders, table.edges.receivers)
         edges = table.edges if self.on_graph.graph.directed else table.edges.both_ways(count)
         hops_of_node = lost_within_reach(self.on_graph.settings, edges, count)
-        hops = np.minimum(*(hops_of_node[end[places]] for end in ends))
+        hops = np.minimum(*(hops_of_node[end[edge_of_row]] for end in ends))
         status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
 
         missing: dict[int, list[str]] = {}
-        for place, column in np.argwhere(np.isnan(table.edges.features[places])).tolist():
-            missing.setdefault(int(rows[place]), []).append(self.names_of_features[column])
+        for index, column in np.argwhere(np.isnan(table.edges.features[edge_of_row])).tolist():
+            missing.setdefault(int(rows[index]), []).append(self.names_of_features[column])
         names = self.on_graph.names_of_features()
         for end in ends:
-            for place, columns in table.nodes.missing_of(end[places]).items():
-                lacking = [f"{names[column]} of a node" for column in columns]
-                missing[int(rows[place])] = list(dict.fromkeys([*missing.get(int(rows[place]), []), *lacking]))
+            for index, columns in table.nodes.missing_of(end[edge_of_row]).items():
+                row, lacking = int(rows[index]), [f"{names[column]} of a node" for column in columns]
+                missing[row] = list(dict.fromkeys([*missing.get(row, []), *lacking]))
         return with_filled(status, missing)
 
     @property
@@ -183,15 +183,15 @@ def notes(prepared: Prepared) -> list[str]:
     """The graph, and the edges without a target."""
     table, directed = prepared.data, prepared.settings.graph.directed
     count, model = len(table.names), prepared.settings.model
-    many = plural(table.nodes.shape[1], "feature")
+    features_of_nodes = plural(table.nodes.shape[1], "feature")
     ways = "messages go along them" if directed else "messages go both ways"
-    found = [f"{plural(count, 'node')} with {many}; {ways}", *table.edges.notes(count)]
+    lines = [f"{plural(count, 'node')} with {features_of_nodes}; {ways}", *table.edges.notes(count)]
     if (num_columns := table.edges.features.shape[1]) and model.spec.ignores_edges(num_columns):
         read = "that --model " + model.model + " ignores; the network on both ends reads them"
-        found.append(f"{plural(num_columns, 'feature')} of an edge {read}")
+        lines.append(f"{plural(num_columns, 'feature')} of an edge {read}")
     if unlabelled := int((table.usable & np.isnan(table.targets).all(axis=1)).sum()):
-        found.append(f"{plural(unlabelled, 'edge has', 'edges have')} no target, and only carry messages")
-    return found
+        lines.append(f"{plural(unlabelled, 'edge has', 'edges have')} no target, and only carry messages")
+    return lines
 
 
 def load(folder: RunFolder) -> FittedTable[EdgeEncoder]:

@@ -121,10 +121,10 @@ class GraphItem(Explainable):
             is_blank = ~remaining[:, roots[0]]
             remaining[:, roots] = True
             every = np.ones((len(remaining), batch.edges.num_edges), dtype=bool)
-            found = graph_copies(batch, led_to(batch.edges, roots, remaining, every))
-            features = found.features.clone()
-            features[found.roots[torch.from_numpy(is_blank)]] = 0
-            return replace(found, features=features)
+            copies_of_graph = graph_copies(batch, led_to(batch.edges, roots, remaining, every))
+            features = copies_of_graph.features.clone()
+            features[copies_of_graph.roots[torch.from_numpy(is_blank)]] = 0
+            return replace(copies_of_graph, features=features)
 
         return self._predict(removed, self.num_units, copies)
 
@@ -170,7 +170,7 @@ class GraphItem(Explainable):
         name = self.trained.encoder.whole.readout
         readout = recorded.pop() if name in READOUTS else None
         recorded = self.between = [] if layer.over_distances else recorded
-        layers = [to_layer(weights, f"layer {place}") for place, weights in enumerate(recorded, 1)]
+        layers = [to_layer(weights, f"layer {number}") for number, weights in enumerate(recorded, 1)]
         direct, top = None, torch.full((size,), 1 / size, dtype=torch.float64)
         if readout is not None:
             layers.append(to_layer(readout, "readout", is_readout=True))

@@ -119,48 +119,55 @@ class GraphsEncoder:
         check_weights(table.source, edges, self.settings, self.sizes)
         if self.settings.spec.reads_edge_weights:  # a weight is not scaled
             edge_features = scales.edge.imputer.complete(edges.features, are_marked=False)
+
+        # Nodes are counted within their graph.
         starts, trees = table.offsets[table.graph_of_edge], table.trees
-        offsets, edge_offsets, senders, receivers, of_node, of_edge = (
-            torch.from_numpy(each)
-            for each in (
-                *(table.offsets, table.edge_offsets, edges.senders - starts, edges.receivers - starts),
-                *(features, edge_features),
-            )
-        )
+        arrays = table.offsets, table.edge_offsets, edges.senders - starts, edges.receivers - starts
+        offsets, edge_offsets, senders, receivers = map(torch.from_numpy, arrays)
+        all_nodes, all_edges = torch.from_numpy(features), torch.from_numpy(edge_features)
 
         def batch(rows: np.ndarray) -> GraphBatch:
             union = GraphUnion.of(rows, offsets, edge_offsets, senders, receivers)
-            among, known = union.edges, take(of_edge, union.edge_places)
+            edges_of_batch, features_of_edges = union.edges, take(all_edges, union.edge_places)
             if self.settings.has_loops:
-                among, known = with_loops(among, known)
+                edges_of_batch, features_of_edges = with_loops(edges_of_batch, features_of_edges)
             roots = torch.zeros(0, dtype=torch.int64)
             if trees is not None:
                 roots = torch.from_numpy((trees.roots - table.offsets[:-1])[rows]) + union.offsets[:-1]
-            of_graph = torch.from_numpy(conditions[rows])
-            return GraphBatch(take(of_node, union.nodes), among, known, union.offsets, roots, of_graph)
+            return GraphBatch(
+                take(all_nodes, union.nodes),
+                edges_of_batch,
+                features_of_edges,
+                union.offsets,
+                roots,
+                torch.from_numpy(conditions[rows]),
+            )
 
         return RowBatches.of(table, scale, batch)
 
     def statuses(self, table: GraphTable) -> list[str]:
         """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
-        found = with_lost(table.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
+        status = with_lost(table.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
         missing: dict[int, list[str]] = {}
         for values, of_row, names, whose in self.numbers(table):
             for row, column in np.argwhere(np.isnan(values)).tolist():
                 name = names[column] if whose == "graph" else f"{names[column]} of a{'n' * (whose == 'edge')} {whose}"
                 if name not in (lacking := missing.setdefault(int(of_row[row]), [])):
                     lacking.append(name)
-        return with_filled(found, missing)
+        return with_filled(status, missing)
 
     def numbers(self, table: GraphTable) -> list[tuple[np.ndarray, np.ndarray, list[str], str]]:
         """Numbers of nodes, edges and graphs (row, column), the graph of each row, their names, and whose they are."""
-        of_node, of_graph = np.repeat(np.arange(table.num_rows), table.num_nodes), np.arange(table.num_rows)
-        columns, edges, of_edge = self.columns, table.edges.features, table.graph_of_edge
-        nodes = names_of_features(columns.descriptors_columns, table.features.shape[1], self.categories)
-        between = names_of_features(self.graph.edge_feature_columns, edges.shape[1], self.edge_categories)
-        whole = names_of_features(columns.graph_feature_columns, table.conditions.shape[1], {})
-        parts = (table.features, of_node, nodes, "node"), (edges, of_edge, between, "edge")
-        return [*parts, (table.conditions, of_graph, whole, "graph")]
+        columns, edges, rows = self.columns, table.edges.features, np.arange(table.num_rows)
+        graph_of_node = np.repeat(rows, table.num_nodes)
+        node_names = names_of_features(columns.descriptors_columns, table.features.shape[1], self.categories)
+        edge_names = names_of_features(self.graph.edge_feature_columns, edges.shape[1], self.edge_categories)
+        graph_names = names_of_features(columns.graph_feature_columns, table.conditions.shape[1], {})
+        return [
+            (table.features, graph_of_node, node_names, "node"),
+            (edges, table.graph_of_edge, edge_names, "edge"),
+            (table.conditions, rows, graph_names, "graph"),
+        ]
 
     def check(self, output: Targets) -> None:
         """Raise DataError unless the fields fit each other."""
@@ -236,8 +243,8 @@ def load(folder: RunFolder) -> FittedTable[GraphsEncoder]:
 
 
 def features(prepared: Prepared) -> Features:
-    found = summaries(prepared.data, prepared.splits.train)
-    return lambda rows: found[rows]
+    summary_of_graph = summaries(prepared.data, prepared.splits.train)
+    return lambda rows: summary_of_graph[rows]
 
 
 def warnings(prepared: Prepared) -> list[str]:
@@ -245,18 +252,19 @@ def warnings(prepared: Prepared) -> list[str]:
     encoder, table, columns = prepared.fitted.encoder, prepared.data, prepared.data.columns
     scales, adds_degrees, edges = encoder.scales, encoder.adds_degrees, table.edges
     names = names_of_features(columns.descriptors_columns, table.features.shape[1], encoder.categories)
-    found: list[str] = []
-    for values, of_row, called, whose in encoder.numbers(table):
+    lines: list[str] = []
+    for values, graph_of_value, value_names, whose in encoder.numbers(table):
         what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
         are_marked = whose != "edge" or not encoder.settings.spec.reads_edge_weights
-        found += filled_notes(values[table.usable[of_row]], called, what, are_marked=are_marked)
+        lines += filled_notes(values[table.usable[graph_of_value]], value_names, what, are_marked=are_marked)
+
     if not scales.node.constant_columns or not are_degrees(table.features, edges):
-        found += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
+        lines += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
     if not encoder.settings.spec.reads_edge_weights:
-        named, count = prepared.settings.graph.edge_feature_columns, edges.features.shape[1]
-        names = names_of_features(named, count, encoder.edge_categories)
-        found += constant_features(scales.edge, names, "edges of training graphs")
-    return [*found, *constant_features(scales.graph, columns.graph_feature_columns, "training graphs")]
+        edge_columns, count = prepared.settings.graph.edge_feature_columns, edges.features.shape[1]
+        names = names_of_features(edge_columns, count, encoder.edge_categories)
+        lines += constant_features(scales.edge, names, "edges of training graphs")
+    return [*lines, *constant_features(scales.graph, columns.graph_feature_columns, "training graphs")]
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -265,35 +273,36 @@ def notes(prepared: Prepared) -> list[str]:
     # Graphs that are rejected are not counted.
     edges, sizes = table.usable_edges, table.num_nodes[table.usable]
     num_nodes = int(sizes.sum())
-    least, most = (f"{size:,}" for size in (sizes.min(), sizes.max()))
-    found = [
-        f"{plural(num_nodes, 'node')}, {least} to {most} a graph; {edges.ways(settings.graph.directed)}; "
+    lines = [
+        f"{plural(num_nodes, 'node')}, {sizes.min():,} to {sizes.max():,} a graph; "
+        f"{edges.ways(settings.graph.directed)}; "
         f"{features_in_words(table, table.features.shape[1])}",
         *edges.unused(AS_FEATURES),
     ]
-    alone, empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())
+
+    num_single, num_empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())
     strays = f"to graphs that {settings.graph.graphs} does not name, and"
     counts = [
-        (alone, "graph has one node", "graphs have one node"),
-        (empty, "graph has no edge", "graphs have no edge"),
+        (num_single, "graph has one node", "graphs have one node"),
+        (num_empty, "graph has no edge", "graphs have no edge"),
         (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
     ]
-    found += note_of_edges(edges.features.shape[1], settings.model)
-    found += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
-    found += [plural(*each) for each in counts if each[0]]
+    lines += note_of_edges(edges.features.shape[1], settings.model)
+    lines += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
+    lines += [plural(count, one, many) for count, one, many in counts if count]
     if table.trees is not None:
-        found.append(note_of_depth(settings.model, int(table.trees.depths.max())))
-    return found
+        lines.append(note_of_depth(settings.model, int(table.trees.depths.max())))
+    return lines
 
 
 def open_graphs(request: PredictRequest) -> tuple[Any, Any]:
     trained = load(request.run_folder)
-    known = trained.encoder.columns
-    columns = known.to_predict(
-        target_columns=known.target_columns,
-        graph_column=request["graph_column"] or known.graph_column,
-        node_column=request["node_column"] or known.node_column,
-        descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
+    of_training = trained.encoder.columns
+    columns = of_training.to_predict(
+        target_columns=of_training.target_columns,
+        graph_column=request["graph_column"] or of_training.graph_column,
+        node_column=request["node_column"] or of_training.node_column,
+        descriptors_columns=tuple(request["descriptors_columns"] or of_training.descriptors_columns),
     )
     source = replace(
         trained.encoder.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"]

@@ -189,13 +189,14 @@ class NodeEncoder:
         scaler, columns, types = self.on_graph.scaler, self.on_graph.num_columns, self.types
         fits = (scaler is not None) == (self.on_graph.feature_scale == "standard") and columns >= 0
         fits = fits and self.sizes.num_outputs == output.num_outputs
-        fits = fits and (types is None or all(0 <= c < columns for own in types.features for c in own))
+        if types is not None:
+            fits = fits and all(0 <= column < columns for of_type in types.features for column in of_type)
         if isinstance(scaler, ConditionScaler):
             num_scaled = columns + 2 * self.on_graph.adds_degrees
             fits = fits and (len(scaler.mean), scaler.num_features) == (num_scaled, self.sizes.num_features)
         if isinstance(scaler, TypeScaler):
             widths = [len(of_type.mean) for of_type in scaler.scalers]
-            fits = fits and types is not None and widths == [len(own) for own in types.features]
+            fits = fits and types is not None and widths == [len(of_type) for of_type in types.features]
         if not fits:
             raise DataError("feature_scale, scaler, num_columns, sizes and types do not fit each other.")
 

@@ -128,8 +128,8 @@ class SubgraphItem(Explainable):
     @property
     def about(self) -> str:
         """A node loses its edges, a center its features."""
-        own = "the explained node, its" if self.subgraph.num_centers == 1 else "the two ends, their"
-        return f"The prediction less that without the node: all its edges are removed; of {own} own features."
+        centers = "the explained node, its" if self.subgraph.num_centers == 1 else "the two ends, their"
+        return f"The prediction less that without the node: all its edges are removed; of {centers} own features."
 
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without some nodes."""
@@ -166,14 +166,15 @@ class SubgraphItem(Explainable):
             values, node = features.values[:, None], features.edges.receivers.numpy()
 
         def function(member: Callable[[NodeBatch], Tensor], values: Tensor) -> Tensor:
-            own = values.squeeze(0)
-            found = own if isinstance(features, Tensor) else SparseFeatures(features.edges, own[:, 0])
-            return member(replace(batch, features=found)).unsqueeze(0)
+            values = values.squeeze(0)
+            of_nodes = values if isinstance(features, Tensor) else SparseFeatures(features.edges, values[:, 0])
+            return member(replace(batch, features=of_nodes)).unsqueeze(0)
 
-        def by_unit(found: np.ndarray) -> np.ndarray:
-            return np.bincount(node, found, minlength=size)[:count]
+        def by_unit(attributions: np.ndarray) -> np.ndarray:
+            return np.bincount(node, attributions, minlength=size)[:count]
 
-        return [Differentiable(partial(function, each), values, None, by_unit, FEATURES) for each in self.members()]
+        members = self.members()
+        return [Differentiable(partial(function, member), values, None, by_unit, FEATURES) for member in members]
 
     def trace(self) -> Attention:
         """The layers that come to the centers; of several centers attributions are the mean."""
@@ -185,9 +186,9 @@ class SubgraphItem(Explainable):
             self.trace_notes = [f"The model {layer.name} does not attend: neighbors count by their number of edges."]
             return Attention()
         layers, self.trace_notes = [], []
-        for place, weights in enumerate(recorded, 1):
-            comes = np.append(subgraph.hops <= len(recorded) - place, np.zeros(subgraph.num_virtual, dtype=bool))
-            layers.append(to_layer(_among(weights, comes, self.num_units), f"layer {place}"))
+        for number, weights in enumerate(recorded, 1):
+            comes = np.append(subgraph.hops <= len(recorded) - number, np.zeros(subgraph.num_virtual, dtype=bool))
+            layers.append(to_layer(_among(weights, comes, self.num_units), f"layer {number}"))
         if any(not bool((weights.values >= 0).all()) for trace in self.traces for weights in trace.weights):
             self.trace_notes = ["Attention is not followed through the layers: some weights are negative."]
             return Attention(layers)
@@ -196,7 +197,7 @@ class SubgraphItem(Explainable):
         residual = 0.5 if layer.has_residual else 0.0
         if subgraph.num_virtual:
             through = [rollout(trace, residual=residual, queries=list(range(count))) for trace in self.traces]
-            shares = [float(each.values[each.senders >= size].sum()) / count for each in through]
+            shares = [float(weights.values[weights.senders >= size].sum()) / count for weights in through]
             self.trace_notes = [
                 f"{np.mean(shares):.0%} of the rollout is of virtual nodes themselves, which stand for no node of the "
                 "graph. Through them the prediction depends on every node; those far away along other edges are not "
@@ -213,11 +214,11 @@ class SubgraphItem(Explainable):
         """Attention over distances: there are no layers from node to node."""
         size, count = len(self.subgraph.nodes), self.subgraph.num_centers
         distances = torch.stack([trace.weights[0].values.reshape(size, -1)[:count] for trace in self.traces])
-        spread = [_spread(self.subgraph.batch, each) for each in distances]
+        spread = [_spread(self.subgraph.batch, of_member) for of_member in distances]
         listed = ", ".join(formatted(weight) for weight in distances.mean((0, 1)).tolist())
         self.trace_notes = [f"Attention over distances of 0, 1, 2, … hops: {listed}."]
         return Attention(
-            members=[Attended(each) for each in spread],
+            members=[Attended(of_nodes) for of_nodes in spread],
             about="How much of each node's own numbers the answer sums: attention over distances, spread over edges.",
             is_signed=bool((torch.stack(spread).mean(0) < 0).any()),
         )
@@ -230,7 +231,7 @@ class SubgraphItem(Explainable):
                 "Positions are those of the whole graph, also where nodes and links are removed: what a node or link "
                 "does to them is not counted, and gradients are by the features alone."
             ]
-        found = {
+        description = {
             "kind": "graph",
             "title": self.title,
             "sources": {},
@@ -243,7 +244,7 @@ class SubgraphItem(Explainable):
                 *(*positions, *self.trace_notes, *self.member_notes),
             ),
         }
-        return found if self.subgraph.num_centers == 1 else {**found, "other_end": 1}
+        return description if self.subgraph.num_centers == 1 else {**description, "other_end": 1}
 
     def limit_notes(self) -> list[str]:
         """Which nodes are not shown, or not removed."""
@@ -314,15 +315,18 @@ class EnsembleItem(SubgraphItem):
         ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, np.int64)
         nodes = [np.flatnonzero(of_node[1:] == number) + 1 for number in range(len(names.nodes))]
         edges = [np.flatnonzero(of_edge == number) for number in range(len(names.relations))]
-        removed = [(nothing, nothing), *((some, nothing) for some in nodes), *((nothing, some) for some in edges)]
-        found = self.perturbation(removed)
-        units = [*nodes, *(np.unique(ends[:, some]) for some in edges)]
-        named = [(name, "type of node") for name in names.nodes]
-        named += [(in_words(relation), "type of edge") for relation in names.relations]
+
+        # Nothing is removed first, then the nodes or the edges of each type.
+        removals = [(nothing, nothing), *((of_type, nothing) for of_type in nodes)]
+        predictions = self.perturbation([*removals, *((nothing, of_type) for of_type in edges)])
+        effects = predictions[0] - predictions[1:]
+        units = [*nodes, *(np.unique(ends[:, of_type]) for of_type in edges)]
+        labels = [(name, "type of node") for name in names.nodes]
+        labels += [(in_words(relation), "type of edge") for relation in names.relations]
         return [
-            Part(name, kind, tuple(some[some < count].tolist()), float(effect))
-            for (name, kind), some, effect in zip(named, units, found[0] - found[1:], strict=True)
-            if len(some)
+            Part(name, kind, tuple(of_type[of_type < count].tolist()), float(effect))
+            for (name, kind), of_type, effect in zip(labels, units, effects, strict=True)
+            if len(of_type)
         ]
 
 
@@ -350,8 +354,8 @@ def _spread(batch: NodeBatch, weights: Tensor) -> Tensor:
         for _ in range(weights.shape[1] - 1):
             versions.append(spread_evenly(versions[-1], batch.edges))
         summed = (torch.cat([version[: len(weights)] for version in versions], 1) * weights).sum(1).mean()
-        (found,) = torch.autograd.grad(summed, start)
-    return found[:, 0].double()
+        (gradients,) = torch.autograd.grad(summed, start)
+    return gradients[:, 0].double()
 
 
 def _among(weights: Weights, comes: np.ndarray, count: int) -> Weights:

@@ -78,9 +78,9 @@ def read_table(settings: NodeRunSettings) -> NodeTable | StoredTable:
 
 def sampled_where_needed(settings: NodeRunSettings, prepared: Prepared) -> Prepared:
     """The same; neighbors are sampled where the whole graph does not fit into memory."""
-    found = sampled_if_large(prepared, settings.train.batch_size)
+    ready = sampled_if_large(prepared, settings.train.batch_size)
     # The rows of a store may be too many to list; they follow from its checksum and the seed.
-    return replace(found, rows=None) if isinstance(found.data, StoredTable) else found
+    return replace(ready, rows=None) if isinstance(ready.data, StoredTable) else ready
 
 
 def resolved(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> NodeRunSettings:
@@ -152,10 +152,10 @@ def load(folder: RunFolder) -> FittedTable[NodeEncoder]:
 
 def features(prepared: Prepared) -> Features:
     table = prepared.data
-    found: Features = table.features.of_rows
+    features_of_rows: Features = table.features.of_rows
     if isinstance(table, StoredTable) or not table.features.num_missing:
-        return found
-    return filled(found, evenly(prepared.splits.train, MAX_FITTED))
+        return features_of_rows
+    return filled(features_of_rows, evenly(prepared.splits.train, MAX_FITTED))
 
 
 def warnings(prepared: Prepared) -> list[str]:
@@ -174,25 +174,24 @@ def notes(prepared: Prepared) -> list[str]:
     if isinstance(table, StoredTable):
         return [*notes_of_store(table, settings.model), *notes_of_targets(table, settings)]
     edges, graph = table.edges, settings.graph
-    found = [f"{edges.ways(graph.directed)}; {features_in_words(table, table.features.shape[1])}"]
+    lines = [f"{edges.ways(graph.directed)}; {features_in_words(table, table.features.shape[1])}"]
     remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
-    found += edges.unused(remedy)
+    lines += edges.unused(remedy)
     if table.types is not None:
-        found += notes_of_types(table, splits.train)
+        lines += notes_of_types(table, splits.train)
         num_repeated = num_repeated_edges(table)
     else:
         num_repeated = edges.num_repeated(table.num_rows)
         if holds_types(settings.data):
-            found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
-    found += note_of_edges(edges.features.shape[1], settings.model)
-    found += edges.notes(table.num_rows, num_repeated)
-    found += notes_of_targets(table, settings)
+            lines.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
+    lines += note_of_edges(edges.features.shape[1], settings.model)
+    lines += edges.notes(table.num_rows, num_repeated)
+    lines += notes_of_targets(table, settings)
     if degree := settings.model.expander_degree:
-        found.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
+        lines.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
     if num_virtual := settings.model.num_virtual_nodes:
-        whole = ("virtual node is", "virtual nodes are")
-        found.append(f"{plural(num_virtual, *whole)} joined with all others")
-    return found
+        lines.append(f"{plural(num_virtual, 'virtual node is', 'virtual nodes are')} joined with all others")
+    return lines
 
 
 def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
@@ -259,25 +258,25 @@ def without_splits(table: Any, settings: NodeRunSettings) -> Any:
 
 def notes_of_targets(table: NodeTable | StoredTable, settings: NodeRunSettings) -> list[str]:
     """What a step samples, and which nodes lack a target."""
-    found = []
+    lines = []
     if fanouts := settings.fanouts:
-        found.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size or SAMPLED_ROWS))
+        lines.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size or SAMPLED_ROWS))
     if count := int(np.isnan(table.targets).all(axis=1).sum()):
-        whole = ("node has no target: it is", "nodes have no target: they are")
-        found.append(f"{plural(count, *whole)} part of the graph, and not learned from")
+        verb = ("node has no target: it is", "nodes have no target: they are")
+        lines.append(f"{plural(count, *verb)} part of the graph, and not learned from")
     if unlabelled := unlabelled_test(table):
-        whole = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
-        found.append(f"{plural(unlabelled, *whole)} not scored")
-    return found
+        verb = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
+        lines.append(f"{plural(unlabelled, *verb)} not scored")
+    return lines
 
 
 def note_of_fanouts(fanouts: tuple[int, ...], model: NodeSettings, batch_size: int) -> str:
     """What a step samples."""
     hops = ", then ".join("all" if count < 0 else f"up to {count:,}" for count in fanouts)
-    found = f"a step samples {hops} edges a node around {plural(batch_size, 'node')}; validation sees the whole graph"
+    note = f"a step samples {hops} edges a node around {plural(batch_size, 'node')}; validation sees the whole graph"
     if len(fanouts) < model.reach:
-        found += f"; the model reaches {plural(model.reach, 'hop')}, --fanouts has {len(fanouts)}"
-    return found
+        note += f"; the model reaches {plural(model.reach, 'hop')}, --fanouts has {len(fanouts)}"
+    return note
 
 
 def unlabelled_test(table: NodeTable | StoredTable) -> int:
