@@ -11,7 +11,7 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.feature import FeatureLinear
 from edgewise.layers.linear import Linear
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
-from edgewise.learn.networks.node import NodeEncoder
+from edgewise.learn.networks.node import NodeVectors
 from edgewise.trace import Trace
 
 
@@ -55,7 +55,7 @@ class EdgeModel(nn.Module):
     def __init__(self, sizes: NodeSizes, num_features: int, settings: NodeSettings, *, is_directed: bool = False):
         super().__init__()
         model_dim = settings.model_dim
-        self.encoder = NodeEncoder(replace(sizes, num_outputs=model_dim), settings)
+        self.encoder = NodeVectors(replace(sizes, num_outputs=model_dim), settings)
         self.own = FeatureLinear(sizes.num_features, model_dim)
         self.hidden = Linear(2 * model_dim + num_features, model_dim)
         self.output = Linear(model_dim, sizes.num_outputs)

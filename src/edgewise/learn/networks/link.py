@@ -11,7 +11,7 @@ from edgewise.graph.records import LinkBatch, NodeBatch
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings, NodeSizes
-from edgewise.learn.networks.node import NodeEncoder
+from edgewise.learn.networks.node import NodeVectors
 from edgewise.trace import Trace
 
 
@@ -41,7 +41,7 @@ class LinkModel(nn.Module):
         super().__init__()
         model_dim = settings.model_dim
         outputs = replace(sizes, num_outputs=model_dim * (1 + is_directed))
-        self.encoder = NodeEncoder(outputs, settings)
+        self.encoder = NodeVectors(outputs, settings)
         self.is_directed = is_directed
         kinds = {"dot": DotDecoder, "bilinear": BilinearDecoder, "hadamard_mlp": ProductDecoder}
         self.decoder = kinds[link.decoder](model_dim, settings.dropout, is_directed)

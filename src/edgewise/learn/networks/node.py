@@ -51,7 +51,7 @@ class NodeModel(nn.Module):
         return vectors[batch.rows]
 
 
-class NodeEncoder(nn.Module):
+class NodeVectors(nn.Module):
     """Layers over the edges of a graph, and a vector of size `num_outputs` for each node, such as a model of links
     reads."""
 
