@@ -28,57 +28,58 @@ class PretrainedDocument:
     settings: TransformerSettings
 
 
-def chosen(
-    kind: type[Reader],
-    usual: TransformerSettings,
-    named: str | None,
-    read: Mapping[str, Any],
-    given: Mapping[str, Any],
+def choose_reader(
+    reader_type: type[Reader],
+    default_sizes: TransformerSettings,
+    model_name: str | None,
+    choices: Mapping[str, Any],
+    sizes: Mapping[str, Any],
     pretrained: str | None,
 ) -> tuple[Reader, TransformerSettings]:
     """What reads, and its sizes.
 
     Args:
-        kind: The dataclass of the choices around it.
-        usual: The sizes by default.
-        named: The value of `--model`: a recurrent network, or one of `CONFIGURATIONS`.
-        read: The fields of `kind` that are given.
-        given: The sizes that are given.
+        reader_type: The dataclass of the choices around it.
+        default_sizes: The sizes by default.
+        model_name: The value of `--model`: a recurrent network, or one of `CONFIGURATIONS`.
+        choices: The fields of `reader_type` that the user sets.
+        sizes: The sizes that the user sets.
         pretrained: The folder of a masked run, which brings its own sizes.
 
     Raises:
         SettingError: A name is not known, or two choices contradict each other.
         RunFolderError: The folder is not that of a finished masked run.
     """
-    if named in get_args(EncoderName):
-        read = {**read, "encoder": named}
-    elif named is not None and named not in CONFIGURATIONS:
-        raise SettingError(f"--model is {named!r}; to read texts expected one of {', '.join(READERS)}.")
-    reader, start = kind(**read), CONFIGURATIONS.get(named or "", usual)
+    if model_name in get_args(EncoderName):
+        choices = {**choices, "encoder": model_name}
+    elif model_name is not None and model_name not in CONFIGURATIONS:
+        raise SettingError(f"--model is {model_name!r}; to read texts expected one of {', '.join(READERS)}.")
+
+    reader, start = reader_type(**choices), CONFIGURATIONS.get(model_name or "", default_sizes)
     if reader.encoder != "transformer":
-        for name, value in given.items():
-            if name not in RECURRENT and value != getattr(usual, name):
+        for name, value in sizes.items():
+            if name not in RECURRENT and value != getattr(default_sizes, name):
                 flag = f"--{name.replace('_', '-')}"
                 raise SettingError(f"{flag} belongs to transformers; the {reader.encoder} has no such choice.")
     if pretrained:
-        start = pretrained_settings(pretrained, named, reader)
-        for name, value in given.items():
+        start = pretrained_settings(pretrained, model_name, reader)
+        for name, value in sizes.items():
             if name != "dropout" and value != getattr(start, name):
                 raise SettingError(
                     f"--{name.replace('_', '-')} is {value}, but the model of {pretrained} has "
                     f"{getattr(start, name)}; leave it out."
                 )
-    return reader, replace(start, **given)
+    return reader, replace(start, **sizes)
 
 
-def pretrained_settings(path: str, named: str | None, reader: ReaderSettings) -> TransformerSettings:
+def pretrained_settings(path: str, model_name: str | None, reader: ReaderSettings) -> TransformerSettings:
     """The choices of the model of a masked run.
 
     Raises:
         RunFolderError: The folder is not that of a finished masked run.
         SettingError: Another model is named.
     """
-    if named is not None or reader.encoder != "transformer":
+    if model_name is not None or reader.encoder != "transformer":
         raise SettingError(f"--pretrained {path} brings its own model; leave out --model.")
     return transformer_of(path, *PRETRAINED)
 

@@ -60,7 +60,7 @@ def cut_note(count: int, limit: str) -> str:
     return f"{plural(count, 'text has', 'texts have')} more than {limit} tokens, cut there" if count else ""
 
 
-def started(
+def tokenizer_and_weights(
     from_run: str | None, texts: Iterable[str], tokens: TokenKind, vocabulary_size: int, lowercase: bool
 ) -> tuple[Tokenizer, dict[str, Tensor]]:
     """The vocabulary, and the weights of the encoder; no weights where nothing was learned before.

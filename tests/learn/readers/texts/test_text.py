@@ -11,7 +11,7 @@ from edgewise import DataError, SettingError
 from edgewise.learn.readers.texts import tokenizer as text_module
 from edgewise.learn.readers.texts.script import script_note
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer, read_text
-from edgewise.learn.tasks.vocabulary import started
+from edgewise.learn.tasks.vocabulary import tokenizer_and_weights
 
 POEM = "The cat sat.\nThe dog, the cat: naïve — 日本!\n\nSat?  cat"
 
@@ -181,7 +181,7 @@ def test_texts_without_spaces_are_warned_of_where_words_are_tokens():
 
 def test_lower_case_of_a_pretrained_vocabulary_is_refused():
     with pytest.raises(SettingError, match="--lowercase has no effect on the vocabulary that --pretrained run brings"):
-        started("run", [], "words", 10, True)
+        tokenizer_and_weights("run", [], "words", 10, True)
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

@@ -104,18 +104,18 @@ class LanguageRunSettings(RunSettings):
         return super().build(own, groups, model=model)
 
 
-def sizes_to_fine_tune(path: str, sizes: TransformerSettings, given: Mapping[str, Any]) -> TransformerSettings:
-    """The sizes of a trained model with the dropout and the context that are given.
+def sizes_to_fine_tune(path: str, sizes: TransformerSettings, changes: Mapping[str, Any]) -> TransformerSettings:
+    """The sizes of a trained model with another dropout or a shorter context.
 
     Raises:
-        SettingError: Another size is given, or a longer context than the model was trained with.
+        SettingError: another size is changed, or the context is longer than the model was trained with.
     """
-    for name, value in given.items():
+    for name, value in changes.items():
         is_shorter = name == "context" and value <= sizes.context
         if name != "dropout" and not is_shorter and value != getattr(sizes, name):
             flag = f"--{name.replace('_', '-')}"
             raise SettingError(f"{flag} is {value}, but the model of {path} has {getattr(sizes, name)}; leave it out.")
-    return replace(sizes, **given)
+    return replace(sizes, **changes)
 
 
 SETTINGS = LanguageRunSettings

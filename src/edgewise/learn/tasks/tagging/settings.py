@@ -7,7 +7,7 @@ from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSettings
 from edgewise.learn.settings import setting
 from edgewise.learn.tasks.config import RunSettings, Sign, check_sizes_are_read, check_split_sizes
-from edgewise.learn.tasks.pretrained import READERS, chosen
+from edgewise.learn.tasks.pretrained import READERS, choose_reader
 from edgewise.learn.tasks.texts.settings import RECIPE as TEXT_RECIPE
 from edgewise.learn.training.settings import TrainSettings
 
@@ -71,7 +71,9 @@ class TaggingRunSettings(RunSettings):
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; `model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
         named = own.pop("model", None)
-        reader, model = chosen(ReaderSettings, MODEL, named, groups["reader"], groups["model"], own.get("pretrained"))
+        reader, model = choose_reader(
+            ReaderSettings, MODEL, named, groups["reader"], groups["model"], own.get("pretrained")
+        )
         return super().build(own, groups, reader=reader, model=model)
 
 

@@ -25,7 +25,7 @@ from edgewise.learn.tasks.scores import ScoreTable, same, score_table
 from edgewise.learn.tasks.tagging.settings import TaggingRunSettings
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER
-from edgewise.learn.tasks.vocabulary import coverage_warning, started
+from edgewise.learn.tasks.vocabulary import coverage_warning, tokenizer_and_weights
 from edgewise.learn.training.device import cpu_threads, pick_device
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder, json_lines
@@ -196,7 +196,7 @@ def prepared(
         raise DataError(f"{', '.join(sentences.files)}: the only tag is {tags[0]!r}, expected two or more.")
 
     texts = (" ".join(sentence) for sentence in words)
-    tokenizer, weights = started(
+    tokenizer, weights = tokenizer_and_weights(
         settings.pretrained, texts, settings.tokens, settings.vocabulary_size, settings.lowercase
     )
     encoder = TaggingEncoder(tokenizer, tokenizer.kind, settings.reader, settings.model, weights)
@@ -329,8 +329,8 @@ def columns(sentences: Any, tags: list[list[str]]) -> str:
         for word, tag_of_word in zip(words, tags_of_words, strict=True):
             if any(not cell or set(cell) & set(" \t\r\n") for cell in (word, tag_of_word)):
                 raise DataError(
-                    f"{sentences.files[0]}, line {line}: {word!r} with the tag {tag_of_word!r} cannot stand in "
-                    "columns, which spaces part; write .jsonl."
+                    f"{sentences.files[0]}, line {line}: {word!r} with the tag {tag_of_word!r} cannot be written in "
+                    "columns that spaces separate; write .jsonl."
                 )
             lines.append(f"{word} {tag_of_word}\n")
         if words:

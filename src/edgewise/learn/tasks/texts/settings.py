@@ -8,7 +8,7 @@ from edgewise.learn.networks.text_settings import TextSettings, TransformerSetti
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tasks.config import Sign
-from edgewise.learn.tasks.pretrained import READERS, chosen, scheduled
+from edgewise.learn.tasks.pretrained import READERS, choose_reader, scheduled
 from edgewise.learn.tasks.table_settings import TableRunSettings
 from edgewise.learn.training.settings import TrainSettings, usual_threads
 
@@ -72,7 +72,7 @@ class TextRunSettings(TableRunSettings):
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; `model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
         named, train = own.pop("model", None), groups["train"]
-        text, model = chosen(TextSettings, MODEL, named, groups["text"], groups["model"], own.get("pretrained"))
+        text, model = choose_reader(TextSettings, MODEL, named, groups["text"], groups["model"], own.get("pretrained"))
         if text.encoder != "transformer":
             train.setdefault("learning_rate", RECURRENT_RATE)
         return super().build(own, groups, text=text, model=model)

@@ -33,7 +33,7 @@ from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.trained import ROWS_A_BATCH
-from edgewise.learn.tasks.vocabulary import cut_note, started
+from edgewise.learn.tasks.vocabulary import cut_note
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder
@@ -127,7 +127,7 @@ def resolved(settings: TextRunSettings, table: TextTable, splits: Splits) -> Tex
 def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTable[TextsEncoder]:
     """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
     texts_of_training = (text for texts in table.in_turn(splits.train) for text in texts)
-    tokenizer, weights = started(
+    tokenizer, weights = tokenizer_and_weights(
         settings.pretrained, texts_of_training, settings.tokens, settings.vocabulary_size, settings.lowercase
     )
     num_tokens = weights["embedding.weight"].shape[0] if weights else len(tokenizer)
@@ -170,11 +170,11 @@ def split_contents(prepared: Prepared) -> SplitContents:
     """The texts of each split, the same and nearly so."""
     table, rows = prepared.data, rows_of(prepared.splits)
 
-    def read(some: np.ndarray) -> Iterator[str]:
-        return (normalized("\n".join(texts)) for texts in table.in_turn(some))
+    def read(rows_to_read: np.ndarray) -> Iterator[str]:
+        return (normalized("\n".join(texts)) for texts in table.in_turn(rows_to_read))
 
-    keys = {name: keys_of(read(found)) for name, found in rows.items()}
-    texts = by_key(rows, keys, lambda some: list(read(some)))
+    keys = {split: keys_of(read(split_rows)) for split, split_rows in rows.items()}
+    texts = by_key(rows, keys, lambda rows_to_read: list(read(rows_to_read)))
     return text_contents(table.row_unit, rows, keys, texts)
 
 
@@ -182,10 +182,10 @@ def notes(prepared: Prepared) -> list[str]:
     """The vocabulary."""
     encoder, settings = prepared.fitted.encoder, prepared.settings
     source = "the training rows" if settings.pretrained is None else settings.pretrained
-    found = [f"a vocabulary of {len(encoder.tokenizer):,} {TOKENS[encoder.tokenizer.kind]} from {source}"]
+    lines = [f"a vocabulary of {len(encoder.tokenizer):,} {TOKENS[encoder.tokenizer.kind]} from {source}"]
     if encoder.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
-        found.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
-    return found
+        lines.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
+    return lines
 
 
 def warnings(prepared: Prepared) -> list[str]:
@@ -193,8 +193,7 @@ def warnings(prepared: Prepared) -> list[str]:
     encoder, data = prepared.fitted.encoder, prepared.data
     sample = ("\n".join(texts) for texts in data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
     cut = cut_note(encoder.num_cut(data), f"--context {prepared.settings.model.context}")
-    found = [*script_note(sample, encoder.tokenizer.kind)]
-    return [*found, cut] if cut else found
+    return [*script_note(sample, encoder.tokenizer.kind), *([cut] if cut else [])]
 
 
 def open_texts(request: PredictRequest) -> tuple[Any, Any]:

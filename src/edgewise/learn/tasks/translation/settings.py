@@ -71,10 +71,10 @@ class TranslationRunSettings(RunSettings):
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; `model` may name one of `CONFIGURATIONS`, or a recurrent cell."""
-        given = groups["model"]
-        model = _named(own.pop("model", None), given.get("cell"))
-        _check_owner(given, model)
-        return super().build(own, groups, model=replace(model, **given))
+        sizes = groups["model"]
+        model = _named(own.pop("model", None), sizes.get("cell"))
+        _check_owner(sizes, model)
+        return super().build(own, groups, model=replace(model, **sizes))
 
 
 def _named(model: Any, cell: Any) -> ModelSettings:
@@ -86,21 +86,23 @@ def _named(model: Any, cell: Any) -> ModelSettings:
             raise SettingError(f"--model {model} and --cell {cell} contradict each other; give one of them.")
         return RecurrentSettings(cell=model)
     if model not in CONFIGURATIONS:
-        known = ", ".join((*CELLS, *CONFIGURATIONS))
-        raise SettingError(f"--model is {model!r}; for a translation expected one of {known}.")
+        names = ", ".join((*CELLS, *CONFIGURATIONS))
+        raise SettingError(f"--model is {model!r}; for a translation expected one of {names}.")
     return CONFIGURATIONS[model]
 
 
-def _check_owner(given: Mapping[str, Any], model: ModelSettings) -> None:
+def _check_owner(sizes: Mapping[str, Any], model: ModelSettings) -> None:
     """Raise SettingError where something is set that only the other kind of model has."""
-    transformer, recurrent = ({f.name for f in fields(kind)} for kind in (TransformerSettings, RecurrentSettings))
+    transformer, recurrent = (
+        {field.name for field in fields(settings)} for settings in (TransformerSettings, RecurrentSettings)
+    )
     if isinstance(model, RecurrentSettings):
-        foreign, right, wrong = transformer - recurrent, "a transformer", f"--model {model.cell}"
+        foreign, owner, chosen = transformer - recurrent, "a transformer", f"--model {model.cell}"
     else:
-        foreign, right, wrong = recurrent - transformer, f"--model {' or '.join(CELLS)}", "a transformer"
-    for name in given:
+        foreign, owner, chosen = recurrent - transformer, f"--model {' or '.join(CELLS)}", "a transformer"
+    for name in sizes:
         if name in foreign:
-            raise SettingError(f"{spelled(name)} goes with {right}, not with {wrong}.")
+            raise SettingError(f"{spelled(name)} goes with {owner}, not with {chosen}.")
 
 
 SETTINGS = TranslationRunSettings
