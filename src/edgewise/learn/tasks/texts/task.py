@@ -33,7 +33,7 @@ from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.trained import ROWS_A_BATCH
-from edgewise.learn.tasks.vocabulary import cut_note
+from edgewise.learn.tasks.vocabulary import cut_note, tokenizer_and_weights
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder
