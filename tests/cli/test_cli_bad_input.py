@@ -135,7 +135,7 @@ def test_classes_that_are_none(train, tmp_path):
         (["--epochs", "0"], "--epochs is 0; expected at least 1."),
         (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
         (["--split-sizes", "0.5", "0.5", "0.5"], "sum to 1"),
-        (["--split-sizes", "1"], "split_sizes is 1"),
+        (["--split-sizes", "1"], "--split-sizes is 1"),
         (["--split", "group"], "group_column is not given"),
         (["--split", "alphabet"], "is 'alphabet'; expected one of"),
         (["--split", "random", "--splits-column", "name"], "--split random and --splits-column contradict each other"),

@@ -45,7 +45,9 @@ def test_a_constant_target_keeps_its_unit():
 def test_a_target_without_a_value_and_no_rows():
     with pytest.raises(DataError) as caught:
         TargetScaler.fit(np.array([[1.0, np.nan], [2.0, 3.0]]), [0])
-    assert str(caught.value) == "Target 2 is empty in all training rows."
+    assert str(caught.value) == "Every training row lacks target 2: there is nothing to learn; leave the target out."
+    with pytest.raises(DataError, match="Every training row lacks 'b'"):
+        TargetScaler.fit(np.array([[1.0, np.nan], [2.0, 3.0]]), [0], names=("a", "b"))
     for scaler in (TargetScaler, FeatureScaler, ConditionScaler):
         with pytest.raises(DataError, match="needs at least one training row"):
             scaler.fit(np.zeros((3, 1)), [])

@@ -183,7 +183,7 @@ def test_sizes_are_shares(sizes, shown):
     with pytest.raises(SettingError) as caught:
         split_rows(TABLE, sizes=sizes)
     assert str(caught.value) == (
-        f"split_sizes is {shown}, expected three numbers from 0 to 1 (train val test) or two (train test) "
+        f"--split-sizes is {shown}, expected three numbers from 0 to 1 (train val test) or two (train test) "
         "that sum to 1."
     )
 

@@ -167,6 +167,12 @@ def test_the_rule_on_graphs_of_real_data(file):
         assert choose_task({"y": [str(label) for label in y.tolist()]}, file, labels) == "multiclass"
 
 
+def test_a_target_without_a_cell_is_named():
+    """It was said to be classes, beside others that are numbers."""
+    with pytest.raises(DataError, match="data.csv, column 'z': every cell is empty, expected numbers or classes"):
+        choose_task({"y": ["1.5", "2.5"], "z": ["", "nan"]}, "data.csv")
+
+
 def test_numbers_and_words_are_not_learned_together():
     with pytest.raises(
         DataError, match=r"some targets are numbers, others classes: y \(regression\), z \(multiclass\)"

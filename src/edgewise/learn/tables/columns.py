@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from edgewise.errors import SettingError
-from edgewise.learn.settings import check, setting
+from edgewise.learn.settings import check, setting, spelled
 
 TASK_TYPES = ("regression", "classification", "multiclass")
 MISSING = ("impute", "drop")
@@ -51,24 +51,27 @@ class Columns:
         """Raise a `SettingError` for a role without a column, a column with two roles, or an unknown task."""
         check(self)
         if not self.smiles_columns and not self.text_columns and self.node_column is None:
-            raise SettingError("smiles_columns is empty: name at least one column with SMILES.")
+            raise SettingError("--smiles-columns is empty: name at least one column with SMILES.")
         if self.smiles_columns and self.text_columns:
             raise SettingError("a row is a molecule or a text: name --smiles-columns or --text-columns, not both.")
         if self.node_column is not None and (self.smiles_columns or self.text_columns):
             raise SettingError("a row with --edges is a node: leave out --smiles-columns and --text-columns.")
         if self.category_columns and self.node_column is None:
-            raise SettingError("category_columns are words of the nodes of a graph; leave out --category-columns.")
+            raise SettingError("--category-columns names words of the nodes of a graph; leave it out.")
         if self.text_columns and self.descriptors_columns:
-            raise SettingError("descriptors_columns belong to molecules; a row of texts has none.")
+            raise SettingError(
+                "--descriptors-columns names numbers of molecules; a row of texts has none: leave it out."
+            )
 
         seen: dict[str, str] = {}
         for role, names in self.roles().items():
             for name in names:
                 if name in seen:
-                    raise SettingError(
-                        f"Column {name!r} is named in {seen[name]} and in {role}: a column has one role."
+                    where = (
+                        f"{seen[name]} and in {spelled(role)}" if seen[name] != spelled(role) else f"{seen[name]} twice"
                     )
-                seen[name] = role
+                    raise SettingError(f"Column {name!r} is named in {where}: a column has one role.")
+                seen[name] = spelled(role)
 
     def roles(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role."""

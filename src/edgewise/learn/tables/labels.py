@@ -76,7 +76,7 @@ def choose_task(columns: Mapping[str, Texts], source: str, labels: Collection[st
         labels: Columns that are labels by their type.
 
     Raises:
-        DataError: Some targets are numbers and others text.
+        DataError: Some targets are numbers and others text, or every cell of one is empty.
     """
     tasks, may_be_numbers = {}, True
     for name, cells in columns.items():
@@ -84,6 +84,8 @@ def choose_task(columns: Mapping[str, Texts], source: str, labels: Collection[st
             tasks[name] = "regression"
             continue
         counts = counts_of(cells)
+        if not counts:
+            raise DataError(f"{source}, column {name!r}: every cell is empty, expected numbers or classes.")
         numeric = is_numeric(counts)
         # A mistyped cell among numbers must not change the task: it is rejected later.
         counted = [label for label in counts if not numeric or not read_number(label)[1]]

@@ -40,13 +40,20 @@ class TargetScaler:
             raise DataError("TargetScaler: std must be above 0.")
 
     @classmethod
-    def fit(cls, values: Float[np.ndarray, " row target"], rows: Rows, where: Where | None = None) -> "TargetScaler":
+    def fit(
+        cls,
+        values: Float[np.ndarray, " row target"],
+        rows: Rows,
+        where: Where | None = None,
+        names: Sequence[str] | None = None,
+    ) -> "TargetScaler":
         """Learn from the given rows; NaN is a missing target.
 
         Args:
             values: of all rows.
             rows: those of the training.
             where: what messages call the target of one of `rows`, by its place among them.
+            names: what they call each target.
 
         Raises:
             DataError: a target is empty in all of these rows, or cannot be scaled: it is too large, or varies too
@@ -56,7 +63,9 @@ class TargetScaler:
         require_range(used, where)
         empty = np.flatnonzero(np.isnan(used).all(axis=0))
         if empty.size:
-            raise DataError(f"Target {empty[0] + 1} is empty in all training rows.")
+            column = int(empty[0])
+            name = f"target {column + 1}" if names is None else repr(names[column])
+            raise DataError(f"Every training row lacks {name}: there is nothing to learn; leave the target out.")
         mean, std = np.nanmean(used, axis=0), np.nanstd(used, axis=0)
         require_spread(used, std, where)
 

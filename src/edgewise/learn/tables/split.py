@@ -280,7 +280,7 @@ def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
     shares = tuple(float(size) for size in sizes)
     if len(shares) not in (2, 3) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
         raise SettingError(
-            f"split_sizes is {' '.join(f'{share:g}' for share in shares)}, expected three numbers from 0 to 1 "
+            f"--split-sizes is {' '.join(f'{share:g}' for share in shares)}, expected three numbers from 0 to 1 "
             "(train val test) or two (train test) that sum to 1."
         )
     return shares

@@ -89,7 +89,8 @@ def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:
     """The scale of the targets of some rows; None for classes."""
     if table.columns.task_type != "regression":
         return None
-    return TargetScaler.fit(table.targets, rows, table.places(rows, table.columns.target_columns))
+    names = table.columns.target_columns
+    return TargetScaler.fit(table.targets, rows, table.places(rows, names), names)
 
 
 def check_same_numbers(columns: Any, known: Any) -> None:

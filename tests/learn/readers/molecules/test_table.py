@@ -174,22 +174,22 @@ def test_targets_are_the_columns_without_another_role(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"smiles_columns": ()}, "smiles_columns is empty: name at least one column with SMILES."),
+        ({"smiles_columns": ()}, "--smiles-columns is empty: name at least one column with SMILES."),
         (
             {"smiles_columns": ("a",), "task_type": "ranking"},
             "--task-type is 'ranking'; expected one of regression, classification, multiclass, auto.",
         ),
         (
             {"smiles_columns": ("a",), "target_columns": ("a",)},
-            "Column 'a' is named in smiles_columns and in target_columns: a column has one role.",
+            "Column 'a' is named in --smiles-columns and in --target-columns: a column has one role.",
         ),
         (
             {"smiles_columns": ("a", "a")},
-            "Column 'a' is named in smiles_columns and in smiles_columns: a column has one role.",
+            "Column 'a' is named in --smiles-columns twice: a column has one role.",
         ),
         (
             {"smiles_columns": ("a",), "weight_column": "w", "group_column": "w"},
-            "Column 'w' is named in weight_column and in group_column: a column has one role.",
+            "Column 'w' is named in --weight-column and in --group-column: a column has one role.",
         ),
     ],
 )
