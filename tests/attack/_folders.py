@@ -83,6 +83,7 @@ def models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     """A small model of every kind that needs no training, and a prediction with it."""
     import explain_cases as cases
     from edgewise.learn.readers.texts.table import texts_from_arrays
+    from edgewise.learn.tasks.links.model import predict as predict_links
     from edgewise.learn.tasks.tagging.task import tag
 
     text = cases.text_model()
@@ -94,7 +95,7 @@ def models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
         "text": (text, lambda model: model.predict(words)),
         "node": (nodes, lambda model: model.predict(node_table)),
         "graph": (graph, lambda model: model.predict(graph_table)),
-        "link": (link, lambda model: model.predict(np.array([0]), np.array([1]))),
+        "link": (link, lambda model: predict_links(model, np.array([0]), np.array([1]))),
         "language": (cases.language_model(), lambda model: model.encoder.tokenizer.encode("a song")),
         "tagging": (cases.tagger(), lambda model: tag(model, [cases.WORDS])),
     }

@@ -169,7 +169,7 @@ def test_the_rule_on_graphs_of_real_data(file):
 
 def test_a_target_without_a_cell_is_named():
     """It was said to be classes, beside others that are numbers."""
-    with pytest.raises(DataError, match="data.csv, column 'z': every cell is empty, expected numbers or classes"):
+    with pytest.raises(DataError, match=r"data\.csv, column 'z': every cell is empty, expected numbers or classes"):
         choose_task({"y": ["1.5", "2.5"], "z": ["", "nan"]}, "data.csv")
 
 

@@ -59,18 +59,14 @@ class Columns:
         if self.category_columns and self.node_column is None:
             raise SettingError("--category-columns names words of the nodes of a graph; leave it out.")
         if self.text_columns and self.descriptors_columns:
-            raise SettingError(
-                "--descriptors-columns names numbers of molecules; a row of texts has none: leave it out."
-            )
+            raise SettingError("--descriptors-columns belong to molecules; a row of texts has none: leave it out.")
 
         seen: dict[str, str] = {}
         for role, names in self.roles().items():
             for name in names:
                 if name in seen:
-                    where = (
-                        f"{seen[name]} and in {spelled(role)}" if seen[name] != spelled(role) else f"{seen[name]} twice"
-                    )
-                    raise SettingError(f"Column {name!r} is named in {where}: a column has one role.")
+                    again = "twice" if seen[name] == spelled(role) else f"and in {spelled(role)}"
+                    raise SettingError(f"Column {name!r} is named in {seen[name]} {again}: a column has one role.")
                 seen[name] = spelled(role)
 
     def roles(self) -> dict[str, tuple[str, ...]]:
