@@ -42,9 +42,9 @@ def test_values_of_nodes_are_scaled_together_or_each():
     ],
 )
 def test_scales_that_do_not_fit_the_nodes_are_refused(output, message):
+    encoder = SeriesEncoder(ForecastSettings(), ("a", "b"))
     with pytest.raises(DataError, match=message):
-        output.check()
-        SeriesEncoder(ForecastSettings(), ("a", "b")).check(output)
+        (output.check(), encoder.check(output))
 
 
 def test_the_moments_ahead_say_what_is_predicted_and_its_unit():
