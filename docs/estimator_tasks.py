@@ -331,9 +331,9 @@ LANGUAGE_METHODS = (
         ),
         "str",
         "The prompt and what follows it.",
-        "sampling = SamplingSettings("
+        "return language.generate(self, prompt, "
         + ", ".join(f"{name}={name}" for name, *_ in fields_as_arguments(SamplingSettings))
-        + ")\nreturn language.generate(self, prompt, sampling)",
+        + ")",
     ),
     delegating(
         "language",

@@ -45,7 +45,6 @@ from edgewise.learn.estimators import graph_rows, row_methods, state
 from edgewise.learn.estimators.rows import RowAdapter, Supervision
 from edgewise.learn.estimators.scikit_learn import ClassifierMixin, RegressorMixin, tags_of
 from edgewise.learn.estimators.state import Estimator
-from edgewise.learn.networks.text_settings import SamplingSettings
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

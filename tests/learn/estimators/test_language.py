@@ -107,3 +107,10 @@ def test_texts_and_prompts_that_cannot_be(singer):
         singer.generate("")
     with pytest.raises(SettingError, match="not fitted yet"):
         LanguageModel().generate("a")
+    for arguments, message in (
+        ({"num_tokens": -1}, "^generate: num_tokens is -1; expected at least 0"),
+        ({"temperature": float("nan")}, "^generate: temperature is nan"),
+        ({"seed": -1}, "^generate: seed is -1"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            singer.generate("the ", **arguments)

@@ -14,7 +14,6 @@ from edgewise.learn.estimators import graph_rows, row_methods, state
 from edgewise.learn.estimators.rows import RowAdapter, Supervision
 from edgewise.learn.estimators.scikit_learn import ClassifierMixin, RegressorMixin, tags_of
 from edgewise.learn.estimators.state import Estimator
-from edgewise.learn.networks.text_settings import SamplingSettings
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -4628,7 +4627,9 @@ class LanguageModel(Estimator):
         """
         from edgewise.learn.estimators import language
 
-        sampling = SamplingSettings(
+        return language.generate(
+            self,
+            prompt,
             num_tokens=num_tokens,
             temperature=temperature,
             top_k=top_k,
@@ -4636,7 +4637,6 @@ class LanguageModel(Estimator):
             repetition_penalty=repetition_penalty,
             seed=seed,
         )
-        return language.generate(self, prompt, sampling)
 
     def score(self, X: str, y: None = None) -> float:
         """The mean of ln p over the tokens of another text.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from edgewise.errors import SettingError
-from edgewise.learn.estimators.parameters import naming_parameters
+from edgewise.learn.estimators.parameters import naming_parameters, without_flags
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train, warn
 from edgewise.learn.networks.text_settings import SamplingSettings
 from edgewise.learn.tasks.language.task import TASK, generate_text, mean_loss
@@ -29,15 +29,19 @@ def fit(estimator: Estimator, X: str, *, y: object, sample_weight: object, valid
 
 
 @naming_parameters
-def generate(estimator: Estimator, prompt: str, sampling: SamplingSettings) -> str:
-    """The prompt and what follows it."""
+def generate(estimator: Estimator, prompt: str, **sampling: Any) -> str:
+    """The prompt and what follows it; `sampling` are the fields of `SamplingSettings`."""
     trained = estimator.trained
     _require_text("generate", prompt)
+    try:
+        settings = SamplingSettings(**sampling)
+    except SettingError as error:
+        raise SettingError(f"generate: {without_flags(str(error), sampling)}") from error
     if num_cut := trained.encoder.num_cut(prompt):
         limit = f"the last {trained.encoder.settings.context:,} are read"
         count = f"the first {num_cut:,} tokens are left out"
         warn(estimator, "generate", [f"the prompt is longer than the model can read: {count}, {limit}"])
-    return prompt + "".join(generate_text(trained, prompt, sampling))
+    return prompt + "".join(generate_text(trained, prompt, settings))
 
 
 @naming_parameters

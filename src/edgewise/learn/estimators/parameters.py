@@ -99,7 +99,7 @@ def without_flags(message: str, parameters: Collection[str]) -> str:
 
     def parameter(flag: "re.Match[str]") -> str:
         setting = flag[2].replace("-", "_")
-        name = PARAMETER_OF.get(setting, setting)
+        name = setting if setting in parameters else PARAMETER_OF.get(setting, setting)
         if name not in parameters and setting not in OF_FILES:
             return flag[0]
         return (name if name in parameters else setting) + ("=False" if flag[1] else "")

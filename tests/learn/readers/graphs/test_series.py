@@ -143,6 +143,15 @@ def test_days_and_months_stand_in_the_order_in_which_times_are_regular(tmp_path)
     assert (american.notes, american.clock.at(27)) == (("the time '01/02/2024' is read as 2024-01-02",), "01/29/2024")
 
 
+def test_a_name_of_a_month_is_written_as_where_it_is_not_may(tmp_path):
+    """One day of a shuffled table lies in June and decides; it was among the cells that are looked at by luck."""
+    stamps = [f"May {day:02} 2031" for day in range(1, 32)]
+    shuffled = [*stamps[:2], "Jun 01 2031", *stamps[2:]]
+    assert times_of(tmp_path, shuffled).clock.at(32) == "Jun 02 2031"
+    whole = [stamp.replace("Jun", "June") for stamp in shuffled]
+    assert times_of(tmp_path, whole).clock.at(32) == "June 02 2031"
+
+
 def test_further_times_are_written_as_the_others(tmp_path):
     """Of days in front, `03/05` was the fifth of March where the first row had no other."""
     days = times_of(tmp_path, [f"{day:02}/05/1978" for day in range(21, 2, -1)])

@@ -26,6 +26,8 @@ OFF_STEP = 0.05
 """The tolerance of a time, in steps."""
 NUM_FORM_CELLS = 24
 """The number of cells from which the format of dates is guessed."""
+MAY = 5
+"""The month whose name is as long as its abbreviation."""
 MAX_FILLED = 10
 """The largest factor by which filling missing steps may lengthen a series."""
 
@@ -322,7 +324,9 @@ def _written(moment: pd.Timestamp, form: str) -> str:
 def _form(cells: Sequence[str], dates: pd.DatetimeIndex, is_day_first: bool) -> str | None:
     """The form in which most of some cells are written: May alone may be a whole name or a short one, and 02/03 a day
     or a month first."""
-    rows = np.unique(np.linspace(0, len(cells) - 1, NUM_FORM_CELLS).round().astype(int)).tolist()
+    telling = [np.flatnonzero(is_telling)[:1] for is_telling in (dates.month != MAY, dates.day != dates.month)]
+    evenly = np.linspace(0, len(cells) - 1, NUM_FORM_CELLS).round().astype(int)
+    rows = np.unique(np.concatenate([evenly, *telling])).tolist()
     forms = [_guessed(cells[row], first) for first in (is_day_first, not is_day_first) for row in rows]
     known_forms = [form for form in dict.fromkeys(forms) if form is not None]
     return max(
