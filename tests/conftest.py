@@ -101,7 +101,7 @@ def short_waits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         # Who has imported it by now has it under a name of its own.
-        users = baseline, sys.modules.get("edgewise.learn.tasks.molecules.trained", baseline)
+        users = baseline, sys.modules.get("edgewise.learn.tasks.molecules.companions", baseline)
         for module in users:
             patch.setattr(module, "num_trees", lambda *sizes: 20)
         patch.setattr(baseline.ForestBeside, "fit", baseline.fit_forest)

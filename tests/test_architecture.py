@@ -23,7 +23,7 @@ LEVELS = [
     {"learn.fitted"},
     {"learn.intervals", "learn.outputs"},
     {"learn.training", "learn.pretrained"},
-    {"learn.readers", "learn.networks"},
+    {"learn.readers", "learn.networks", "learn.companions"},
     {"learn.tables"},
     {"learn.engine"},
     {"learn.files", "learn.memory", "learn.process", "learn.progress", "learn.settings"},

@@ -141,7 +141,7 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
 
     def epoch() -> tuple[float, float]:
         torch.manual_seed(0)
-        model = PropertyModel(trained.sizes, trained.settings).train()
+        model = PropertyModel(trained.encoder.sizes, trained.encoder.settings).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, fused=True)
         losses = []
         began = time.perf_counter()

@@ -3,9 +3,9 @@
     EDGEWISE_DATA=… python docs/results/class_forest.py
 
 Of the rows that are not test rows of a protocol of benchmarks/molecules.py 15% are scored and 10% validate, at random,
-for BBBP in whole scaffolds. Each split trains a network with `--no-forest`. Forests learn from descriptors alone, or
-with counts of substructures of a radius in so many kinds, and are mixed with the network, with a half or two thirds of
-the weight. Printed is the area under the ROC curve of the rows that are scored.
+for BBBP in whole scaffolds. Each split trains a network with `--companions none`. Forests learn from descriptors alone,
+or with counts of substructures of a radius in so many kinds, and are mixed with the network, with a half or two thirds
+of the weight. Printed is the area under the ROC curve of the rows that are scored.
 """
 
 import os
@@ -20,7 +20,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 from edgewise.errors import DataError
-from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.readers.molecules.molecule import murcko_scaffold
 from edgewise.learn.readers.molecules.store import MoleculeStore
 
@@ -81,7 +81,7 @@ def scores(name: str, seed: int, known: dict[str, np.ndarray], can_be_read: np.n
     with tempfile.TemporaryDirectory() as folder:
         table, run, predictions = (Path(folder) / each for each in ("table.csv", "run", "predictions.csv"))
         frame.assign(**{NAME: part}).to_csv(table, index=False)
-        command = [*our_command(protocol, table), "--no-forest", "--no-baselines", "-o", str(run)]
+        command = [*our_command(protocol, table), "--companions", "none", "--no-baselines", "-o", str(run)]
         for each in (command, [*EDGEWISE, "predict", str(run), str(table), "-o", str(predictions)]):
             subprocess.run(each, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
         network = pd.read_csv(predictions)[f"{protocol.target}_prob_1"].to_numpy()

@@ -19,14 +19,13 @@ import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
-from edgewise.learn.networks.gaussian_process import GaussianProcess
-from edgewise.learn.networks.graph_settings import PropertySizes
-from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.companions.gaussian_process import GaussianProcess
+from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.readers.molecules.descriptor import AVAILABLE, descriptors
 from edgewise.learn.readers.molecules.molecule import read_molecule
 from edgewise.learn.readers.molecules.store import MoleculeStore
 from edgewise.learn.tables.scale import FeatureScaler, TargetScaler
-from edgewise.learn.tasks.molecules.trained import NUM_SUBSTRUCTURES
+from edgewise.learn.tasks.molecules.companions import NUM_SUBSTRUCTURES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -109,8 +108,7 @@ def process_error(
         return with_substructures(store.batch(graphs[rows][:, None], np.zeros((len(rows), 0))), NUM_SUBSTRUCTURES)
 
     known, scale = batch(train), TargetScaler.fit(truth[:, None], train)
-    sizes = PropertySizes(0, 0, store.global_features.shape[1], 1, 0, 1, num_substructures=NUM_SUBSTRUCTURES)
-    process = GaussianProcess.learned(known, scale.transform(truth[train][:, None]), np.ones(len(train)), sizes)
+    process = GaussianProcess.learned(known, scale.transform(truth[train][:, None]), np.ones(len(train)))
     with torch.no_grad():
         predicted = scale.inverse(process(batch(test)).numpy())[:, 0]
     return float(np.sqrt(np.mean((predicted - truth[test]) ** 2)))

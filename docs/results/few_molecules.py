@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import torch
 from known_molecules import COLUMNS, random_rows
 from new_molecules import CONDITIONS, DATA, TARGET, liquids, simulated
 
@@ -52,26 +51,16 @@ def rows_of(which: str) -> tuple[pd.DataFrame, Sequence[str], str]:
 def scores(prepared: Prepared) -> str:
     """Each way on the test rows."""
     fitted, rows = prepared.fitted, prepared.splits.test
-    truth, found = prepared.data.targets[rows, 0], {}
-    (member,) = fitted.members
-    process, copies = member.process, fitted.sizes.process_copies
-
-    def predicted() -> np.ndarray:
-        return fitted.predict(prepared.data, rows=rows)[0].value[rows]
-
-    found["both"] = predicted()
-    if process is not None:
-        batch = fitted.batches(prepared.data).batch(rows)
-        with torch.no_grad():
-            found["process"] = fitted.finish(process(batch)).numpy()[:, 0]
-    member.process = None
-    found["network"] = predicted()
+    truth = prepared.data.targets[rows, 0]
+    outputs = fitted.all_outputs(prepared.data, rows)
+    found = {"both": outputs.mean()[:, 0]}
+    found |= {name.removeprefix("gaussian-"): values[:, 0] for name, values in outputs.parts.items()}
     spread = np.square(truth - truth.mean()).mean()
     shown = [
         f"{name} {np.abs(values - truth).mean():.5f} {1 - np.square(values - truth).mean() / spread:.4f}"
         for name, values in found.items()
     ]
-    return f"{', '.join(shown)}, share {copies / (copies + member.head.num_variants):.2f}"
+    return f"{', '.join(shown)}, share {fitted.shares.get('gaussian-process', 0):.2f}"
 
 
 def main() -> None:

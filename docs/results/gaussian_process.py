@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
+from edgewise.learn.companions.stack import network_of
+from edgewise.learn.tasks.companions import add_companion
+from edgewise.learn.tasks.molecules.companions import COMPANIONS
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
@@ -27,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from molecules import PROTOCOLS
 
+(PROCESS,) = (kind for kind in COMPANIONS if kind.name == "gaussian-process")
 SETS = {
     "freesolv, mat_split_0": 4,
     "esol, mat_split_0": 4,
@@ -54,20 +57,14 @@ def scores(table: Path, target: str) -> dict[str, float]:
     def error(values: np.ndarray) -> float:
         return float(np.sqrt(np.mean((values - truth) ** 2)))
 
-    def predicted() -> np.ndarray:
-        return fitted.predict(prepared.data, rows=rows)[0].value[rows]
+    outputs = fitted.all_outputs(prepared.data, rows)
+    found = {"both": error(outputs.mean()[:, 0]), "share": fitted.shares.get("gaussian-process", 0.0)}
+    found |= {name.removeprefix("gaussian-"): error(values[:, 0]) for name, values in outputs.parts.items()}
 
-    (member,) = fitted.members
-    process, copies = member.process, fitted.sizes.process_copies
-    found = {"both": error(predicted()), "share": copies / (copies + member.head.num_variants)}
-    member.process = None
-    found["network"] = error(predicted())
-    if process is not None:
-        batch = fitted.batches(prepared.data).batch(rows)
-        with torch.no_grad():
-            found["process"] = error(fitted.finish(process(batch)).numpy()[:, 0])
-    fitted.add_processes(prepared.data, [prepared.splits.of_member(0)], prepared.settings.train.seed)
-    found["before"] = error(predicted())
+    fitted.members, fitted.companions = list(map(network_of, fitted.members)), {}
+    members, seed = [prepared.splits.of_member(0)], prepared.settings.train.seed
+    add_companion(fitted, prepared.data, PROCESS, members, seed, judging_counts=False)
+    found["before"] = error(fitted.all_outputs(prepared.data, rows).mean()[:, 0])
     return found
 
 

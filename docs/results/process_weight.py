@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gaussian_process import PROTOCOLS, tables, trained
+from gaussian_process import PROCESS, PROTOCOLS, tables, trained
 
-from edgewise.learn.tasks.molecules.trained import NUM_SUBSTRUCTURES, SHARES, USUAL_SHARE
+from edgewise.learn.companions.stack import network_of
+from edgewise.learn.tasks.companions import SHARES, USUAL_WEIGHT
 
 SETS = {"freesolv, mat_split_0": 10, "esol, mat_split_0": 8, "bace pIC50, random 0": 3}
 """Protocols, and the number of splits of the rows that are not test rows there."""
@@ -27,17 +28,16 @@ def predicted(table: Path, target: str) -> dict[str, Predicted]:
     """What both predict of the validation and the test rows of a table."""
     prepared = trained(table, target)
     fitted, data = prepared.fitted, prepared.data
-    (member,) = fitted.members
     train, _ = prepared.splits.of_member(0)
-    process = fitted.process_of(data, train, train[:0], prepared.settings.train.seed)
-    member.process, fitted.sizes = None, fitted._counting(NUM_SUBSTRUCTURES)
-    batches, found = fitted.batches(data), {}
+    fitted.encoder = PROCESS.encoder(fitted.encoder)
+    process = PROCESS.fit(fitted, data, train, train[:0], prepared.settings.train.seed).module
+    batches, network, found = fitted.batches(data), network_of(fitted.model), {}
     for part in ("val", "test"):
         rows = getattr(prepared.splits, part)
         with torch.no_grad():
             batch = batches.batch(rows)
-            both = member(batch).double().mean(1).numpy()[:, 0], process(batch).numpy()[:, 0]
-        found[part] = (*both, fitted.scales.target.transform(data.targets[rows])[:, 0])
+            both = network(batch).double().mean(1).numpy()[:, 0], process(batch).numpy()[:, 0]
+        found[part] = (*both, fitted.output.scale.transform(data.targets[rows])[:, 0])
     return found
 
 
@@ -49,7 +49,7 @@ def errors(found: dict[str, Predicted]) -> dict[str, float]:
     apart = min(np.mean((process - network) ** 2), squares.min())
     ways = {"network": 0.0, "process": 1.0, "1/2": 0.5, "2/3": 2 / 3, "4/5": 0.8}
     for rows in ROWS:
-        usual = rows / len(truth) * apart * (shares - USUAL_SHARE) ** 2
+        usual = rows / len(truth) * apart * (shares - USUAL_WEIGHT / (1 + USUAL_WEIGHT)) ** 2
         ways[f"chosen, {rows} rows more"] = shares[np.argmin(squares + usual)]
     return {way: float(np.sqrt(square(found["test"], share))) for way, share in ways.items()}
 

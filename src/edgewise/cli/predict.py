@@ -27,7 +27,7 @@ DESCRIPTION = (
     "link_prob and is_known), for molecules the similarity to the nearest row of the training and which parts are new, "
     "and a status that says why a row could not be predicted."
 )
-SEPARATE_FLAGS = ("coverage", "max_atoms", "molecule_timeout")
+SEPARATE_FLAGS = ("coverage", "max_atoms", "molecule_timeout", "show_parts")
 """Settings of the training that have separate flags here."""
 
 
@@ -43,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_engine_flags(parser.add_argument_group("several workers (of molecules, and of classes of texts)"))
     parser.add_argument("--coverage", type=float, metavar="P", help="promised by the intervals (default: as trained)")
+    parser.add_argument(
+        "--show-parts",
+        action="store_true",
+        default=None,
+        help="also write what the network alone predicts, and each of its companions",
+    )
     parser.add_argument(
         "--escape-formulas",
         action="store_true",

@@ -3,8 +3,8 @@
 Plain dataclasses that can move between devices; every field documents its shape and unit.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -377,6 +377,9 @@ class Prediction:
     ensemble_std: np.ndarray | None = None
     """(row): the standard deviation over the members of an ensemble, for classes of the probability of `value`; it is
     usually far smaller than `std`. None for a single model."""
+    parts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """What the network alone predicts, and each companion, by name: `(row)`, or `(row, class)` probabilities; empty
+    where nothing stands beside the network."""
 
 
 def _cached(record: Any, name: str, make: Callable[[], Edges]) -> Edges:

@@ -5,9 +5,11 @@ model.safetensors   the weights of all members, and tensors of its parts
 other files         what a field of a part says by its metadata, such as tokenizer.json
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, Protocol, Self, TypeVar
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from edgewise.errors import DataError, RunFolderError
+from edgewise.learn.companions.stack import Stack, tensors_of
 from edgewise.learn.progress import counted
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import MAX_LAYERS, damage, read_fields, to_document, typed
@@ -47,6 +50,18 @@ class Encoder(Protocol):
         """Raise DataError unless the fields fit each other."""
 
 
+@runtime_checkable
+class HasCompanions(Protocol):
+    """An encoder of rows that companions read, too."""
+
+    def new_companion(self, name: str, tensors: Mapping[str, Tensor], output: Any) -> nn.Module:
+        """A companion of the sizes that its saved tensors have, still empty; it has a method `check`.
+
+        Raises:
+            DataError: there is no such companion, or a tensor is missing.
+        """
+
+
 E = TypeVar("E", bound=Encoder)
 Out = TypeVar("Out", bound=Output)
 
@@ -61,8 +76,10 @@ class Fitted(Generic[E, Out]):
     """What the training rows fixed of the inputs."""
     output: Out = field(metadata=PART)
     """What the numbers of the network mean."""
+    companions: dict[str, int] = field(default_factory=dict)
+    """What stands beside each network, and its weight, see `Stack`."""
     members: list[Any] = field(default_factory=list)
-    """The networks of the ensemble, in evaluation mode."""
+    """The networks of the ensemble, in evaluation mode; those with companions are a `Stack`."""
     threads: int = 1
     """CPU threads of a prediction. More make small models slower, see `TrainSettings.threads`."""
     prefix: str = ""
@@ -76,6 +93,11 @@ class Fitted(Generic[E, Out]):
     def new_member(self) -> nn.Module:
         """A network before its first step."""
         return self.encoder.new_network(self.output)
+
+    def check(self) -> None:
+        """Raise DataError unless the fields of the parts fit each other."""
+        self.output.check()
+        self.encoder.check(self.output)
 
     def save(self, folder: RunFolder) -> None:
         """Writes the model to a run folder, without pickle."""
@@ -92,9 +114,11 @@ class Fitted(Generic[E, Out]):
 
         for number, member in enumerate(self.members):
             prefix = self.prefix.format(number)
-            tensors |= {prefix + name: value for name, value in member.state_dict().items()}
+            tensors |= {prefix + name: value for name, value in tensors_of(member).items()}
         weights = to_safetensors({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
         folder.write("model.safetensors", weights)
+        if self.companions:
+            content["companions"] = self.companions
         folder.write_model({**content, "ensemble_size": len(self.members)})
 
     @classmethod
@@ -116,8 +140,10 @@ class Fitted(Generic[E, Out]):
         with damage(path):
             values = {name: read_fields(part, content) for name, part in parts.items()}
             size = typed(int, content.get("ensemble_size", 1), "ensemble_size")
-            if not 1 <= size <= MAX_LAYERS:
-                raise DataError(f"ensemble_size is {size}, expected 1 to {MAX_LAYERS}.")
+            companions = typed(dict[str, int], content.get("companions", {}), "companions")
+            for name, count in {"ensemble_size": size, **companions}.items():
+                if not 1 <= count <= MAX_LAYERS:
+                    raise DataError(f"{name} is {count}, expected 1 to {MAX_LAYERS}.")
 
         for name, part in parts.items():
             for saved in fields(part):
@@ -126,19 +152,39 @@ class Fitted(Generic[E, Out]):
                 if from_tensors := saved.metadata.get("from_tensors"):
                     with damage(weights):
                         values[name][saved.name] = from_tensors(tensors)
-        fitted = cls(format=format, **{name: part(**values[name]) for name, part in parts.items()})
+        made = {name: part(**values[name]) for name, part in parts.items()}
+        fitted = cls(format=format, companions=companions, **made)
         fitted.prefix = fitted.prefix if prefix is None else prefix
         with damage(path):
-            fitted.output.check()
-            fitted.encoder.check(fitted.output)
+            fitted.check()
 
         for number in range(size):
             of_member = _taken(tensors, fitted.prefix.format(number))
-            fitted.members.append(filled(fitted.new_member, of_member, weights))
+            fitted.members.append(fitted.read_member(of_member, weights))
         if tensors:
             raise RunFolderError(f"{weights} does not fit model.json: the tensor {min(tensors)} is unknown.")
         folder.check_model(content)
         return fitted
+
+    def read_member(self, tensors: dict[str, Tensor], path: Path) -> nn.Module:
+        """A member out of its tensors in a file: the network, and what stands beside it.
+
+        Raises:
+            RunFolderError: they are damaged.
+        """
+        tensors_of_companion = {name: _taken(tensors, f"companions.{name}.") for name in self.companions}
+        network = filled(self.new_member, tensors, path)
+        if not self.companions:
+            return network
+
+        modules: dict[str, Any] = {}
+        for name, saved in tensors_of_companion.items():
+            with damage(path):
+                if not isinstance(self.encoder, HasCompanions):
+                    raise DataError(f"companions has {name!r}, but models of this task have none.")
+                modules[name] = filled(partial(self.encoder.new_companion, name, saved, self.output), saved, path)
+                modules[name].check()
+        return Stack(network, modules, self.companions).eval()
 
 
 def network_outputs(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import DataError, SettingError
 from edgewise.graph.records import Prediction
+from edgewise.learn.companions.stack import network_of, shares_of
 from edgewise.learn.fitted import PART, Fitted
 from edgewise.learn.intervals import Intervals, difficulty_features
 from edgewise.learn.outputs import Outputs, Targets, spread
@@ -18,8 +19,10 @@ from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.training.conformal import check_coverage, empty_intervals
 from edgewise.learn.training.device import cpu_threads
-from edgewise.learn.training.document import damage
 from edgewise.learn.training.folder import RunFolder
+
+ROWS_A_BATCH = 512
+"""Rows that are computed together where no gradient is wanted."""
 
 
 class TableEncoder(Protocol):
@@ -46,6 +49,17 @@ class TableEncoder(Protocol):
         """Tokens of a row that the network reads; None where rows are not texts."""
 
 
+@runtime_checkable
+class ComparesRows(Protocol):
+    """An encoder that knows how similar rows are to those of the training."""
+
+    def similarities(self, table: Any, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Of each row to the nearest training row, from 0 to 1; `similarity` is that of the whole row."""
+
+    def new_parts(self, table: Any, rows: np.ndarray) -> list[str] | None:
+        """For each row what of it is new, in words; None where that is unknown."""
+
+
 T = TypeVar("T", bound=TableEncoder)
 
 
@@ -57,6 +71,11 @@ class FittedTable(Fitted[T, Targets]):
     """How far predictions may be off."""
 
     prefix: str = "member_{}."
+
+    def check(self) -> None:
+        """Raise DataError unless the fields of the parts fit each other."""
+        super().check()
+        self.intervals.check(self.output.names, num_features=1 + isinstance(self.encoder, ComparesRows))
 
     @property
     def columns(self) -> Any:
@@ -101,6 +120,17 @@ class FittedTable(Fitted[T, Targets]):
         """A network before its first step."""
         return self.encoder.new_network(self.output)
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """How much the network and each companion count in a prediction; their sum is 1."""
+        return shares_of(self.companions, self.num_variants)
+
+    @property
+    def num_variants(self) -> int:
+        """Variants of the head of a network, and the copies of its companions."""
+        head = getattr(network_of(self.model), "head", None)
+        return getattr(head, "num_variants", 1) + sum(self.companions.values())
+
     def batches(self, table: Any) -> Any:
         """The rows of a table as the network takes them."""
         return self.encoder.batches(table, self.output.scale)
@@ -119,7 +149,7 @@ class FittedTable(Fitted[T, Targets]):
             table, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu())
         )
         empty = np.zeros((0, 1, self.output.num_outputs))
-        return Outputs.of([np.concatenate(each) if each else empty for each in parts])
+        return Outputs.of([np.concatenate(each) if each else empty for each in parts], self.companions)
 
     def fingerprint(self, table: Table, device: str = "cpu") -> np.ndarray:
         """`(row, dim)`: the learned vectors of all members side by side; NaN where a row cannot be predicted."""
@@ -212,11 +242,19 @@ class FittedTable(Fitted[T, Targets]):
         if self.task_type == "regression":
             sigma = self.expected_errors(outputs, similarities)
             coverage = self.intervals.coverage if coverage is None else coverage
-            return [
+            predictions = [
                 self._number(outputs.values[..., column], column, of_target, rows, num_rows, coverage)
                 for column, of_target in enumerate(sigma.T)
             ]
-        return [self._class(probabilities, rows, num_rows) for probabilities in self.output.by_target(outputs.values)]
+        else:
+            by_target = self.output.by_target(outputs.values)
+            predictions = [self._class(probabilities, rows, num_rows) for probabilities in by_target]
+
+        parts_of_target: list[dict[str, np.ndarray]] = [{} for _ in predictions]
+        for name, part in outputs.parts.items():
+            for parts, values in zip(parts_of_target, self.output.by_target(part), strict=True):
+                parts[name] = spread(values, rows, num_rows)
+        return [replace(each, parts=parts) for each, parts in zip(predictions, parts_of_target, strict=True)]
 
     def _number(
         self, values: np.ndarray, column: int, sigma: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float
@@ -265,13 +303,19 @@ class FittedTable(Fitted[T, Targets]):
             rows: usable rows of it.
             known: rows of the table that stand for the training rows; None for those of the training.
         """
-        return {}
+        return self.encoder.similarities(table, rows, known) if isinstance(self.encoder, ComparesRows) else {}
 
     def more_columns(
         self, table: Table, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray | list[Any]]:
         """Columns that stand beside the predictions of some rows, for all rows of the table."""
-        return {name: spread(values, rows, table.num_rows) for name, values in similarities.items()}
+        columns: dict[str, np.ndarray | list[Any]] = {
+            name: spread(values, rows, table.num_rows) for name, values in similarities.items()
+        }
+        if isinstance(self.encoder, ComparesRows) and (texts := self.encoder.new_parts(table, rows)) is not None:
+            text_of_row = dict(zip(rows.tolist(), texts, strict=True))
+            columns["new"] = [text_of_row.get(row, "") for row in range(table.num_rows)]
+        return columns
 
     @property
     def max_tokens(self) -> int | None:
@@ -304,7 +348,4 @@ def load_table(folder: RunFolder, format: str, encoder: type[T]) -> FittedTable[
     Raises:
         RunFolderError: it is damaged, of another format, or newer than this version.
     """
-    fitted = FittedTable[T].load(folder, format, encoder=encoder, output=Targets, intervals=Intervals)
-    with damage(folder.path / "model.json"):
-        fitted.intervals.check(fitted.output.names, num_features=1)
-    return fitted
+    return FittedTable[T].load(folder, format, encoder=encoder, output=Targets, intervals=Intervals)

@@ -1,14 +1,15 @@
 """What the numbers of a network mean: values of targets in their unit, or probabilities of their classes."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from edgewise.errors import DataError
+from edgewise.learn.companions.stack import shares_of, variants_of
 from edgewise.learn.readers.graphs.source import GraphColumns
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.scale import TargetScaler
@@ -87,6 +88,27 @@ class Targets:
             return [np.stack([1 - column, column], axis=-1) for column in columns]
         return columns
 
+    def comparable(self, output: Tensor) -> Tensor:
+        """What is compared with `wanted` when the weights of companions are chosen: numbers as the network gives them,
+        or probabilities."""
+        if self.task_type == "regression":
+            return output
+        return self.finish(output) if output.ndim == 2 else self.variants(output)
+
+    def wanted(self, targets: np.ndarray) -> np.ndarray:
+        """`(row, output)`: what a network that is right would give; NaN where a target is missing.
+
+        Args:
+            targets: `(row, target)`, numbers as the network gives them, or numbers of classes.
+        """
+        if self.task_type != "multiclass":
+            return targets
+        columns = [
+            np.where(np.isnan(column)[:, None], np.nan, column[:, None] == np.arange(count))
+            for column, count in zip(targets.T, self.num_classes, strict=True)
+        ]
+        return np.concatenate(columns, axis=1)
+
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""
         is_regression, scale = self.task_type == "regression", self.scale
@@ -122,10 +144,28 @@ class Outputs:
     spread: np.ndarray
     """(member, row, output): the standard deviation over the variants inside a member; 0 where it has one."""
 
+    parts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """(row, output): what the network alone predicts, and each companion, by name; empty without companions."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """How much each part counts."""
+
     @classmethod
-    def of(cls, members: Sequence[np.ndarray]) -> "Outputs":
-        """From the outputs of each member, `(row, variant, output)`."""
-        return cls(np.stack([each.mean(axis=1) for each in members]), np.stack([each.std(axis=1) for each in members]))
+    def of(cls, members: Sequence[np.ndarray], companions: Mapping[str, int] | None = None) -> "Outputs":
+        """From the outputs of each member.
+
+        Args:
+            members: `(row, variant, output)` of each, those of companions behind the network's.
+            companions: the number of variants that each is, see `Stack`.
+        """
+        values, spreads = (np.stack([reduce(each, axis=1) for each in members]) for reduce in (np.mean, np.std))
+        num_variants = members[0].shape[1]
+        if not companions or num_variants <= sum(companions.values()):  # there is no row
+            return cls(values, spreads)
+        places = variants_of(companions, num_variants)
+        parts = {
+            name: np.mean([each[:, part].mean(axis=1) for each in members], axis=0) for name, part in places.items()
+        }
+        return cls(values, spreads, parts, shares_of(companions, num_variants))
 
     def mean(self, chosen: np.ndarray | None = None) -> np.ndarray:
         """(row, output): the mean over all members, or over those chosen for each row, `(member, row)`."""

@@ -81,8 +81,9 @@ def check_value(field: "dataclasses.Field[Any]", value: Any) -> None:
     if value is None and is_optional(field):
         return
     choices = choices_of(field)
-    if choices and value not in choices:
-        raise SettingError(f"{flag_of(field)} is {value!r}; expected one of {', '.join(map(str, choices))}.")
+    values = value if isinstance(value, tuple) else (value,)
+    if choices and (wrong := [each for each in values if each not in choices]):
+        raise SettingError(f"{flag_of(field)} is {wrong[0]!r}; expected one of {', '.join(map(str, choices))}.")
     if field.type is bool and not isinstance(value, bool):
         raise SettingError(f"{flag_of(field)} is {value}; expected True or False.")
 

@@ -16,7 +16,8 @@ from edgewise.learn.estimators.state import settings_of
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks import table_task
 from edgewise.learn.tasks.explainer import Explainer
-from edgewise.learn.tasks.molecules.trained import FittedProperty
+from edgewise.learn.tasks.molecules.encoder import MoleculesEncoder
+from edgewise.learn.tasks.molecules.task import load
 from edgewise.learn.tasks.table_task import TableTask
 from edgewise.learn.training.conformal import learn_difficulty
 from edgewise.learn.training.folder import RunFolder
@@ -59,10 +60,10 @@ def test_new_liquids_calibrate_by_default(run, table):
     assert metrics["coverage"]["width"]["y"] > 0
     curve = metrics["coverage"]["curve"]["y"]
     assert [0.9, metrics["coverage"]["test"]["y"]] in curve
-    fitted = FittedProperty.load(RunFolder(run))
+    fitted = load(RunFolder(run))
     # Of 18 liquids, 2 are the validation rows of the first model; the others leave out 2 or more each.
-    assert len(fitted.errors) >= 4 * 2 * 5
-    assert len(fitted.known_rows) == 18, "each liquid that is no test row is known to some model"
+    assert len(fitted.intervals.errors) >= 4 * 2 * 5
+    assert len(fitted.encoder.known_rows) == 18, "each liquid that is no test row is known to some model"
     splits = json.loads((run / "splits.json").read_text())
     assert metrics["validation"]["y"]["num_rows"] == len(splits["val"])
 
@@ -136,7 +137,7 @@ def test_intervals_are_wider_where_rows_are_less_similar(table, tmp_path):
     y = np.r_[random.normal(scale=0.1, size=len(smiles)), random.normal(scale=5, size=len(odd))]
     model = MoleculeRegressor(**SMALL, calibration="group", ensemble_size=5, validation_size=0.2)
     model.fit([*smiles, *odd], y)
-    assert len(model.trained_.errors) == len(y)
+    assert len(model.trained_.intervals.errors) == len(y)
     low, high = model.predict_interval(["CCCCCO", "[SiH4]"])
     assert high[1] - low[1] > 1.5 * (high[0] - low[0])
     narrow = model.predict_interval(["[SiH4]"], coverage=0.5)
@@ -163,9 +164,10 @@ def test_intervals_are_wider_where_rows_are_less_similar(table, tmp_path):
 def test_an_ensemble_of_random_rows_shares_its_validation_rows():
     smiles = ["C" * size + end for size in range(1, 9) for end in ("O", "N")]
     one, three = (MoleculeRegressor(**SMALL, ensemble_size=size).fit(smiles, np.arange(16.0)) for size in (1, 3))
-    assert len(one.trained_.errors) == len(three.trained_.errors) == 2
-    assert one.trained_.known_rows == three.trained_.known_rows
-    assert (one.trained_.calibration, one.trained_.difficulty) == ("random", ()), "two rows teach nothing"
+    assert len(one.trained_.intervals.errors) == len(three.trained_.intervals.errors) == 2
+    assert one.trained_.encoder.known_rows == three.trained_.encoder.known_rows
+    intervals = one.trained_.intervals
+    assert (intervals.calibration, intervals.difficulty) == ("random", ()), "two rows teach nothing"
 
 
 def test_rows_of_random_calibration_have_the_parts_of_their_names(monkeypatch):
@@ -180,7 +182,7 @@ def test_rows_of_random_calibration_have_the_parts_of_their_names(monkeypatch):
     assert len(rows) == 60 and max(rows) > 100
     names = sorted(str(row) for row in rows)
     expected = learn_difficulty(features, errors, np.array([names.index(str(row)) for row in rows]))[1]
-    assert np.array_equal(model.trained_.sigma[:, 0], expected)
+    assert np.array_equal(model.trained_.intervals.sigma[:, 0], expected)
     assert not np.allclose(expected, learn_difficulty(features, errors)[1]), "another order gives other widths"
 
 
@@ -192,20 +194,20 @@ def test_classes_have_no_intervals():
 def test_scores_of_training_rows_need_no_similarities(monkeypatch):
     """They would take as long as the square of the rows."""
     counts = []
-    similarities = FittedProperty.similarities
+    similarities = MoleculesEncoder.similarities
     monkeypatch.setattr(
-        FittedProperty, "similarities", lambda *given: counts.append(len(given[2])) or similarities(*given)
+        MoleculesEncoder, "similarities", lambda *given: counts.append(len(given[2])) or similarities(*given)
     )
     smiles = ["C" * size + end for size in range(1, 31) for end in ("O", "N", "Cl", "F")]
     model = MoleculeRegressor(**SMALL, validation_size=0.5)
     model.fit(smiles, np.arange(120.0))
-    assert len(model.trained_.difficulty[0].slopes) == 2
+    assert len(model.trained_.intervals.difficulty[0].slopes) == 2
     job = settings_of(model, MOLECULES, task_type="regression")
     columns = TrainingColumns("regression", np.arange(120.0), None, None)
     table = MOLECULES.training_table(job, MOLECULES.inputs(model, smiles, {}), columns)
     splits = Splits(np.arange(100), np.arange(100, 110), np.arange(110, 120))
     prepared = MOLECULES.task.prepared(job, table, splits)
-    prepared.fitted.members, prepared.fitted.difficulty = model.trained_.members, model.trained_.difficulty
+    prepared.fitted.members, prepared.fitted.intervals = model.trained_.members, model.trained_.intervals
     counts.clear()
     MOLECULES.task.evaluate(prepared, [])
     assert counts == [10]

@@ -1,5 +1,5 @@
-"""Classes of molecules: a random forest over their descriptors and substructures stands beside the network, with two
-thirds of the weight."""
+"""Classes of molecules: a random forest over their descriptors and substructures stands beside the network, as heavy
+as the validation rows want it."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,6 @@ from safetensors.torch import load_file, save_file
 
 from edgewise.errors import RunFolderError
 from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
-from edgewise.learn.networks.forest import numbers_of
 from edgewise.learn.readers.molecules.table import table_from_arrays
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
@@ -35,17 +34,17 @@ def predicted(classifier, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
     return classifier.predict_proba(smiles, conditions=np.array(numbers)[:, None])
 
 
-def test_a_probability_is_a_third_the_networks_and_two_thirds_the_forests(classifier):
+def test_a_probability_is_the_networks_and_the_forests_by_their_shares(classifier):
     fitted = classifier.trained
     table = table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))
     batch = fitted.batches(table).batch(np.arange(3))
     by_network, by_forest = [], []
     with torch.no_grad():
         for member in fitted.members:
-            network = member.head(member.fingerprint(batch), batch.conditions).double()
-            by_network.append(fitted.finish(network).numpy())
-            by_forest.append(fitted.finish(member.forest(numbers_of(batch)).double()).numpy())
-    expected = (np.mean(by_network, 0) + 2 * np.mean(by_forest, 0)) / 3
+            by_network.append(fitted.output.finish(member.network(batch).double()).numpy())
+            by_forest.append(fitted.output.finish(member.companions["forest"](batch).double()).numpy())
+    share = fitted.shares["forest"]
+    expected = (1 - share) * np.mean(by_network, 0) + share * np.mean(by_forest, 0)
     found = predicted(classifier)
     np.testing.assert_allclose(found[:, -expected.shape[1] :], expected, atol=1e-6)
     assert np.abs(np.mean(by_network, 0) - np.mean(by_forest, 0)).max() > 0.05
@@ -95,8 +94,10 @@ def test_a_damaged_forest_is_refused(classifier, tmp_path):
     classifier.save(tmp_path / "run")
     path = tmp_path / "run" / "model.safetensors"
     tensors = load_file(path)
-    tensors["member_0.forest.branches"][0] = 0  # the first node leads to itself on one side, and so in a circle
-    tensors["member_0.forest.branches"][1] = torch.tensor([0, 1], dtype=torch.int32)
+    tensors["member_0.companions.forest.branches"][0] = (
+        0  # the first node leads to itself on one side, and so in a circle
+    )
+    tensors["member_0.companions.forest.branches"][1] = torch.tensor([0, 1], dtype=torch.int32)
     save_file(tensors, path)
     with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged: the branches of a tree"):
         MoleculeClassifier.load(tmp_path / "run")
@@ -124,7 +125,7 @@ def test_where_there_is_none():
     for model in (
         MoleculeRegressor(**SMALL).fit(SMILES, np.arange(40.0)),
         MoleculeClassifier(**SMALL, molecule_descriptors=False).fit(SMILES, labels),
-        MoleculeClassifier(**SMALL, forest=False).fit(SMILES, labels),
+        MoleculeClassifier(**SMALL, companions=()).fit(SMILES, labels),
         MoleculeClassifier(**SMALL, class_weight="balanced").fit(SMILES, labels),
     ):
-        assert model.trained.members[0].forest is None and model.trained.sizes.tree_nodes == 0
+        assert "forest" not in model.trained.companions

@@ -7,11 +7,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from edgewise.errors import RunFolderError, SettingError
+from edgewise.learn.companions.gaussian_process import GaussianProcess
+from edgewise.learn.companions.stack import companion_of, network_of
+from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.estimators import MoleculeRegressor
-from edgewise.learn.networks.gaussian_process import GaussianProcess
-from edgewise.learn.networks.substructures import with_substructures
 from edgewise.learn.readers.graphs.union import copies
 from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.tasks.companions import add_companion
+from edgewise.learn.tasks.molecules.companions import COMPANIONS
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
@@ -30,6 +33,10 @@ def regressor(request):
     return MoleculeRegressor(**SMALL, ensemble_size=request.param).fit(SMILES, TARGETS, conditions=CONDITIONS)
 
 
+def process_of(member):
+    return companion_of(member, "gaussian-process")
+
+
 def predicted(model, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
     return model.predict(smiles, conditions=np.array(numbers)[:, None])
 
@@ -37,22 +44,22 @@ def predicted(model, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
 def test_a_prediction_is_the_mean_of_variants_and_copies(regressor):
     fitted = regressor.trained
     batch = fitted.batches(table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))).batch(np.arange(3))
-    copies, parts = fitted.sizes.process_copies, []
+    copies, parts = fitted.companions["gaussian-process"], []
     assert copies == 32  # the network has hardly learned anything: the process has the most that it may have
     with torch.no_grad():
         for member in fitted.members:
-            network = member.head(member.fingerprint(batch), batch.conditions).double()
-            parts.append((network.sum(1) + copies * member.process(batch)) / (2 + copies))
-    expected = fitted.finish(torch.stack(parts).mean(0))[:, 0].numpy()
+            process = member.companions["gaussian-process"]
+            parts.append((member.network(batch).double().sum(1) + copies * process(batch)) / (2 + copies))
+    expected = fitted.output.finish(torch.stack(parts).mean(0))[:, 0].numpy()
     np.testing.assert_allclose(predicted(regressor), expected, rtol=1e-6)
 
 
 def test_a_covariance_that_does_not_fit_is_refused_before_the_training(monkeypatch):
     """54 training and 6 validation rows: 28,800 bytes."""
     monkeypatch.setattr("edgewise.learn.tasks.molecules.task.available_memory", lambda: 28_799)
-    with pytest.raises(SettingError, match=r"needs 29 kB .* 60 rows, but only 29 kB .*gaussian_process=False"):
+    with pytest.raises(SettingError, match=r"needs 29 kB .* 60 rows, but only 29 kB .*companions none"):
         MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
-    MoleculeRegressor(**SMALL, gaussian_process=False).fit(SMILES, TARGETS)
+    MoleculeRegressor(**SMALL, companions=()).fit(SMILES, TARGETS)
     MoleculeRegressor(**SMALL, check_memory=False).fit(SMILES, TARGETS)
     monkeypatch.setattr("edgewise.learn.tasks.molecules.task.available_memory", lambda: 28_800)
     MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
@@ -64,9 +71,10 @@ def test_it_has_learned_from_the_training_rows_of_its_member_alone(tmp_path):
     rings = [f"{'C' * (1 + length)}{ring}" for number, ring in enumerate(RINGS) for length in range(number + 1)]
     numbers = np.array([len(smiles) for smiles in rings])
     model = MoleculeRegressor(**SMALL, calibration="scaffold", ensemble_size=3, random_state=1).fit(rings, numbers)
-    learned = [int((member.process.coefficients != 0).sum()) for member in model.trained.members]
+    processes = [process_of(member) for member in model.trained.members]
+    learned = [int((process.coefficients != 0).sum()) for process in processes]
     assert len(set(learned)) > 1 and max(learned) < len(rings)
-    assert {len(member.process.molecules) for member in model.trained.members} == {max(learned)}
+    assert [len(process.molecules) for process in processes] == learned
     model.save(tmp_path / "run")
     assert np.array_equal(MoleculeRegressor.load(tmp_path / "run").predict(NEW), model.predict(NEW))
 
@@ -81,14 +89,16 @@ def test_validation_rows_judge_before_they_are_learned(tmp_path):
     results, (_, rows) = fit(TASK, prepared), prepared.splits.of_member(0)
     fitted, table = prepared.fitted, prepared.data
     (member,), targets = fitted.members, table.targets[rows, 0]
-    assert member.process.later is None and (member.process.coefficients != 0).sum() == 54
+    assert process_of(member).later is None and (process_of(member).coefficients != 0).sum() == 54
     after = fitted.predict(table, rows=rows)[0].value[rows]
     scores = TASK.evaluate(prepared, results)["validation"]["y"]
-    fitted.add_processes(table, [prepared.splits.of_member(0)], 0)
+    fitted.members, fitted.companions = [network_of(member)], {}
+    (kind,) = (kind for kind in COMPANIONS if kind.name == "gaussian-process")
+    add_companion(fitted, table, kind, [prepared.splits.of_member(0)], 0, judging_counts=False)
     before = fitted.predict(table, rows=rows)[0].value[rows]
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((before - targets) ** 2)), rel=1e-4)
     assert np.abs(after - targets).mean() < 0.9 * np.abs(before - targets).mean()
-    np.testing.assert_allclose(fitted.errors[:, 0], before - targets, rtol=1e-4)
+    np.testing.assert_allclose(fitted.intervals.errors[:, 0], before - targets, rtol=1e-4)
 
 
 def test_it_is_saved_and_loaded(regressor, tmp_path):
@@ -100,7 +110,7 @@ def test_a_damaged_one_is_refused(regressor, tmp_path):
     regressor.save(tmp_path / "run")
     path = tmp_path / "run" / "model.safetensors"
     tensors = load_file(path)
-    tensors["member_0.process.molecules"][0] = 10**6
+    tensors["member_0.companions.gaussian-process.molecules"][0] = 10**6
     save_file(tensors, path)
     with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged: process\.molecules is beyond"):
         MoleculeRegressor.load(tmp_path / "run")
@@ -109,21 +119,22 @@ def test_a_damaged_one_is_refused(regressor, tmp_path):
 def test_it_has_no_weight_where_the_network_alone_is_best(monkeypatch):
     monkeypatch.setattr(GaussianProcess, "forward", lambda self, batch: torch.full((batch.num_rows, 1), 1e3))
     model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
-    assert model.trained.members[0].process is None and not model.trained.sizes.process_rows
-    assert not model.trained.sizes.num_substructures and np.isfinite(model.predict(NEW)).all()
+    assert not model.trained.companions and process_of(model.trained.members[0]) is None
+    assert not model.trained.encoder.num_substructures and np.isfinite(model.predict(NEW)).all()
 
 
 @pytest.mark.parametrize(("rows", "copies"), [(0, 32), (100, 32), (10**9, 4)])
 def test_rows_of_the_usual_weight_count_beside_the_validation_rows(monkeypatch, rows, copies):
     """As a hundred they do not outvote validation rows on which the network is much worse."""
-    monkeypatch.setattr("edgewise.learn.tasks.molecules.trained.USUAL_ROWS", rows)
+    monkeypatch.setattr("edgewise.learn.tasks.companions.USUAL_ROWS", rows)
     model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS, conditions=CONDITIONS)
-    assert model.trained.sizes.process_copies == copies
+    assert model.trained.companions == {"gaussian-process": copies}
 
 
-def test_without_validation_rows_it_has_half_of_the_weight():
+def test_without_validation_rows_it_has_the_usual_weight():
     model = MoleculeRegressor(**SMALL, validation_size=0).fit(SMILES, TARGETS)
-    assert model.trained.sizes.process_copies == model.trained.members[0].head.num_variants == 2
+    assert model.trained.companions == {"gaussian-process": 4}
+    assert model.trained.shares == pytest.approx({"network": 1 / 3, "gaussian-process": 2 / 3})
 
 
 def test_it_can_be_explained(regressor):
@@ -141,24 +152,24 @@ def test_where_an_atom_is_removed_its_substructures_go(regressor):
     found = regressor.explain(smiles, conditions=[4.0])
     (occlusion,) = [each for each in found.attributions if each.name == "occlusion"]
     without = with_substructures(
-        copies(batch, ~np.eye(len(batch.node_features), dtype=bool)[[2]]), fitted.sizes.num_substructures
+        copies(batch, ~np.eye(len(batch.node_features), dtype=bool)[[2]]), fitted.encoder.num_substructures
     )
     assert (without.substructures != batch.substructures).any()
     assert torch.equal(without.global_features, batch.global_features)
     with torch.no_grad():
         values = [
-            np.mean([fitted.finish(member(each).double()).numpy() for member in fitted.members])
+            np.mean([fitted.output.finish(member(each).double()).numpy() for member in fitted.members])
             for each in (batch, without)
         ]
-        process = fitted.members[0].process
+        process = process_of(fitted.members[0])
         assert (process(batch) - process(without)).abs().max() > 1e-4
     assert occlusion.values.reshape(-1)[2] == pytest.approx(values[0] - values[1], rel=1e-4)
 
 
 def test_where_there_is_none():
-    for more in ({"gaussian_process": False}, {"molecule_descriptors": False}):
+    for more in ({"companions": ["none"]}, {"molecule_descriptors": False}):
         model = MoleculeRegressor(**SMALL, **more).fit(SMILES, TARGETS)
-        assert model.trained.members[0].process is None and not model.trained.sizes.process_rows
+        assert process_of(model.trained.members[0]) is None and not model.trained.companions
 
 
 def test_the_same_seed_gives_the_same_predictions():
@@ -168,19 +179,19 @@ def test_the_same_seed_gives_the_same_predictions():
 
 def test_a_covariance_that_would_take_too_long_is_left_out(monkeypatch):
     """Eight targets take as long as one of twice the rows."""
-    monkeypatch.setattr("edgewise.learn.tasks.molecules.trained.PROCESS_ROWS", 100)
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.companions.PROCESS_ROWS", 100)
     eight = np.stack([TARGETS * factor for factor in range(1, 9)], 1)
-    assert MoleculeRegressor(**SMALL).fit(SMILES, TARGETS).trained.members[0].process is not None
-    assert MoleculeRegressor(**SMALL).fit(SMILES, eight).trained.members[0].process is None
+    assert process_of(MoleculeRegressor(**SMALL).fit(SMILES, TARGETS).trained.members[0]) is not None
+    assert process_of(MoleculeRegressor(**SMALL).fit(SMILES, eight).trained.members[0]) is None
 
 
 @pytest.mark.filterwarnings("ignore:fit. intervals calibrated on 1 molecule may")
 def test_of_molecules_with_many_rows_it_learns_from_some(monkeypatch):
     """Rows of few molecules say much the same: some of them, evenly chosen, are enough where all are too many."""
-    monkeypatch.setattr("edgewise.learn.tasks.molecules.trained.PROCESS_ROWS", 30)
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.companions.PROCESS_ROWS", 30)
     few = [SMILES[number % 5] for number in range(60)]
     model = MoleculeRegressor(**SMALL, validation_size=0).fit(few, CONDITIONS[:, 0], conditions=CONDITIONS)
     new = MoleculeRegressor(**SMALL, calibration="group").fit(few, CONDITIONS[:, 0], conditions=CONDITIONS)
-    assert new.trained.members[0].process is None  # of new molecules it knows no more than the network
-    assert len(model.trained.members[0].process.conditions) == 30
+    assert process_of(new.trained.members[0]) is None  # of new molecules it knows no more than the network
+    assert len(process_of(model.trained.members[0]).conditions) == 30
     np.testing.assert_allclose(predicted(model, few[:3], [2.0, 3.0, 4.0]), [2, 3, 4], atol=1)

@@ -56,7 +56,7 @@ def test_the_writing_changes_nothing(regressor):
 def test_it_is_kept_and_read_again(regressor, tmp_path):
     regressor.save(tmp_path / "run")
     again = MoleculeRegressor.load(tmp_path / "run")
-    assert again.trained_.settings == regressor.trained_.settings
+    assert again.trained_.encoder.settings == regressor.trained_.encoder.settings
     assert np.array_equal(again.predict(FEW), regressor.predict(FEW))
 
 

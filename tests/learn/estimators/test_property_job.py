@@ -27,15 +27,15 @@ def table_and_splits():
 def test_scales_are_learned_on_training_rows_only():
     table, splits = table_and_splits()
     trained = TASK.prepared(PropertyRunSettings(("arrays",), table.columns), table, splits).fitted
-    assert trained.scales.target.mean == (2.0,)
-    assert trained.scales.condition.mean == (2.0,)
-    assert trained.known_rows == [("C",), ("CC",), ("CCC",)]
-    assert trained.sizes.typical_nodes == 2.0
-    names = [field.name for field in dataclasses.fields(trained.scales.feature)]
+    assert trained.output.scale.mean == (2.0,)
+    assert trained.encoder.scales.condition.mean == (2.0,)
+    assert trained.encoder.known_rows == [("C",), ("CC",), ("CCC",)]
+    assert trained.encoder.sizes.typical_nodes == 2.0
+    names = [field.name for field in dataclasses.fields(trained.encoder.scales.feature)]
     assert "center" in names
     few = table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0])
     alone = TASK.prepared(PropertyRunSettings(("arrays",), few.columns), few, splits).fitted
-    assert trained.scales == alone.scales
+    assert trained.encoder.scales == alone.encoder.scales
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_steps_fit_the_rows_and_molecules(num_rows, num_molecules, chosen, steps
     [
         ("random", {}, 1, 600),
         ("group", {}, 1, 1000),
-        ("random", {"gaussian_process": False}, 1, 1000),
+        ("random", {"companions": ("none",)}, 1, 1000),
         ("random", {}, 0, 1000),
     ],
 )
@@ -76,8 +76,8 @@ def test_a_process_that_reads_all_rows_spares_steps(calibration, setting, step, 
     splits = Splits(np.arange(48), np.arange(48, 54), np.arange(54, 60), calibration=calibration)
     job = PropertyRunSettings(("arrays",), table.columns, **setting)
     chosen = TASK.prepared(job, table, splits).settings
-    assert (chosen.train.epochs, chosen.gaussian_process) == (math.ceil(steps / 2), steps == 600)
-    monkeypatch.setattr("edgewise.learn.tasks.molecules.trained.PROCESS_ROWS", 47)
+    assert (chosen.train.epochs, bool(chosen.companions)) == (math.ceil(steps / 2), steps == 600)
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.companions.PROCESS_ROWS", 47)
     assert TASK.prepared(job, table, splits).settings.train.epochs == 500
 
 

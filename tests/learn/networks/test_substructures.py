@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.readers.molecules.store import MoleculeStore
 
 

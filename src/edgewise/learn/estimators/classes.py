@@ -1502,14 +1502,13 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
             forest's features.
         bounds: The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
             intervals stay between them. Without them predictions may lie anywhere.
-        forest: Whether a random forest over descriptors, counts of substructures and conditions predicts classes beside
-            the network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than
-            another. It learns from the validation rows, too, when these are scored.
-        gaussian_process: Whether a Gaussian process over descriptors, counts of substructures and conditions predicts
-            numbers beside the network, weighted by the validation rows, where at most 9,216 rows train (4,608 for 8
-            targets). Where molecules have many rows each, it is left out without conditions and if new rows are of new
-            molecules, and else learns from so many rows of more. It learns from the validation rows, too, when these
-            have weighed it and calibrated the intervals.
+        companions: What predicts beside the network from descriptors, counts of substructures and conditions, with the
+            weight that predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for
+            classes; none. Both learn from the validation rows, too, once these have judged them. By default numbers
+            have a Gaussian process where at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows
+            each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
+            rows of more. Classes have a forest where fewer than 10,000 rows train and no class weighs more than
+            another.
         max_atoms: Reject molecules of more atoms; hydrogens count only where they stay atoms of the graph.
         molecule_timeout: Reject molecules whose features take longer on one processor.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
@@ -1577,8 +1576,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         head_dropout: float | None = None,
         molecule_descriptors: bool = True,
         bounds: Sequence[float] = (),
-        forest: bool = True,
-        gaussian_process: bool = True,
+        companions: Sequence[str] | None = None,
         max_atoms: int = 500,
         molecule_timeout: float = 10.0,
         validation_size: float = 0.1,
@@ -1630,8 +1628,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         self.head_dropout = head_dropout
         self.molecule_descriptors = molecule_descriptors
         self.bounds = bounds
-        self.forest = forest
-        self.gaussian_process = gaussian_process
+        self.companions = companions
         self.max_atoms = max_atoms
         self.molecule_timeout = molecule_timeout
         self.validation_size = validation_size
@@ -1846,14 +1843,13 @@ class MoleculeRegressor(RegressorMixin, Estimator):
             forest's features.
         bounds: The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
             intervals stay between them. Without them predictions may lie anywhere.
-        forest: Whether a random forest over descriptors, counts of substructures and conditions predicts classes beside
-            the network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than
-            another. It learns from the validation rows, too, when these are scored.
-        gaussian_process: Whether a Gaussian process over descriptors, counts of substructures and conditions predicts
-            numbers beside the network, weighted by the validation rows, where at most 9,216 rows train (4,608 for 8
-            targets). Where molecules have many rows each, it is left out without conditions and if new rows are of new
-            molecules, and else learns from so many rows of more. It learns from the validation rows, too, when these
-            have weighed it and calibrated the intervals.
+        companions: What predicts beside the network from descriptors, counts of substructures and conditions, with the
+            weight that predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for
+            classes; none. Both learn from the validation rows, too, once these have judged them. By default numbers
+            have a Gaussian process where at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows
+            each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
+            rows of more. Classes have a forest where fewer than 10,000 rows train and no class weighs more than
+            another.
         max_atoms: Reject molecules of more atoms; hydrogens count only where they stay atoms of the graph.
         molecule_timeout: Reject molecules whose features take longer on one processor.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
@@ -1921,8 +1917,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         head_dropout: float | None = None,
         molecule_descriptors: bool = True,
         bounds: Sequence[float] = (),
-        forest: bool = True,
-        gaussian_process: bool = True,
+        companions: Sequence[str] | None = None,
         max_atoms: int = 500,
         molecule_timeout: float = 10.0,
         validation_size: float = 0.1,
@@ -1974,8 +1969,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         self.head_dropout = head_dropout
         self.molecule_descriptors = molecule_descriptors
         self.bounds = bounds
-        self.forest = forest
-        self.gaussian_process = gaussian_process
+        self.companions = companions
         self.max_atoms = max_atoms
         self.molecule_timeout = molecule_timeout
         self.validation_size = validation_size

@@ -14,9 +14,9 @@ from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator, names_of
 from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arrays
+from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
 from edgewise.learn.tasks.molecules.task import TASK
-from edgewise.learn.tasks.molecules.trained import FittedProperty
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
@@ -38,15 +38,15 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> Molecu
     )
 
 
-def table(trained: FittedProperty, inputs: Inputs) -> MoleculeTable:
+def table(trained: FittedMolecules, inputs: Inputs) -> MoleculeTable:
     """The rows as a table to predict; one that cannot be read keeps its place."""
     smiles, conditions = columns_of(inputs.X, inputs.beside.get("conditions"))
     read = table_from_arrays(
         smiles,
         None,
         conditions,
-        with_descriptors=trained.descriptors,
-        limits=trained.limits,
+        with_descriptors=trained.encoder.descriptors,
+        limits=trained.encoder.limits,
         missing=trained.columns.missing,
     )
     for what, count, expected in (

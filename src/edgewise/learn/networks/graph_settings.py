@@ -348,27 +348,9 @@ class PropertySizes:
     """The smallest value of each output in model units, where all outputs are fractions; None where they are not."""
     high: tuple[float, ...] | None = None
     """The largest value of each output."""
-    tree_nodes: int = 0
-    """Nodes of the decision trees beside the network; 0 where there are none."""
-    trees: int = 0
-    """Decision trees of each target."""
-    tree_targets: int = 0
-    """Targets that have trees."""
-    are_binary: bool = False
-    """Whether an output of the trees is the log-odds of a target, not the logarithm of the probability of a class."""
-    num_substructures: int = 0
-    """Substructures that are counted in a molecule for the Gaussian process and the forest; 0 for none."""
-    process_rows: int = 0
-    """Rows that the Gaussian process beside the network has learned from; 0 where there is none."""
-    process_molecules: int = 0
-    """Molecules of these rows."""
-    process_copies: int = 0
-    """The number of copies of the process beside the variants of the head, which is its weight."""
 
     def __post_init__(self) -> None:
         check_unit("typical_nodes", self.typical_nodes)
-        if self.num_substructures < 0:
-            raise SettingError(f"num_substructures is {self.num_substructures}; expected 0 or more.")
 
 
 def check_unit(name: str, value: float) -> None:

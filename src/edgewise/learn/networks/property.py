@@ -13,8 +13,6 @@ from edgewise.layers.directed import DirectedMessages
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
-from edgewise.learn.networks.forest import Forest, numbers_of
-from edgewise.learn.networks.gaussian_process import GaussianProcess
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 from edgewise.learn.networks.head import ConditionedHead, describer
 from edgewise.learn.networks.molecule_transformer import MoleculeTransformer
@@ -45,39 +43,15 @@ class PropertyModel(nn.Module):
             dropout=settings.numbers.head_dropout,
             bounds=None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high),
         )
-        self.forest: Forest | None = None
-
-        if sizes.tree_nodes:
-            counts = (sizes.tree_nodes, sizes.trees, sizes.tree_targets, sizes.num_outputs)
-            self.forest = Forest(*counts, is_binary=sizes.are_binary)
-
-        self.process = GaussianProcess(sizes) if sizes.process_rows else None
-        self.process_copies = sizes.process_copies
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
-        """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts.
-
-        Where trees complement the network, they are twice as many further variants: they have two thirds of the
-        weight. A Gaussian process is as many as it deserves by the validation rows.
-        """
-        outputs = self.head(self.fingerprint(batch, trace), batch.conditions)
-        if self.training:
-            return outputs
-        if self.forest is not None:
-            outputs = _beside(outputs, self.forest(numbers_of(batch)), 2 * outputs.shape[1])
-        if self.process is not None:
-            outputs = _beside(outputs, self.process(batch), self.process_copies)
-        return outputs
+        """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts."""
+        return self.head(self.fingerprint(batch, trace), batch.conditions)
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row: those of its molecules, concatenated, before any condition."""
         # As rows of a table: the gradient of an index would be sorted, in a dozen steps on a device.
         return F.embedding(batch.graph_of_row, self.encoder(batch, trace)).flatten(1)
-
-
-def _beside(variants: Tensor, other: Float[Tensor, " row output"], copies: int) -> Tensor:
-    """The variants, followed by copies of another output."""
-    return torch.cat([variants, other.to(variants.dtype).unsqueeze(1).expand(-1, copies, -1)], 1)
 
 
 class GraphEncoder(nn.Module):

@@ -24,7 +24,6 @@ from edgewise.learn.tables.read import CHUNK_ROWS, Cells, TableChunks
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.learn.tasks.task import PredictRequest, RowTask
-from edgewise.learn.tasks.trained import TrainedTable
 from edgewise.learn.tasks.vocabulary import coverage_note, cut_note
 from edgewise.learn.training.device import pick_device
 
@@ -157,7 +156,7 @@ class ChunkPredictor:
 
 
 def predict_rows(
-    trained: TrainedTable | FittedTable[Any], table: Table, request: PredictRequest, tally: Tally = Tally()
+    trained: FittedTable[Any], table: Table, request: PredictRequest, tally: Tally = Tally()
 ) -> PredictedChunk:
     """The rows of a table with their predictions; those that cannot be used keep their place.
 
@@ -171,7 +170,7 @@ def predict_rows(
     similarities = trained.similarities(table, rows)
     options: dict[str, Any] = {"coverage": request["coverage"], "device": pick_device(request.device)}
     found = trained.predict(table, rows=rows, **options, similarities=similarities)
-    added: dict[str, Any] = prediction_columns(trained, found)
+    added: dict[str, Any] = prediction_columns(trained, found, show_parts=bool(request["show_parts"]))
     added |= trained.more_columns(table, rows, similarities)
     added["status"] = trained.statuses(table)
     # Molecules that are doubtful have a note of their own, by how they were placed.
@@ -213,7 +212,7 @@ def predictions(
     note_empty_intervals(predictor.trained, request)
 
 
-def note_empty_intervals(trained: TrainedTable | FittedTable[Any], request: PredictRequest) -> None:
+def note_empty_intervals(trained: FittedTable[Any], request: PredictRequest) -> None:
     """Says why intervals stay empty, where they do."""
     if line := trained.interval_note(request["coverage"]):
         note(f"warning: {line}")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -15,12 +15,11 @@ from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Outputs
-from edgewise.learn.tasks.trained import TrainedTable
 from edgewise.learn.training.device import cpu_threads
 
 
 def target_predictions(
-    trained: TrainedTable | FittedTable[Any], predictions: Sequence[Prediction], row: int = 0
+    trained: FittedTable[Any], predictions: Sequence[Prediction], row: int = 0
 ) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
     found = []
@@ -37,7 +36,7 @@ def target_predictions(
     return tuple(found)
 
 
-def target_number(trained: TrainedTable | FittedTable[Any], target: str | None) -> int:
+def target_number(trained: FittedTable[Any], target: str | None) -> int:
     """Which of the targets is meant; the first where none is named.
 
     Raises:
@@ -49,9 +48,7 @@ def target_number(trained: TrainedTable | FittedTable[Any], target: str | None) 
     return 0 if target is None else names.index(target)
 
 
-def label_number(
-    trained: TrainedTable | FittedTable[Any], target: int, label: str | None, prediction: TargetPrediction
-) -> int | None:
+def label_number(trained: FittedTable[Any], target: int, label: str | None, prediction: TargetPrediction) -> int | None:
     """Which of the classes of a target is meant; the predicted one where none is named, None for numbers.
 
     Raises:
@@ -75,7 +72,7 @@ class Explained:
     It is the mean over the members of an ensemble, as the prediction is.
     """
 
-    trained: TrainedTable | FittedTable[Any]
+    trained: FittedTable[Any]
     """The ensemble."""
     column: int
     """The place of the target."""
@@ -83,6 +80,8 @@ class Explained:
     """The place of the class; None for numbers."""
     predictions: Sequence[TargetPrediction] = ()
     """The prediction of each target."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """How much the network and each companion count; empty without companions."""
 
     @property
     def scale(self) -> float:
@@ -93,7 +92,7 @@ class Explained:
     @classmethod
     def of(
         cls,
-        trained: TrainedTable | FittedTable[Any],
+        trained: FittedTable[Any],
         compute: Callable[[int, Any], Tensor],
         target: str | None,
         label: Any,
@@ -113,15 +112,16 @@ class Explained:
         """
         with torch.no_grad(), cpu_threads(trained.threads):
             members = enumerate(trained.members)
-            outputs = [
+            variants = [
                 trained.output.variants(compute(place, member.eval()).double()).numpy() for place, member in members
             ]
+        outputs = Outputs.of(variants, trained.companions)
         row = np.zeros(1, dtype=np.int64)
-        predictions = target_predictions(
-            trained, trained.to_predictions(Outputs.of(outputs), row, 1, similarities or {})
-        )
+        predictions = target_predictions(trained, trained.to_predictions(outputs, row, 1, similarities or {}))
         column, label = target_number(trained, target), None if label is None else str(label)
-        return cls(trained, column, label_number(trained, column, label, predictions[column]), predictions)
+        return cls(
+            trained, column, label_number(trained, column, label, predictions[column]), predictions, outputs.shares
+        )
 
     @property
     def name(self) -> str:

@@ -8,15 +8,14 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.tasks.trained import TrainedTable
 from edgewise.learn.training.folder import csv_text
 
 
 def prediction_columns(
-    trained: TrainedTable | FittedTable[Any], predictions: Sequence[Prediction]
+    trained: FittedTable[Any], predictions: Sequence[Prediction], *, show_parts: bool = False
 ) -> dict[str, np.ndarray | list[Any]]:
     """The columns that predictions add to a table, in order: value, probabilities of classes, standard deviations,
-    interval."""
+    interval; where parts are shown, the value or the probabilities by the network alone and by each companion."""
     columns: dict[str, np.ndarray | list[Any]] = {}
     for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):
         if prediction.probabilities is None:
@@ -31,6 +30,13 @@ def prediction_columns(
             columns[f"{name}_ensemble_std"] = prediction.ensemble_std
         if prediction.probabilities is None:
             columns[f"{name}_low"], columns[f"{name}_high"] = prediction.low, prediction.high
+        for part, values in prediction.parts.items() if show_parts else ():
+            ending = part.replace("-", "_")
+            if prediction.probabilities is None:
+                columns[f"{name}_pred_{ending}"] = values
+                continue
+            for number, label in enumerate(trained.classes[name]):
+                columns[f"{name}_prob_{label}_{ending}"] = values[:, number]
     return columns
 
 

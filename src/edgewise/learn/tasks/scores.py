@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.formatting import formatted, plural
+from edgewise.formatting import formatted, percent, plural
+from edgewise.learn.companions.stack import LABELS, NETWORK
 from edgewise.learn.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -105,3 +106,14 @@ def epochs_line(metrics: Mapping[str, Any]) -> list[str]:
     if best:
         line += f"; the validation loss was lowest in epoch {', '.join(map(str, best))}"
     return [line]
+
+
+def what_predicts(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+    """How much the network and its companions count, in a line; nothing for tasks without companions."""
+    if not (shares := metrics.get("shares")):
+        return []
+    model = f" ({config['model']})" if config.get("model") else ""
+    parts = [
+        f"{LABELS.get(name, name)}{model if name == NETWORK else ''} {percent(share)}" for name, share in shares.items()
+    ]
+    return [f"predicted by: {', '.join(parts)}"]

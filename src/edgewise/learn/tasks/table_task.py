@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgewise.errors import DataError
-from edgewise.formatting import percent, plural
-from edgewise.graph.records import Prediction
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import release
 from edgewise.learn.fitted_table import FittedTable
@@ -19,11 +17,12 @@ from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
+from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_judging
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
 from edgewise.learn.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
-from edgewise.learn.tasks.scores import ScoreTable, epochs_line, same, score_table
 from edgewise.learn.tasks.table_notes import described, warnings_of
+from edgewise.learn.tasks.table_scores import coverage_scores, parts_of, scores_by_target
 from edgewise.learn.tasks.table_settings import TableRunSettings
 from edgewise.learn.tasks.targets import balanced, named, num_classes, outputs_of, rows_of
 from edgewise.learn.tasks.task import (
@@ -37,13 +36,12 @@ from edgewise.learn.tasks.task import (
     nothing,
     num_parameters,
 )
-from edgewise.learn.tasks.trained import TrainedTable
-from edgewise.learn.training.baseline import LABELS, ForestBeside, Predictor, fit_forest, fit_mean
-from edgewise.learn.training.conformal import COVERAGES, coverage_of, learn_difficulty
+from edgewise.learn.training.baseline import ForestBeside, Predictor, fit_forest, fit_mean
+from edgewise.learn.training.conformal import learn_difficulty
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
 from edgewise.learn.training.loss import TargetLoss
-from edgewise.learn.training.metrics import HEADLINES, table_of_scores
+from edgewise.learn.training.metrics import table_of_scores
 from edgewise.learn.training.settings import TrainSettings, available_cores
 
 if TYPE_CHECKING:
@@ -51,8 +49,6 @@ if TYPE_CHECKING:
 
 Features = Callable[[np.ndarray], Any]
 """From rows to what baselines predict them from."""
-SPLITS = ("test", "validation", "training")
-"""The rows whose scores are shown: the first of these that there are."""
 MAX_SCORED = 2**18
 """Rows of a split that are scored; evenly chosen where there are more."""
 MAX_FITTED = 2**16
@@ -104,7 +100,7 @@ class TableTask:
     """The table of a run."""
     resolved: Callable[[Any, Any, Splits], Any]
     """The settings with nothing left open: what fits the training rows replaces None."""
-    untrained: Callable[[Any, Any, Splits], TrainedTable | FittedTable[Any]]
+    untrained: Callable[[Any, Any, Splits], FittedTable[Any]]
     """The model before its first step; its scales are those of the training rows."""
     load: Callable[[RunFolder], Any]
     """Reads the trained ensemble of a run folder."""
@@ -126,8 +122,8 @@ class TableTask:
     """The training rows of a member, in batches."""
     scored: Callable[[Prepared, np.ndarray], np.ndarray] = rows_to_score
     """Those of the rows of a split that are scored."""
-    with_companions: "Callable[[TableTask, Prepared], None] | None" = None
-    """Calibrates a model that has companions beside its network; None where it has none."""
+    companions: tuple[CompanionKind, ...] = ()
+    """What can stand beside the network, of which the settings choose some."""
     after_split: Callable[[Any, Prepared], Prepared] = lambda settings, prepared: prepared
     """What follows from the settings as they came and all that is prepared, such as how a graph is sampled that memory
     does not hold."""
@@ -205,7 +201,7 @@ class TableTask:
         settings.check_task_type(settings.columns.task_type)
         fitted = self.untrained(settings, table, learned)
         if fitted.task_type == "regression":
-            set_calibration(fitted, calibration=splits.calibration)
+            fitted.intervals = replace(fitted.intervals, calibration=splits.calibration)
         return Prepared(settings, table, splits, fitted, rows, table.rejected)
 
     def loaders(self, prepared: Prepared) -> Loaders:
@@ -235,11 +231,30 @@ class TableTask:
         return replace(loss, class_weights=weights)
 
     def calibrate(self, prepared: Prepared) -> None:
-        """Learns from validation rows how far predictions may be off, and what companions of the network need."""
-        if self.with_companions is None:
-            self.calibrate_intervals(prepared)
-        else:
-            self.with_companions(self, prepared)
+        """Puts companions beside the network, and learns from validation rows how far predictions may be off.
+
+        Once validation rows have judged them, companions learn from these, too, unless members leave out different
+        rows: most of them know a row already.
+        """
+        fitted, table, splits, fresh = prepared.fitted, prepared.data, prepared.splits, {}
+        members = [splits.of_member(number) for number in range(len(fitted.members))]
+        seed, judging_counts = prepared.settings.train.seed, not splits.left_out
+        for kind in self.companions:
+            if kind.name in prepared.settings.companions:
+                options = {"judging_counts": judging_counts}
+                fresh[kind.name] = add_companion(fitted, table, kind, members, seed, **options)
+        self.calibrate_intervals(prepared)
+        if not judging_counts or not any(fresh.values()):
+            return
+
+        if prepared.scored.validation is None and len(rows := self.scored(prepared, splits.val)):
+            outputs = fitted.all_outputs(table, rows)
+            predictions = fitted.to_predictions(outputs, np.arange(len(rows)), len(rows), {})
+            prepared.scored.validation, prepared.scored.validation_parts = (
+                (rows, outputs_of(predictions)),
+                outputs.parts,
+            )
+        learn_from_judging(fitted, fresh)
 
     def calibrate_intervals(self, prepared: Prepared) -> None:
         """Intervals follow from the errors on rows that a member has not learned from, predicted by such members."""
@@ -251,15 +266,19 @@ class TableTask:
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
         values, validate = outputs.mean(chosen), np.isin(rows, splits.val)
         all_errors = values - table.targets[rows]
-        set_calibration(fitted, errors=all_errors)
-        prepared.found["validation"] = rows[validate], list(values[validate].T)
+        fitted.intervals = replace(fitted.intervals, errors=all_errors)
+        prepared.scored.validation = rows[validate], list(values[validate].T)
+        if not splits.left_out:
+            prepared.scored.validation_parts = {name: part[validate] for name, part in outputs.parts.items()}
         groups = np.unique(groups_of(table, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
         spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
         found = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(all_errors.T)]
         if any(difficulty.slopes for difficulty, _ in found):
             sigma = np.stack([sigma for _, sigma in found], axis=1)
-            set_calibration(fitted, difficulty=tuple(difficulty for difficulty, _ in found), sigma=sigma)
+            fitted.intervals = replace(
+                fitted.intervals, difficulty=tuple(difficulty for difficulty, _ in found), sigma=sigma
+            )
 
     def held_out_similarities(self, prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
         """How similar calibration rows are to the rows that the members which left them out learned from."""
@@ -281,19 +300,26 @@ class TableTask:
         for name, rows in splits.items():
             metrics["rows"][name] = len(rows)
             rows = self.scored(prepared, rows)
-            if name == "validation" and name in prepared.found:
-                rows, outputs = prepared.found[name]
+            if name == "validation" and prepared.scored.validation is not None:
+                rows, outputs = prepared.scored.validation
             elif name != "test" and task_type == "regression":  # intervals, and similarities for them, are not needed
                 outputs = list(fitted.outputs(table, rows).mean(axis=0).T)
             else:
                 similarities = fitted.similarities(table, rows) if fitted.intervals.difficulty else None
                 predictions = fitted.predict_rows(table, rows, similarities=similarities)
                 if name == "test":
-                    prepared.found[name] = predictions, similarities
+                    prepared.scored.test = predictions, similarities
                 outputs = outputs_of(predictions)
             metrics[name] = table_of_scores(table.targets[rows], outputs, names, task_type) if len(rows) else {}
+            if len(rows) and (parts := parts_of(prepared, name)):
+                scores = {
+                    part: table_of_scores(table.targets[rows], by, names, task_type) for part, by in parts.items()
+                }
+                metrics.setdefault("parts", {})[name] = scores
             if name == "test" and task_type == "regression":
-                metrics["coverage"] = self.coverage(prepared, rows, predictions)
+                metrics["coverage"] = coverage_scores(prepared, rows, predictions)
+        if self.companions:
+            metrics["shares"] = fitted.shares
         metrics["parameters"] = num_parameters(fitted)
         metrics["epochs"] = [len(result.history) for result in results]
         metrics["best_epochs"] = [found.get("best_epoch") for found in map(best_epoch_of, results)]
@@ -310,8 +336,8 @@ class TableTask:
         """The scores of the validation rows alone, as in `evaluate`, and the size of a model."""
         fitted, table = prepared.fitted, prepared.data
         rows = self.scored(prepared, prepared.splits.val)
-        if "validation" in prepared.found:
-            rows, outputs = prepared.found["validation"]
+        if prepared.scored.validation is not None:
+            rows, outputs = prepared.scored.validation
         else:
             outputs = outputs_of(fitted.predict_rows(table, rows))
         scores = table_of_scores(table.targets[rows], outputs, table.columns.target_columns, fitted.task_type)
@@ -323,29 +349,6 @@ class TableTask:
         if self.trees_beside and prepared.settings.baselines and spare > 0:
             fit_trees = partial(ForestBeside.fit, jobs=spare)
             prepared.background["baselines"] = Background(lambda: self.score_baselines(prepared, fit_trees))
-
-    def coverage(self, prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> dict[str, Any]:
-        """How many targets of some rows lie within their intervals, of several coverages, and the mean width."""
-        fitted = prepared.fitted
-        found: dict[str, Any] = {
-            "promised": fitted.intervals.coverage,
-            "calibration": fitted.intervals.calibration,
-        }
-        found |= {"test": {}, "width": {}, "curve": {}}
-        for column, (name, each) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
-            targets, low, high = prepared.data.targets[rows, column], each.low, each.high
-            found["test"][name] = coverage_of(targets, low, high)
-            found["width"][name] = None if found["test"][name] is None else float(np.nanmean(high - low))
-            assert each.sigma is not None
-            scores = np.abs(each.value - targets) / each.sigma
-            scores = scores[~np.isnan(scores)]
-            radii = {promised: fitted.intervals.radius(column, promised) for promised in COVERAGES}
-            found["curve"][name] = [
-                [promised, float((scores <= radius).mean())]
-                for promised, radius in radii.items()
-                if len(scores) and not np.isnan(radius)
-            ]
-        return found
 
     def score_baselines(self, prepared: Prepared, fit_trees: Callable[..., Predictor] = fit_forest) -> dict[str, Any]:
         """The baselines, scored on the rows that they have not seen: by baseline, split and target."""
@@ -364,7 +367,8 @@ class TableTask:
     def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
         """Writes the test rows with their cells, their number in the data, and their predictions."""
         fitted, table, rows = prepared.fitted, prepared.data, self.scored(prepared, prepared.splits.test)
-        predictions, similarities = prepared.found.pop("test", (None, None))
+        predictions, similarities = prepared.scored.test or (None, None)
+        prepared.scored.test = None
         if similarities is None:
             similarities = fitted.similarities(table, rows)
         if predictions is None:
@@ -409,38 +413,6 @@ class TableTask:
         found = predict_rows(trained, table, request)
         note_empty_intervals(trained, request)
         return found.content(request.data, suffix), found.tally.summary
-
-
-def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
-    """The scores of each target beside those of baselines, and how many values lie within their intervals."""
-    metrics = folder.read_json("metrics.json")
-    split = next((name for name in SPLITS if metrics.get(name)), SPLITS[-1])
-    config = folder.read_config()
-    headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]
-    found: list[ScoreTable | str] = []
-    for target, scores in metrics[split].items():
-        models = {"edgewise": scores}
-        for name, label in LABELS.items():
-            known = metrics.get("baselines", {}).get(name, {}).get(split, {})
-            if target in known:
-                models[label] = known[target]
-        title = f"{target}: {plural(scores['num_rows'], f'{split} row')}"
-        found.append(score_table(title, models, same(*headlines)))
-        covered = metrics.get("coverage", {}).get("test", {}).get(target) if split == "test" else None
-        if covered is not None:
-            promised = metrics["coverage"]["promised"]
-            inside = f"{percent(covered)} of these values lie within their interval"
-            found.append(f"{inside} ({100 * promised:g}% were promised)")
-    return [*found, *epochs_line(metrics)]
-
-
-def set_calibration(fitted: Any, **learned: Any) -> None:
-    """Gives a model what was learned from its errors on validation rows."""
-    if isinstance(fitted, FittedTable):
-        fitted.intervals = replace(fitted.intervals, **learned)
-        return
-    for name, value in learned.items():
-        setattr(fitted, name, value)
 
 
 def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list[np.ndarray]:

@@ -38,29 +38,12 @@ def named(splits: Splits) -> dict[str, np.ndarray]:
     return {"test": splits.test, "validation": splits.val, "training": splits.train}
 
 
-def num_outputs(table: Table) -> int:
-    """Numbers that a model predicts for a row."""
-    if table.columns.task_type == "multiclass":
-        return sum(len(names) for names in table.classes.values())
-    return len(table.columns.target_columns)
-
-
 def num_classes(table: Table) -> tuple[int, ...]:
     """The number of classes of each target; 0 for regression."""
     columns = table.columns
     if columns.task_type == "regression":
         return (0,) * len(columns.target_columns)
     return tuple(len(table.classes[name]) for name in columns.target_columns)
-
-
-def target_fields(table: Table, coverage: float) -> dict[str, Any]:
-    """The fields that every `TrainedTable` has of its targets, before the first step."""
-    return {
-        "columns": table.columns,
-        "classes": {} if table.columns.task_type == "regression" else dict(table.classes),
-        "errors": np.zeros((0, len(table.columns.target_columns))),
-        "coverage": coverage,
-    }
 
 
 def targets_of(table: Table, rows: np.ndarray, columns: Columns) -> Targets:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from edgewise.errors import SettingError, UnsupportedError
+from edgewise.graph.records import Prediction
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.process import Background
@@ -105,8 +106,20 @@ class Prepared:
     """What another core computes while the model trains."""
     decisions: tuple[str, ...] = ()
     """What was decided for the user, and why, a line each."""
-    found: dict[str, Any] = field(default_factory=dict)
-    """What scoring has computed and the files of the run need."""
+    scored: "Scored" = field(default_factory=lambda: Scored())
+    """What was predicted for rows of a table, and is needed again."""
+
+
+@dataclass
+class Scored:
+    """Predictions of a trained model that several files of the run need."""
+
+    validation: tuple[np.ndarray, list[np.ndarray]] | None = None
+    """Validation rows, and for each target their values or probabilities, by what has not learned from them."""
+    validation_parts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """`(row, output)`: of these rows by the network alone, and by each companion."""
+    test: tuple[list[Prediction], Mapping[str, np.ndarray] | None] | None = None
+    """The predictions of the test rows, and their similarities to training rows."""
 
 
 Loaders = Callable[[TrainSettings], tuple[Loader, Loader | None]]

@@ -9,7 +9,7 @@ import torch
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.graph.records import GraphBatch
-from edgewise.learn.fitted_table import FittedTable, load_table
+from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
 from edgewise.learn.outputs import Targets
@@ -31,7 +31,6 @@ from edgewise.learn.tasks.table_notes import constant_features, names_of_feature
 from edgewise.learn.tasks.table_task import Features, TableTask
 from edgewise.learn.tasks.targets import targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared
-from edgewise.learn.tasks.trained import ROWS_A_BATCH
 from edgewise.learn.training.baseline import finite_features
 from edgewise.learn.training.folder import RunFolder
 

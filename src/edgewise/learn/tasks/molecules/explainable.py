@@ -17,9 +17,10 @@ from edgewise.explain.methods import METHODS
 from edgewise.explain.rank import spearman
 from edgewise.formatting import formatted
 from edgewise.graph.records import Batch
+from edgewise.learn.companions.stack import network_of
+from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.networks.molecule_transformer import MoleculeTransformer
 from edgewise.learn.networks.property import GraphEncoder
-from edgewise.learn.networks.substructures import with_substructures
 from edgewise.learn.readers.graphs.union import copies
 from edgewise.learn.readers.molecules.bounded import conformers
 from edgewise.learn.readers.molecules.conformer import conformer_status
@@ -30,8 +31,9 @@ from edgewise.learn.tables.impute import FILLED
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.explainable import ExplainableTable, explaining
 from edgewise.learn.tasks.explained import Explained, target_predictions
+from edgewise.learn.tasks.molecules.encoder import FOREST, GAUSSIAN_PROCESS, FittedMolecules
 from edgewise.learn.tasks.molecules.row import Row
-from edgewise.learn.tasks.molecules.trained import FittedProperty
+from edgewise.learn.tasks.molecules.task import load
 from edgewise.learn.training.device import cpu_threads
 from edgewise.trace import Trace, Weights
 
@@ -167,8 +169,15 @@ BATCH_SIZE = 2**15
 """Atoms that are computed together."""
 GRADIENT_ATOMS = 2**12
 """Atoms that are computed together where gradients go back through them."""
+SHARE_OF = {
+    FOREST: "of a prediction are those of a random forest over these descriptors, the conditions and counts of "
+    "substructures.",
+    GAUSSIAN_PROCESS: "of a prediction are those of a Gaussian process over these descriptors, the conditions and "
+    "counts of substructures.",
+}
+"""What follows the share of each companion."""
 COUNTED = "Where an atom is removed, they are counted again; gradients and attention see the network alone."
-"""What stands beside the network."""
+"""What companions see of an atom that is removed."""
 REMOVAL = (
     "An atom is removed with its bonds; the features of its neighbors (their hydrogens, their degree, their rings) "
     "stay as they were."
@@ -201,10 +210,10 @@ class MoleculeItem(Explainable):
     )
     about = "The prediction less the prediction without the atom and its bonds."
 
-    def __init__(self, trained: FittedProperty, row: Row, target: str | None = None, label: str | None = None):
+    def __init__(self, trained: FittedMolecules, row: Row, target: str | None = None, label: str | None = None):
         self.trained, self.row, self.traced = trained, row, Trace()
         self.molecules = [tuple(map(canonical_smiles, row.smiles))]
-        self.similarities = trained.similarities_of(self.molecules)
+        self.similarities = trained.encoder.similarities_of(self.molecules)
         self.explained = Explained.of(
             trained,
             lambda place, member: member(row.batch, self.traced if place == 0 else None),
@@ -240,7 +249,7 @@ class MoleculeItem(Explainable):
 
     def _copies(self, atoms: np.ndarray, edges: np.ndarray | None = None) -> Batch:
         """Copies of the row without some atoms and edges, whose substructures are counted again."""
-        found, count = copies(self.row.batch, atoms, edges), self.trained.sizes.num_substructures
+        found, count = copies(self.row.batch, atoms, edges), self.trained.encoder.num_substructures
         return with_substructures(found, count) if count else found
 
     def _predict(self, removed: Sequence[np.ndarray], count: int, taken: Callable[[np.ndarray], Batch]) -> np.ndarray:
@@ -269,7 +278,9 @@ class MoleculeItem(Explainable):
     @cached_property
     def attended(self) -> tuple[Attention, list[str]]:
         """Attention, and notes on it."""
-        return attention_of(self.row, self.trained.members[0], self.traced, self.trained.columns.smiles_columns)
+        return attention_of(
+            self.row, network_of(self.trained.members[0]), self.traced, self.trained.columns.smiles_columns
+        )
 
     def trace(self) -> Attention:
         """The layers in which atoms attend to each other, then the readout of each molecule."""
@@ -291,7 +302,7 @@ class MoleculeItem(Explainable):
     @cached_property
     def drawn(self) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
         """Curves, and notes on them."""
-        scaler = self.trained.scales.condition
+        scaler = self.trained.encoder.scales.condition
         return curves_of(self.row, scaler, self.trained.columns.descriptors_columns, self.at_conditions)
 
     def curves(self) -> Sequence[Curve]:
@@ -300,36 +311,27 @@ class MoleculeItem(Explainable):
 
     def at_conditions(self, raw: Float[np.ndarray, " step condition"]) -> np.ndarray:
         """The number of the same molecules under other conditions, in their raw units."""
-        scaled = self.trained.scales.condition.transform(raw).astype(np.float32)
+        scaled = self.trained.encoder.scales.condition.transform(raw).astype(np.float32)
         rows = self.row.batch.graph_of_row.expand(len(raw), -1)
         return self.explained.of_batch(replace(self.row.batch, graph_of_row=rows, conditions=torch.from_numpy(scaled)))
 
     def describe(self) -> dict[str, Any]:
         """The molecules and their atoms."""
         trained, row, notes = self.trained, self.row, [REMOVAL]
-        if trained.descriptors:
+        if trained.encoder.descriptors:
             notes.append(
                 "The descriptors of the whole molecule stay, too: no atom gets what the model reads from them."
             )
-        if trained.sizes.tree_nodes:
-            notes.append(
-                "Two thirds of a probability are those of a random forest over these descriptors, the conditions and "
-                f"counts of substructures. {COUNTED}"
-            )
-        if trained.sizes.process_rows:
-            count, variants = trained.sizes.process_copies, trained.members[0].head.num_variants
-            notes.append(
-                f"{count / (count + variants):.0%} of a prediction are those of a Gaussian process over these "
-                f"descriptors, the conditions and counts of substructures. {COUNTED}"
-            )
-        if trained.settings.needs_coordinates:
+        for name in trained.companions:
+            notes.append(f"{self.explained.shares[name]:.0%} {SHARE_OF[name]} {COUNTED}")
+        if trained.encoder.settings.needs_coordinates:
             notes.append("The atoms that are left stay where they were.")
         if len(trained.members) > 1:
             notes.append(
                 f"Attention is that of the first of {len(trained.members)} models; predictions and effects are the "
                 "mean of all."
             )
-        (new,) = trained.new_parts(self.molecules, np.array([row.conditions]).reshape(1, -1))
+        (new,) = trained.encoder.new_parts_of(self.molecules, np.array([row.conditions]).reshape(1, -1))
         near = f"The similarity to the nearest training row is {formatted(float(self.similarities['similarity'][0]))}"
         notes.append(f"{near}; new: {new}." if new else f"{near}; nothing is new.")
         return {
@@ -344,7 +346,7 @@ class MoleculeItem(Explainable):
 
 
 def molecule_item(
-    trained: FittedProperty, smiles: Sequence[str], conditions: Sequence[float] = (), **more: Any
+    trained: FittedMolecules, smiles: Sequence[str], conditions: Sequence[float] = (), **more: Any
 ) -> MoleculeItem:
     """One molecule for each SMILES column of the training, in any writing, and one number for each condition.
 
@@ -361,18 +363,19 @@ explain_molecule = explaining(molecule_item)
 class ExplainableMolecules(ExplainableTable):
     """Rows of molecules, and numbers beside them."""
 
-    load_trained = FittedProperty.load
+    load_trained = staticmethod(load)
     kind = "molecule"
     over = "molecules"
 
     def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
         """Change the limits of molecules, where one is given."""
-        self.trained.limits = self.trained.limits.changed(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+        limits = self.trained.encoder.limits.changed(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+        self.trained.encoder = replace(self.trained.encoder, limits=limits)
 
     @property
     def fills_numbers(self) -> bool:  # type: ignore[override]
         """Whether the ensemble fills missing conditions."""
-        return bool(self.trained.scales.condition.imputer.median)
+        return bool(self.trained.encoder.scales.condition.imputer.median)
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -389,8 +392,8 @@ class ExplainableMolecules(ExplainableTable):
         table = table_from_arrays(
             smiles,
             conditions=numbers if numbers.shape[1] else None,
-            with_descriptors=trained.descriptors,
-            limits=trained.limits,
+            with_descriptors=trained.encoder.descriptors,
+            limits=trained.encoder.limits,
         )
         for row in np.flatnonzero(~table.usable).tolist():
             # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.
@@ -403,9 +406,9 @@ class ExplainableMolecules(ExplainableTable):
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         trained, names = self.trained, self.trained.columns.smiles_columns
-        if not trained.settings.needs_coordinates:
+        if not trained.encoder.settings.needs_coordinates:
             return super().statuses(rows)
-        placed = [conformers(list(map(as_smiles, row[: len(names)])), trained.limits) for row in rows]
+        placed = [conformers(list(map(as_smiles, row[: len(names)])), trained.encoder.limits) for row in rows]
         return [conformer_status([each.how for each in found], names) for found in placed]
 
     def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> MoleculeItem:
@@ -421,7 +424,7 @@ class QuickItem(MoleculeItem):
     points = 16  # type: ignore[assignment]
 
 
-def recovery(trained: FittedProperty, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
+def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
     """Spearman's rank correlation over the atoms of a molecule of each attribution and the truth, mean over molecules.
 
     Args:

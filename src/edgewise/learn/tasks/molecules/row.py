@@ -11,11 +11,11 @@ from jaxtyping import Float
 from edgewise.errors import DataError
 from edgewise.explain.explanation import Unit
 from edgewise.graph.records import Batch
-from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.readers.graphs.union import offsets_of
 from edgewise.learn.readers.molecules.molecule import Chem, atom_characters, read_molecule
 from edgewise.learn.readers.molecules.store import MoleculeStore
-from edgewise.learn.tasks.molecules.trained import FittedProperty
+from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.neighborhood import Edges
 
 
@@ -35,7 +35,7 @@ class Row:
     """The row in the units of the model."""
 
     @classmethod
-    def of(cls, trained: FittedProperty, smiles: Sequence[str], conditions: Sequence[float] = ()) -> "Row":
+    def of(cls, trained: FittedMolecules, smiles: Sequence[str], conditions: Sequence[float] = ()) -> "Row":
         """The row of some SMILES and conditions.
 
         Raises:
@@ -54,11 +54,11 @@ class Row:
                     f"{', '.join(names) or 'none'}."
                 )
         raw = np.array([conditions], dtype=np.float64).reshape(1, -1)
-        fills = bool(trained.scales.condition.imputer.median)
+        fills = bool(trained.encoder.scales.condition.imputer.median)
         for name, value in zip(columns.descriptors_columns, raw[0].tolist(), strict=True):
             if not np.isfinite(value) and not (fills and np.isnan(value)):
                 raise DataError(f"explain: {name} is {value}, expected a finite number.")
-        scaled = trained.scales.condition.transform(raw).astype(np.float32)
+        scaled = trained.encoder.scales.condition.transform(raw).astype(np.float32)
         batch = _batch(trained, smiles, scaled)  # first, as it is bounded in time
         molecules = tuple(read_molecule(text) for text in smiles)
         units = [
@@ -85,11 +85,11 @@ class Row:
         return list(zip(edges.senders[::2].tolist(), edges.receivers[::2].tolist(), strict=True))
 
 
-def _batch(trained: FittedProperty, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
+def _batch(trained: FittedMolecules, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
     """One row whose molecules lie one behind the other, each alone in a store: none is shared, none is reordered."""
-    options: dict[str, Any] = {"with_descriptors": trained.descriptors, "limits": trained.limits}
+    options: dict[str, Any] = {"with_descriptors": trained.encoder.descriptors, "limits": trained.encoder.limits}
     stores = [MoleculeStore.from_smiles([text], **options) for text in smiles]
-    stores = [store.with_coordinates() for store in stores] if trained.settings.needs_coordinates else stores
+    stores = [store.with_coordinates() for store in stores] if trained.encoder.settings.needs_coordinates else stores
     offsets = offsets_of([len(store.node_features) for store in stores])
     senders, receivers = (
         torch.cat([getattr(store, side).long() + int(first) for store, first in zip(stores, offsets[:-1], strict=True)])
@@ -101,10 +101,10 @@ def _batch(trained: FittedProperty, smiles: Sequence[str], conditions: Float[np.
         node_features=torch.cat([store.node_features for store in stores]),
         edges=Edges(senders, receivers, int(offsets[-1]), int(offsets[-1])),
         edge_features=torch.cat([store.edge_features for store in stores]),
-        global_features=torch.from_numpy(trained.scales.feature.transform(features).astype(np.float32)),
+        global_features=torch.from_numpy(trained.encoder.scales.feature.transform(features).astype(np.float32)),
         offsets=torch.from_numpy(offsets),
         graph_of_row=torch.arange(len(stores))[None, :],
         conditions=torch.from_numpy(conditions),
         coordinates=torch.cat(places) if places else None,
     )
-    return with_substructures(batch, count) if (count := trained.sizes.num_substructures) else batch
+    return with_substructures(batch, count) if (count := trained.encoder.num_substructures) else batch

@@ -19,7 +19,7 @@ class PropertyRunSettings(TableRunSettings):
     SUMMARY = "properties of molecules, from SMILES"
     EXAMPLE = "molecules data.csv --smiles-columns smiles --target-columns y"
     SIGNS = (Sign(1, flag="smiles_columns"),)
-    READS = ("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout")
+    READS = ("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout", "show_parts")
     ESTIMATORS = ("MoleculeClassifier", "MoleculeRegressor")
     REQUIRED = ("smiles_columns",)
     FOREIGN = dict.fromkeys(("text_columns", "node_column", "node_type_column", "category_columns"), "")
@@ -31,20 +31,21 @@ class PropertyRunSettings(TableRunSettings):
     bounds: tuple[float, ...] = setting((), metavar="BOUND")
     """The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
     intervals stay between them. Without them predictions may lie anywhere."""
-    forest: bool = setting(True)
-    """Whether a random forest over descriptors, counts of substructures and conditions predicts classes beside the
-    network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another.
-    It learns from the validation rows, too, when these are scored."""
-    gaussian_process: bool = setting(True)
-    """Whether a Gaussian process over descriptors, counts of substructures and conditions predicts numbers beside the
-    network, weighted by the validation rows, where at most 9,216 rows train (4,608 for 8 targets). Where molecules have
-    many rows each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
-    rows of more. It learns from the validation rows, too, when these have weighed it and calibrated the intervals."""
+    companions: tuple[str, ...] | None = setting(None, choices=("none", "gaussian-process", "forest"))
+    """What predicts beside the network from descriptors, counts of substructures and conditions, with the weight that
+    predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for classes; none. Both
+    learn from the validation rows, too, once these have judged them. By default numbers have a Gaussian process where
+    at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows each, it is left out without
+    conditions and if new rows are of new molecules, and else learns from so many rows of more. Classes have a forest
+    where fewer than 10,000 rows train and no class weighs more than another."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        companions = self.companions or ()
+        if "none" in companions and len(companions) > 1:
+            raise SettingError(f"--companions is {' '.join(companions)}; expected none alone, or others.")
         are_two = len(self.bounds) == 2 and all(type(bound) in (int, float) for bound in self.bounds)
         if self.bounds and not (are_two and -math.inf < self.bounds[0] < self.bounds[1] < math.inf):
             listed = " ".join(map(str, self.bounds))

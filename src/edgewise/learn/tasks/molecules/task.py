@@ -10,6 +10,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import copied_rows
+from edgewise.learn.fitted_table import load_table
 from edgewise.learn.memory import available_memory
 from edgewise.learn.networks.graph_settings import MANY_MOLECULES, PropertySizes
 from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
@@ -20,28 +21,30 @@ from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.chunks import Tally, predictions, read_rows
-from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
-from edgewise.learn.tasks.molecules.trained import (
+from edgewise.learn.tasks.molecules.companions import COMPANIONS, FOREST_ROWS, process_rows
+from edgewise.learn.tasks.molecules.encoder import (
+    FOREST,
+    GAUSSIAN_PROCESS,
     MAX_KNOWN,
-    FittedProperty,
-    Scales,
+    FittedMolecules,
+    MoleculeScales,
+    MoleculesEncoder,
     distinct_rows,
     molecules_of,
-    process_rows,
 )
+from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, molecule_contents
 from edgewise.learn.tasks.table_notes import constant_features
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows
-from edgewise.learn.tasks.targets import check_same_numbers, num_outputs, outputs_of, target_fields, target_scale
+from edgewise.learn.tasks.targets import check_same_numbers, targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.training.baseline import FiniteFeatures
+from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.settings import Steps, share_molecules
 
 WIDEST = 1e4
 """Standard deviations of the training targets that bounds may be apart: in single precision, the targets of wider ones
 are hardly apart."""
-FOREST_ROWS = 10_000
-"""Training rows from which on a network of classes stands alone: the sets that were compared have up to 2,000."""
 STEPS_OF_CLASSES, STEPS_OF_FEW, STEPS_OF_KNOWN = Steps(16, 240), Steps(40, 600), Steps(12, 600)
 """With more the validation loss of classes rises again, and numbers of few molecules gain nothing; known ones with many
 rows each gain 1% from more than twice the steps, where a Gaussian process has learned from all rows. Learned from
@@ -74,7 +77,7 @@ def check_memory_of_process(num_rows: int) -> None:
     if available is not None and needed > available:
         raise SettingError(
             f"the Gaussian process beside the network needs {size(needed)} of memory for the covariance of "
-            f"{num_rows:,} rows, but only {size(available)} are available. Leave it out with --no-gaussian-process, or "
+            f"{num_rows:,} rows, but only {size(available)} are available. Leave it out with --companions none, or "
             "go on anyway with --no-memory-check."
         )
 
@@ -94,51 +97,59 @@ def resolved(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits
     of_classes = table.columns.task_type != "regression"
     of_few = share_molecules(len(splits.train), num_molecules)
     of_known = splits.calibration == "random" and of_few
+    companions = resolved_companions(settings, table, splits, of_few=of_few, of_known=of_known)
     reads_all = len(splits.train) <= process_rows(table.targets.shape[1])
-    process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
-    conditions = table.conditions[splits.train]
-    vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
-    process = process and (of_known and vary if of_few else reads_all)
-    if process and settings.train.check_memory:
-        rows = len(splits.train) + len(splits.val)
-        check_memory_of_process(min(rows, process_rows(table.targets.shape[1])))
-    has_process = process and reads_all and of_few
+    has_process = GAUSSIAN_PROCESS in companions and reads_all and of_few
     steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
     train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
     assert train.batch_size is not None
     model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
-    forest = settings.forest and of_classes and settings.molecule_descriptors and settings.class_weight is None
-    forest = forest and len(splits.train) < FOREST_ROWS
-    return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
+    return replace(settings, model=model, train=train, companions=companions)
 
 
-def calibrate(task: TableTask, prepared: Prepared) -> None:
-    """Puts a Gaussian process or a forest beside the network.
+def resolved_companions(
+    settings: PropertyRunSettings, table: MoleculeTable, splits: Splits, *, of_few: bool, of_known: bool
+) -> tuple[str, ...]:
+    """What stands beside the network: what was asked for, else what has been found to help such a table.
 
-    When one has been judged, it learns from the validation rows, too.
+    Args:
+        settings: those of the run.
+        table: the rows.
+        splits: which of them are learned.
+        of_few: whether molecules have many rows each.
+        of_known: whether new rows are of such molecules.
+
+    Raises:
+        SettingError: a companion was asked for that cannot predict such targets, or does not fit into memory.
     """
-    fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
-    seed, all_alike = prepared.settings.train.seed, not splits.left_out  # else most members know a row already
-    if prepared.settings.gaussian_process:
-        members = [splits.of_member(number) for number in range(len(fitted.members))]
-        fitted.add_processes(table, members, seed, later=all_alike)
-    task.calibrate_intervals(prepared)
-    if all_alike:
-        fitted.learn_later()
-    if prepared.settings.forest:
-        rows, more = task.scored(prepared, splits.val), evenly(splits.val, FOREST_ROWS - len(splits.train))
-        fitted.grow_forest(table, splits.train, seed)
-        if len(rows):
-            prepared.found["validation"] = rows, outputs_of(fitted.predict_rows(table, rows))
-            fitted.grow_forest(table, np.union1d(splits.train, more), seed)
+    is_regression, num_rows = table.columns.task_type == "regression", len(splits.train)
+    most = process_rows(table.targets.shape[1])
+    if settings.companions is None:
+        conditions = table.conditions[splits.train]
+        vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
+        helps = of_known and vary if of_few else num_rows <= most
+        if not is_regression:
+            helps = settings.class_weight is None and num_rows < FOREST_ROWS
+        companions = ((GAUSSIAN_PROCESS if is_regression else FOREST),) * (helps and settings.molecule_descriptors)
+    else:
+        companions = tuple(name for name in settings.companions if name != "none")
+        if is_regression and FOREST in companions:
+            raise SettingError(f"--companions {FOREST} predicts classes, but the targets are numbers; leave it out.")
+        if not is_regression and GAUSSIAN_PROCESS in companions:
+            raise SettingError(
+                f"--companions {GAUSSIAN_PROCESS} predicts numbers, but the targets are classes; leave it out."
+            )
+    if GAUSSIAN_PROCESS in companions and settings.train.check_memory:
+        check_memory_of_process(min(num_rows + len(splits.val), most))
+    return companions
 
 
-def untrained(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
+def untrained(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedMolecules:
     """The model before its first step: sizes, scales, and the molecules of the training rows."""
     rows, store, columns = splits.train, table.store, table.columns
     graphs = np.unique(table.graph_of_row[rows])
-    scales = Scales(
-        target_scale(table, rows),
+    output = replace(targets_of(table, rows, columns), bounds=settings.bounds)
+    scales = MoleculeScales(
         FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
         ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.descriptors_columns)),
     )
@@ -148,25 +159,31 @@ def untrained(settings: PropertyRunSettings, table: MoleculeTable, splits: Split
         num_global_features=store.global_features.shape[1],
         num_components=table.graph_of_row.shape[1],
         num_conditions=scales.condition.num_features,
-        num_outputs=num_outputs(table),
+        num_outputs=output.num_outputs,
         typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
     )
-    if settings.bounds and scales.target is not None:
+    if settings.bounds and output.scale is not None:
         learned = np.sort(np.concatenate([splits.train, splits.val]))
-        low, high = scaled_bounds(settings.bounds, table, learned, scales.target)
+        low, high = scaled_bounds(settings.bounds, table, learned, output.scale)
         sizes = replace(sizes, low=low, high=high)
-    known = distinct_rows(table, rows)
-    return FittedProperty(
-        **target_fields(table, settings.coverage),
+
+    distinct = distinct_rows(table, rows)
+    encoder = MoleculesEncoder(
+        columns=columns,
         sizes=sizes,
         settings=settings.model,
         scales=scales,
-        known_rows=molecules_of(table, evenly(known, MAX_KNOWN)),
-        num_known=len(known) if len(known) > MAX_KNOWN else None,
+        known_rows=molecules_of(table, evenly(distinct, MAX_KNOWN)),
+        num_known=len(distinct) if len(distinct) > MAX_KNOWN else None,
         descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
         limits=settings.limits,
-        bounds=settings.bounds,
     )
+    return untrained_model(settings, encoder, output)
+
+
+def load(folder: RunFolder) -> FittedMolecules:
+    """The model of a run folder."""
+    return load_table(folder, PropertyRunSettings.FORMAT, MoleculesEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -194,7 +211,7 @@ def split_contents(prepared: Prepared) -> SplitContents:
 
 def warnings(prepared: Prepared) -> list[str]:
     """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
-    scaler, names = prepared.fitted.scales.condition, prepared.fitted.columns.descriptors_columns
+    scaler, names = prepared.fitted.encoder.scales.condition, prepared.fitted.columns.descriptors_columns
     table = prepared.data
     found = filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
     found += constant_features(scaler, list(map(repr, names)), "training rows")
@@ -204,7 +221,7 @@ def warnings(prepared: Prepared) -> list[str]:
 
 def notes(prepared: Prepared) -> list[str]:
     """How the conditions are scaled, and what must be known of targets and molecules."""
-    conditions = prepared.fitted.scales.condition.note(prepared.fitted.columns.descriptors_columns)
+    conditions = prepared.fitted.encoder.scales.condition.note(prepared.fitted.columns.descriptors_columns)
     notes = [f"conditions, scaled: {conditions}"] if conditions else []
     targets, settings = prepared.data.targets[prepared.splits.train], prepared.settings
     if prepared.fitted.task_type == "regression" and not settings.bounds and could_be_fractions(targets):
@@ -212,7 +229,7 @@ def notes(prepared: Prepared) -> list[str]:
     chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
     if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
         notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
-    if (known := prepared.fitted.num_known) is not None:
+    if (known := prepared.fitted.encoder.num_known) is not None:
         unit = prepared.data.row_unit
         notes.append(f"new {unit} will be compared with {chosen.format(known, unit)}")
     return notes
@@ -228,13 +245,14 @@ def predict_molecules(
     return predictions(ROWS, request, suffix, workers)
 
 
-def opened(request: PredictRequest) -> tuple[FittedProperty, Columns]:
-    trained = FittedProperty.load(request.run_folder)
+def opened(request: PredictRequest) -> tuple[FittedMolecules, Columns]:
+    trained = load(request.run_folder)
     columns = renamed(trained.columns, request["smiles_columns"], request["descriptors_columns"])
     check_same_numbers(columns, trained.columns)
-    trained.limits = trained.limits.changed(
+    limits = trained.encoder.limits.changed(
         max_atoms=request["max_atoms"], molecule_timeout=request["molecule_timeout"]
     )
+    trained.encoder = replace(trained.encoder, limits=limits)
     return trained, columns
 
 
@@ -242,19 +260,19 @@ def chunks(request: PredictRequest, columns: Columns) -> TableChunks:
     return TableChunks(request.data)
 
 
-def molecules_of_cells(trained: FittedProperty, columns: Columns, cells: Cells, *, strict: bool) -> MoleculeTable:
+def molecules_of_cells(trained: FittedMolecules, columns: Columns, cells: Cells, *, strict: bool) -> MoleculeTable:
     return table_of(
         cells,
         columns,
         strict=strict,
         need_targets=False,
-        with_descriptors=trained.descriptors,
-        limits=trained.limits,
+        with_descriptors=trained.encoder.descriptors,
+        limits=trained.encoder.limits,
     )
 
 
-def tally(trained: FittedProperty, table: MoleculeTable) -> Tally:
-    if not trained.settings.needs_coordinates:
+def tally(trained: FittedMolecules, table: MoleculeTable) -> Tally:
+    if not trained.encoder.settings.needs_coordinates:
         return Tally()
     store = table.store
     found = zip(store.canonical, store.conformers, store.smiles, strict=True)
@@ -318,9 +336,9 @@ TABLE = TableTask(
     trees_beside=True,
     read_table=read_molecules,
     resolved=resolved,
-    with_companions=calibrate,
+    companions=COMPANIONS,
     untrained=untrained,
-    load=FittedProperty.load,
+    load=load,
     features=features,
     contents=split_contents,
     further_warnings=warnings,

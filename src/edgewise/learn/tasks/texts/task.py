@@ -10,7 +10,7 @@ import torch
 from edgewise.choices import TokenKind
 from edgewise.graph.records import TextRows
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.fitted_table import FittedTable, load_table
+from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table
 from edgewise.learn.networks.text import TextModel
 from edgewise.learn.networks.text_settings import CountSizes, TextSettings, TransformerSettings
 from edgewise.learn.networks.word_counts import MAX_PAIRED, WordCounts
@@ -32,7 +32,6 @@ from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_o
 from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.tokens import TOKENIZER
-from edgewise.learn.tasks.trained import ROWS_A_BATCH
 from edgewise.learn.tasks.vocabulary import cut_note, tokenizer_and_weights
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
 from edgewise.learn.training.document import TRANSIENT

@@ -1,20 +1,18 @@
 """A Gaussian process over the features of a row, beside a network: strong with few rows or molecules."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.optim.adam import adam
 
 from edgewise.errors import DataError
 from edgewise.graph.records import Batch
-from edgewise.learn.networks.graph_settings import PropertySizes
-from edgewise.learn.networks.noise import blocks_of, grouped, heavy_tailed
+from edgewise.learn.companions.noise import blocks_of, grouped, heavy_tailed
+from edgewise.learn.companions.substructures import RowSizes
 
 NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
 """Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
@@ -31,6 +29,8 @@ SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
 """Molecules whose mean squared distance is below and whose cosine is above count as the same, up to rounding."""
 MIN_SHARE = 1e-100
 """Rows that weigh less in the mean weight are left out: their noise would be infinite."""
+Limits = tuple[tuple[float, ...], tuple[float, ...]]
+"""The smallest and the largest value of each output, in the units of the network."""
 NONE = -1000.0
 """The logarithm of a factor that is 0."""
 MIN_SHARED, MIN_VALUES = 0.5, 3
@@ -137,7 +137,11 @@ class GaussianProcess(nn.Module):
     A process can learn from some rows, be judged by others, and then learn from these, too (`later`).
 
     Args:
-        sizes: of the data, and how many rows and molecules it has learned from.
+        sizes: of a row.
+        num_rows: rows that it has learned from.
+        num_molecules: molecules of these rows.
+        num_outputs: numbers to predict.
+        limits: between which predictions lie; None where they may lie anywhere.
 
     Cost: O(row · known row), to learn O(known row³); in float64, where the device has it.
     Source: Rasmussen and Williams 2006, eqs. 2.25, 4.17, 5.8 and 5.12; noise: Lange, Little and Taylor 1989.
@@ -150,16 +154,18 @@ class GaussianProcess(nn.Module):
     coefficients: Tensor
     logs: Tensor
 
-    def __init__(self, sizes: PropertySizes):
+    def __init__(
+        self, sizes: RowSizes, num_rows: int, num_molecules: int, num_outputs: int, limits: Limits | None = None
+    ):
         super().__init__()
-        count, known, outputs = sizes.process_rows, sizes.process_molecules, sizes.num_outputs
-        self.limits = None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high)
-        self.register_buffer("descriptors", torch.zeros(known, sizes.num_global_features))
-        self.register_buffer("substructures", torch.zeros(known, sizes.num_substructures, dtype=torch.uint8))
-        self.register_buffer("molecules", torch.zeros(count, sizes.num_components, dtype=torch.int64))
-        self.register_buffer("conditions", torch.zeros(count, sizes.num_conditions))
-        self.register_buffer("coefficients", torch.zeros(count, outputs, dtype=torch.float64))
-        self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(outputs, 1))
+        self.limits = limits
+        counts = torch.zeros(num_molecules, sizes.num_substructures, dtype=torch.uint8)
+        self.register_buffer("descriptors", torch.zeros(num_molecules, sizes.num_descriptors))
+        self.register_buffer("substructures", counts)
+        self.register_buffer("molecules", torch.zeros(num_rows, sizes.num_components, dtype=torch.int64))
+        self.register_buffer("conditions", torch.zeros(num_rows, sizes.num_conditions))
+        self.register_buffer("coefficients", torch.zeros(num_rows, num_outputs, dtype=torch.float64))
+        self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(num_outputs, 1))
         self.later: Tensor | None = None
         """The coefficients that include the judging rows."""
 
@@ -169,9 +175,9 @@ class GaussianProcess(nn.Module):
         batch: Batch,
         targets: Float[np.ndarray, " row output"],
         weights: Float[np.ndarray, " row"],
-        sizes: PropertySizes,
         seed: int = 0,
         num_judging: int = 0,
+        limits: Limits | None = None,
     ) -> "GaussianProcess":
         """The process of some rows.
 
@@ -179,13 +185,17 @@ class GaussianProcess(nn.Module):
             batch: the rows, with their substructures.
             targets: in model units; NaN where missing.
             weights: how much each row counts: the variance of its noise is divided by it.
-            sizes: of the data.
             seed: chooses the rows by which the covariance is chosen.
             num_judging: the number of last rows that are held out: they count from `learn_later` on.
+            limits: as for the module.
         """
-        process = cls(replace(sizes, process_rows=len(targets), process_molecules=batch.num_graphs))
+        numbers = _numbers(batch)
+        sizes = RowSizes(
+            *(numbers[name].shape[1] for name in ("molecules", "descriptors", "substructures", "conditions"))
+        )
+        process = cls(sizes, len(targets), batch.num_graphs, targets.shape[1], limits)
         num_first, process.later = len(targets) - num_judging, torch.zeros_like(process.coefficients)
-        for name, x in _numbers(batch).items():
+        for name, x in numbers.items():
             getattr(process, name).copy_(x)
         rows_of_process, usual = process.known, weights[:num_first].mean() if weights[:num_first].any() else 1.0
 
@@ -212,14 +222,12 @@ class GaussianProcess(nn.Module):
         self.coefficients.copy_(self.later)
         self.later = None
 
-    def padded(self, sizes: PropertySizes) -> "GaussianProcess":
-        """A copy with more rows, whose α is 0: the processes of an ensemble are saved in one shape."""
-        process = GaussianProcess(sizes)
-        for name, x in self.named_buffers():
-            getattr(process, name)[: len(x)] = x
-        if self.later is not None:
-            process.later = F.pad(self.later, (0, 0, 0, len(process.coefficients) - len(self.later)))
-        return process
+    @classmethod
+    def of_tensors(
+        cls, tensors: Mapping[str, Tensor], sizes: RowSizes, num_outputs: int, limits: Limits | None
+    ) -> "GaussianProcess":
+        """A process of as many rows as its saved tensors have, still empty."""
+        return cls(sizes, len(tensors["molecules"]), len(tensors["descriptors"]), num_outputs, limits)
 
     def check(self) -> None:
         """Raise DataError unless its numbers are valid."""

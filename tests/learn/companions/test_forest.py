@@ -6,7 +6,7 @@ import torch
 from sklearn.ensemble import RandomForestClassifier
 
 from edgewise.errors import DataError
-from edgewise.learn.networks.forest import MIN_PROBABILITY, Forest
+from edgewise.learn.companions.forest import MIN_PROBABILITY, Forest
 
 CLASSES = {"two": (2,), "four": (4,), "two of two": (2, 2), "three and two": (3, 2), "one of two": (2,)}
 
@@ -26,7 +26,7 @@ def test_its_probabilities_are_those_of_scikit_learn(kind):
     num_classes, is_binary = CLASSES[kind], kind.startswith(("two", "one"))
     rows, grown = drawn(num_classes, lacks_one=kind.startswith("one"))
     forest = Forest.grown(grown, num_classes, is_binary=is_binary)
-    logits = forest(torch.from_numpy(rows)).double()
+    logits = forest.logits(torch.from_numpy(rows)).double()
     first = 0
     for place, (each, count) in enumerate(zip(grown, num_classes, strict=True)):
         known = np.zeros((len(rows), count))
@@ -39,12 +39,12 @@ def test_its_probabilities_are_those_of_scikit_learn(kind):
 
 def test_one_tree_by_hand():
     """A stump: x₁ above ½ is class 1 with probability ¾."""
-    forest = Forest(3, 1, 1, 1, is_binary=True)
+    forest = Forest(2, 3, 1, 1, 1, is_binary=True)
     forest.feature.copy_(torch.tensor([1, 0, 0]))
     forest.threshold.copy_(torch.tensor([0.5, 0.0, 0.0]))
     forest.branches.copy_(torch.tensor([[1, 2], [1, 1], [2, 2]]))
     forest.values.copy_(torch.tensor([[0.0], [0.0], [0.75]]))
-    logits = forest(torch.tensor([[9.0, 0.5], [9.0, 0.6]]))
+    logits = forest.logits(torch.tensor([[9.0, 0.5], [9.0, 0.6]]))
     torch.testing.assert_close(logits.sigmoid(), torch.tensor([[MIN_PROBABILITY], [0.75]]))
 
 
@@ -62,17 +62,17 @@ def test_one_tree_by_hand():
 def test_trees_that_lead_astray_are_refused(name, place, value, told):
     """A file may hold anything: a walk in a circle would never end."""
     forest = Forest.grown(drawn((2,))[1], (2,), is_binary=True)
-    forest.check(6)
+    forest.check()
     getattr(forest, name)[place] = value
     with pytest.raises(DataError, match=told):
-        forest.check(6)
+        forest.check()
 
 
 def test_it_is_saved_with_the_weights_and_learns_nothing():
     rows, grown = drawn((2,))
     forest = Forest.grown(grown, (2,), is_binary=True)
     assert not list(forest.parameters())
-    other = Forest(len(forest.feature), 7, 1, 1, is_binary=True)
+    other = Forest.of_tensors(forest.state_dict(), 6, 1, is_binary=True)
     other.load_state_dict(forest.state_dict())
-    assert torch.equal(other(torch.from_numpy(rows)), forest(torch.from_numpy(rows)))
-    assert forest(torch.zeros(0, 6)).shape == (0, 1)
+    assert torch.equal(other.logits(torch.from_numpy(rows)), forest.logits(torch.from_numpy(rows)))
+    assert forest.logits(torch.zeros(0, 6)).shape == (0, 1)

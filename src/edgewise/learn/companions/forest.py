@@ -1,6 +1,6 @@
-"""Decision trees over the features of a row as tensors, which are saved with the weights of a network."""
+"""A random forest over the features of a row, as tensors that are saved with the weights of a network."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import DataError
 from edgewise.graph.records import Batch
+from edgewise.learn.companions.substructures import features_of
 
 MIN_PROBABILITY = 1e-4
 """The smallest probability: a forest that is certain may be wrong, and its logarithm must be finite."""
@@ -21,6 +22,7 @@ class Forest(nn.Module):
     It learns nothing from gradients: `grown` takes trees that scikit-learn has fitted.
 
     Args:
+        num_features: numbers of a row.
         num_nodes: inner nodes and leaves of all trees.
         num_trees: trees for each target.
         num_targets: how many targets have trees.
@@ -36,9 +38,18 @@ class Forest(nn.Module):
     roots: Tensor
     values: Tensor
 
-    def __init__(self, num_nodes: int, num_trees: int, num_targets: int, num_outputs: int, *, is_binary: bool):
+    def __init__(
+        self,
+        num_features: int,
+        num_nodes: int,
+        num_trees: int,
+        num_targets: int,
+        num_outputs: int,
+        *,
+        is_binary: bool,
+    ):
         super().__init__()
-        self.num_trees, self.is_binary = num_trees, is_binary
+        self.num_features, self.num_trees, self.is_binary = num_features, num_trees, is_binary
         self.register_buffer("feature", torch.zeros(num_nodes, dtype=torch.int32))
         self.register_buffer("threshold", torch.zeros(num_nodes))
         self.register_buffer("branches", torch.zeros(num_nodes, 2, dtype=torch.int32))
@@ -65,26 +76,43 @@ class Forest(nn.Module):
                 starts.append(start)
                 start += tree.tree_.node_count
 
-        network = cls(start, len(starts) // len(forests), len(forests), num_outputs, is_binary=is_binary)
-        network.roots.copy_(torch.tensor(starts))
+        sizes = forests[0].n_features_in_, start, len(starts) // len(forests), len(forests), num_outputs
+        module = cls(*sizes, is_binary=is_binary)
+        module.roots.copy_(torch.tensor(starts))
         for name in trees[0]:
-            getattr(network, name).copy_(torch.from_numpy(np.concatenate([tree[name] for tree in trees])))
-        return network
+            getattr(module, name).copy_(torch.from_numpy(np.concatenate([tree[name] for tree in trees])))
+        return module
 
-    def check(self, num_features: int) -> None:
+    @classmethod
+    def of_tensors(
+        cls, tensors: Mapping[str, Tensor], num_features: int, num_targets: int, *, is_binary: bool
+    ) -> "Forest":
+        """A forest of the sizes that its saved tensors have, still empty."""
+        num_nodes, num_outputs = tensors["values"].shape
+        num_trees = len(tensors["roots"]) // num_targets
+        return cls(num_features, num_nodes, num_trees, num_targets, num_outputs, is_binary=is_binary)
+
+    def check(self) -> None:
         """Raise DataError unless every walk from a root ends at a leaf, and reads only numbers that a row has."""
         node_numbers = torch.arange(len(self.feature)).unsqueeze(1)
         is_leaf = (self.branches == node_numbers).all(1, keepdim=True)
         if not ((self.branches > node_numbers) | is_leaf).all() or not (self.branches < len(self.feature)).all():
             raise DataError("the branches of a tree do not lead on to its leaves.")
-        for name, values, end in (("roots", self.roots, len(self.feature)), ("feature", self.feature, num_features)):
+        for name, values, end in (
+            ("roots", self.roots, len(self.feature)),
+            ("feature", self.feature, self.num_features),
+        ):
             if not ((values >= 0) & (values < end)).all() or not values.numel():
                 raise DataError(f"forest.{name} is beyond 0 to {end - 1}.")
         if not ((self.values >= 0) & (self.values <= 1)).all():
             raise DataError("forest.values are not probabilities.")
 
-    def forward(self, rows: Float[Tensor, " row feature"]) -> Float[Tensor, " row output"]:
+    def forward(self, batch: Batch) -> Float[Tensor, " row output"]:
         """The logits of each row, whose probabilities are those of the forest."""
+        return self.logits(features_of(batch))
+
+    def logits(self, rows: Float[Tensor, " row feature"]) -> Float[Tensor, " row output"]:
+        """The same of rows that are numbers."""
         nodes = self.roots.long().expand(len(rows), -1)
         while True:
             goes_right = rows.gather(1, self.feature[nodes].long()) > self.threshold[nodes]
@@ -106,10 +134,3 @@ def _arrays(tree: Any, start: int, columns: np.ndarray, num_outputs: int) -> dic
     values[:, columns] = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
     feature = np.where(is_leaf, 0, tree.feature)
     return {"feature": feature, "threshold": tree.threshold, "branches": branches, "values": values[:, :num_outputs]}
-
-
-def numbers_of(batch: Batch) -> Float[Tensor, " row feature"]:
-    """The features of a forest: the descriptors of a row's molecules, all scaled, the substructures in them where the
-    batch counts them, and the conditions, scaled."""
-    parts = [batch.global_features] if batch.substructures is None else [batch.global_features, batch.substructures]
-    return torch.cat([*(part[batch.graph_of_row].flatten(1) for part in parts), batch.conditions], 1)

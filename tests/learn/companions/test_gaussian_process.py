@@ -9,7 +9,7 @@ import torch
 from scipy.stats import t
 
 from edgewise.errors import DataError
-from edgewise.learn.networks.gaussian_process import (
+from edgewise.learn.companions.gaussian_process import (
     MIN_NOISE,
     NONE,
     RATE,
@@ -21,33 +21,20 @@ from edgewise.learn.networks.gaussian_process import (
     _series,
     _solved,
 )
-from edgewise.learn.networks.graph_settings import PropertySizes
-from edgewise.learn.networks.noise import FREEDOMS, SHARES, blocks_of, grouped, heavy_tailed
-from edgewise.learn.networks.substructures import with_substructures
+from edgewise.learn.companions.noise import FREEDOMS, SHARES, blocks_of, grouped, heavy_tailed
+from edgewise.learn.companions.substructures import RowSizes, with_substructures
 from edgewise.learn.readers.molecules.store import MoleculeStore
 
 SMILES = ["CCO", "CCN", "c1ccccc1", "CC(=O)O", "CCCl", "CCCCO", "c1ccccc1O", "CCBr", "CC#N", "CCCCCC"]
 STORE = MoleculeStore.from_smiles(SMILES)
 NUM_KINDS = 64
+INPUTS = ("molecules", "descriptors", "substructures", "conditions")
 
 
 def batch_of(rows, conditions):
     """Rows of molecules, with scaled descriptors."""
     store = STORE.with_scale(lambda values: np.tanh(np.nan_to_num(values) / 50))
     return with_substructures(store.batch(np.array(rows), np.asarray(conditions, np.float32)), NUM_KINDS)
-
-
-def sizes_of(batch, num_outputs=1, **more):
-    return PropertySizes(
-        num_node_features=batch.node_features.shape[1],
-        num_edge_features=batch.edge_features.shape[1],
-        num_global_features=batch.global_features.shape[1],
-        num_components=batch.graph_of_row.shape[1],
-        num_conditions=batch.conditions.shape[1],
-        num_outputs=num_outputs,
-        num_substructures=NUM_KINDS,
-        **more,
-    )
 
 
 CASES = {
@@ -93,7 +80,7 @@ def test_its_mean_is_that_of_the_textbook(case):
     batch, rng = batch_of(*CASES[case]), np.random.default_rng(2)
     targets, weights = rng.standard_normal((10, 2)), np.array([1.0, 2, 1, 0.5, 1, 1, 0, 1, 1, 1])
     targets[[1, 4], 1] = np.nan
-    process = GaussianProcess.learned(batch, targets, weights, sizes_of(batch, 2))
+    process = GaussianProcess.learned(batch, targets, weights)
     found = process(batch).numpy()
     for output in range(2):
         logs = process.logs[output].numpy()
@@ -112,7 +99,7 @@ def test_its_mean_is_that_of_the_textbook(case):
 @pytest.mark.parametrize("case", CASES)
 def test_the_covariance_is_chosen_by_its_likelihood(case, monkeypatch):
     """The first step of Adam moves each logarithm by the rate, to where the targets are likelier."""
-    monkeypatch.setattr("edgewise.learn.networks.gaussian_process.STEPS", 1)
+    monkeypatch.setattr("edgewise.learn.companions.gaussian_process.STEPS", 1)
     batch, targets = batch_of(*CASES[case]), np.random.default_rng(4).standard_normal(10)
     rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
     first, shares = _first_logs(rows.conditions.shape[1], _series(rows)), np.linspace(0.5, 2, 10)
@@ -169,8 +156,8 @@ def test_many_rows_are_left_out_among_some(monkeypatch):
     rng = np.random.default_rng(1)
     root = rng.standard_normal((9, 9))
     covariance, targets, noise = root @ root.T, rng.standard_normal(9), rng.uniform(1, 2, 9)
-    monkeypatch.setattr("edgewise.learn.networks.noise.FREEDOMS", (3.0,))
-    monkeypatch.setattr("edgewise.learn.networks.noise.SHARES", np.ones(1))
+    monkeypatch.setattr("edgewise.learn.companions.noise.FREEDOMS", (3.0,))
+    monkeypatch.setattr("edgewise.learn.companions.noise.SHARES", np.ones(1))
     parts = [np.array([0, 4, 5]), np.array([1, 2, 7, 8]), np.array([3, 6])]
     found = heavy_tailed(np.tril(covariance), targets, noise, parts)
     for own in parts:
@@ -181,7 +168,7 @@ def test_many_rows_are_left_out_among_some(monkeypatch):
 
 def test_measurements_that_contradict_each_other_are_found_among_many(monkeypatch):
     """Each of 60 molecules was measured twice under the same conditions, rows side by side, six with a large error."""
-    monkeypatch.setattr("edgewise.learn.networks.noise.BLOCK_ROWS", 40)
+    monkeypatch.setattr("edgewise.learn.companions.noise.BLOCK_ROWS", 40)
     like = np.repeat(np.arange(60), 2)
     covariance, targets, bad = np.equal.outer(like, like) * 1.0, np.zeros(120), [8, 31, 50, 66, 91, 110]
     targets[bad] = 1.5
@@ -204,7 +191,7 @@ def test_molecules_of_many_rows_have_something_of_their_own():
     rows, conditions = np.arange(80) % 8, np.linspace(-1, 1, 80)[:, None]
     own = np.where(rows == 3, 1.0, 0.0)
     batch = batch_of(rows[:, None].tolist(), conditions)
-    process = GaussianProcess.learned(batch, (conditions[:, 0] + own)[:, None], np.ones(80), sizes_of(batch))
+    process = GaussianProcess.learned(batch, (conditions[:, 0] + own)[:, None], np.ones(80))
     found = process(batch_of([[3], [4], [9]], np.zeros((3, 1)))).numpy()[:, 0]
     np.testing.assert_allclose(found[:2], [1, 0], atol=0.05)
     assert abs(found[2]) < 0.4
@@ -220,7 +207,7 @@ def test_rows_of_a_series_are_off_together(place):
     targets = (own + np.repeat(rng.choice([-1.0, 1.0], 48), 11))[:, None]
     batch = batch_of(rows[:, None].tolist(), np.stack([temperature, pressure][:: 1 - 2 * place], 1))
     is_new = np.arange(len(rows)) % 11 == 5
-    process = GaussianProcess.learned(batch, targets, 1.0 - is_new, sizes_of(batch))
+    process = GaussianProcess.learned(batch, targets, 1.0 - is_new)
     assert np.abs(process(batch).numpy() - targets)[is_new].mean() < 0.1
     assert process.logs[0, 7].exp() > 0.05
 
@@ -257,20 +244,18 @@ def test_rows_of_other_molecules_are_no_series():
 def test_rows_that_judge_count_later(case, count):
     """Until then it is the process of the others alone; then all rows count, under the covariance of before."""
     batch, rng = batch_of(*CASES[case]), np.random.default_rng(3)
-    targets, weights, sizes = (
-        rng.standard_normal((10, 2)),
-        np.array([1, 2, 1, 1, 3, 1, 9, 9, 9, 5.0]),
-        sizes_of(batch, 2),
-    )
+    targets, weights = rng.standard_normal((10, 2)), np.array([1, 2, 1, 1, 3, 1, 9, 9, 9, 5.0])
     targets[[0, 9], 1] = np.nan
     first = replace(batch, graph_of_row=batch.graph_of_row[:count], conditions=batch.conditions[:count])
-    alone = GaussianProcess.learned(first, targets[:count], weights[:count], sizes)
-    process = GaussianProcess.learned(batch, targets, weights, sizes, num_judging=10 - count)
+    alone = GaussianProcess.learned(first, targets[:count], weights[:count])
+    process = GaussianProcess.learned(batch, targets, weights, num_judging=10 - count)
     torch.testing.assert_close(process.logs, alone.logs, rtol=0, atol=0)
     torch.testing.assert_close(process(batch), alone(batch), rtol=1e-9, atol=1e-9)
-    padded = process.padded(replace(sizes, process_rows=17, process_molecules=12))
-    for each in (process, padded):
-        each.learn_later()
+    process.learn_later()
+    sizes = RowSizes(*(getattr(process, name).shape[1] for name in INPUTS))
+    saved = GaussianProcess.of_tensors(process.state_dict(), sizes, 2, None)
+    saved.load_state_dict(process.state_dict())
+    for each in (process, saved):
         found = each(batch).numpy()
         for output in range(2):
             logs, known = each.logs[output].numpy(), ~np.isnan(targets[:, output])
@@ -317,7 +302,7 @@ def test_it_learns_how_likely_noise_is():
     told = batch.global_features[batch.graph_of_row[:, 0]].mean(1).double()
     told = ((told - told.mean()) / told.std()).numpy()[:, None]
     untold = np.random.default_rng(0).standard_normal((60, 1))
-    smooth, rough = (GaussianProcess.learned(batch, y, np.ones(60), sizes_of(batch)) for y in (told, untold))
+    smooth, rough = (GaussianProcess.learned(batch, y, np.ones(60)) for y in (told, untold))
     assert smooth.logs[0, 3] < -3 < rough.logs[0, 3]
     np.testing.assert_allclose(smooth(batch).numpy(), told, atol=0.1)
     assert rough(batch).std() < 0.7
@@ -326,26 +311,22 @@ def test_it_learns_how_likely_noise_is():
 def test_a_row_is_predicted_the_same_in_any_batch_and_after_padding():
     rows, conditions = CASES["both"]
     batch, targets = batch_of(rows, conditions), np.linspace(-1, 1, 10)[:, None]
-    process = GaussianProcess.learned(batch, targets, np.ones(10), sizes_of(batch))
+    process = GaussianProcess.learned(batch, targets, np.ones(10))
     alone = [process(batch_of(rows[place : place + 1], conditions[place : place + 1])) for place in range(10)]
     torch.testing.assert_close(torch.cat(alone), process(batch), rtol=1e-9, atol=1e-9)
-    padded = process.padded(replace(sizes_of(batch), process_rows=17, process_molecules=12))
-    assert padded.molecules.shape == (17, 2) and padded.descriptors.shape[0] == 12
-    torch.testing.assert_close(padded(batch), process(batch), rtol=1e-9, atol=1e-9)
 
 
 def test_fractions_stay_fractions():
     batch = batch_of(*CASES["one molecule"])
     targets = np.where(np.arange(10) % 2, 1.0, -1.0)[:, None]
-    sizes = sizes_of(batch, low=(-0.2,), high=(0.3,))
-    found = GaussianProcess.learned(batch, targets, np.ones(10), sizes)(batch)
+    found = GaussianProcess.learned(batch, targets, np.ones(10), limits=((-0.2,), (0.3,)))(batch)
     assert found.min() == pytest.approx(-0.2) and found.max() == pytest.approx(0.3)
 
 
 def test_rows_of_one_value_and_of_no_value():
     batch = batch_of(*CASES["one molecule"])
     targets = np.stack([np.zeros(10), np.full(10, np.nan)], 1)
-    found = GaussianProcess.learned(batch, targets, np.ones(10), sizes_of(batch, 2))(batch)
+    found = GaussianProcess.learned(batch, targets, np.ones(10))(batch)
     assert (found == 0).all()
 
 
@@ -355,7 +336,7 @@ def test_rows_of_one_value_and_of_no_value():
 )
 def test_a_damaged_one_is_refused(name, value, told):
     batch = batch_of(*CASES["one molecule"])
-    process = GaussianProcess.learned(batch, np.arange(10.0)[:, None], np.ones(10), sizes_of(batch))
+    process = GaussianProcess.learned(batch, np.arange(10.0)[:, None], np.ones(10))
     process.check()
     getattr(process, name)[3] = value
     with pytest.raises(DataError, match=told):
@@ -367,6 +348,6 @@ def test_a_row_of_almost_zero_weight_has_no_influence(case):
     """Its noise would be infinite; all others are learned from."""
     batch, targets, weights = batch_of(*CASES[case]), np.arange(10.0)[:, None], np.ones(10)
     weights[3] = 5e-324
-    process = GaussianProcess.learned(batch, targets, weights, sizes_of(batch))
+    process = GaussianProcess.learned(batch, targets, weights)
     process.check()
     assert process.coefficients[3] == 0 and (process.coefficients != 0).sum() == 9

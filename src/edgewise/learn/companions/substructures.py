@@ -1,7 +1,11 @@
-"""Counts of substructures in the graphs of a batch, for the models beside a network."""
+"""What companions read of rows of molecules: counts of substructures beside descriptors and conditions."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from edgewise.graph.records import Batch
 from edgewise.neighborhood.index import cached, unchecked
@@ -10,6 +14,32 @@ RADIUS = 1
 """The radius of a substructure, in edges."""
 ODD = np.uint64(0x9E3779B97F4A7C15)
 """2⁶⁴ over the golden ratio, so that a bond and an atom of the same code do not meet."""
+
+
+@dataclass(frozen=True)
+class RowSizes:
+    """The sizes of what companions read of a row."""
+
+    num_components: int
+    """Molecules of a row."""
+    num_descriptors: int
+    """Descriptors of a molecule."""
+    num_substructures: int
+    """Kinds of substructures that are counted in a molecule."""
+    num_conditions: int
+    """Numbers of the row itself."""
+
+    @property
+    def num_features(self) -> int:
+        """Numbers of a row, all side by side."""
+        return self.num_components * (self.num_descriptors + self.num_substructures) + self.num_conditions
+
+
+def features_of(batch: Batch) -> Float[Tensor, " row feature"]:
+    """The descriptors of a row's molecules, all scaled, the substructures in them, and the conditions, scaled."""
+    assert batch.substructures is not None
+    parts = batch.global_features, batch.substructures
+    return torch.cat([*(part[batch.graph_of_row].flatten(1) for part in parts), batch.conditions], 1)
 
 
 def with_substructures(batch: Batch, num_kinds: int, radius: int = RADIUS) -> Batch:

@@ -1,0 +1,1 @@
+"""Predictors that stand beside a network, and the stack that weighs them."""

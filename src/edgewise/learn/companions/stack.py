@@ -1,0 +1,89 @@
+"""`Stack`: a network and the companions beside it, which predict together."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.trace import Trace
+
+NETWORK = "network"
+"""What the network is called beside the names of its companions."""
+LABELS = {"gaussian-process": "Gaussian process", "forest": "random forest"}
+"""What companions are called in texts, where that is not their name."""
+
+
+class Stack(nn.Module):
+    """The mean of a network and its companions, each with its weight.
+
+        y = (Σ_v y_v + Σ_c n_c y_c) / (V + Σ_c n_c)
+
+    with V variants v of the network's head, and companions c. A companion counts as n_c further variants. It learns
+    nothing from gradients: the network is trained alone, then companions join it.
+
+    Args:
+        network: gives `(row, variant, output)` or `(row, output)`.
+        companions: by name; each gives `(row, output)`, in the units of the network or as logits.
+        copies: n_c of each, 1 or more.
+    """
+
+    def __init__(self, network: nn.Module, companions: Mapping[str, nn.Module], copies: Mapping[str, int]):
+        super().__init__()
+        self.network, self.companions = network, nn.ModuleDict(companions)
+        self.copies = {name: copies[name] for name in companions}
+
+    def forward(self, batch: Any, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
+        """The outputs of every variant, those of the network first; their mean predicts."""
+        outputs = self.network(batch, trace)
+        outputs = outputs.unsqueeze(1) if outputs.ndim == 2 else outputs
+        copied = [
+            companion(batch).to(outputs.dtype).unsqueeze(1).expand(-1, self.copies[name], -1)
+            for name, companion in self.companions.items()
+        ]
+        return torch.cat([outputs, *copied], 1)
+
+    def fingerprint(self, batch: Any) -> Tensor:
+        """The learned vector of each row: that of the network."""
+        return self.network.fingerprint(batch)  # type: ignore[operator, no-any-return]
+
+
+def network_of(member: nn.Module) -> Any:
+    """The network of a member of an ensemble, without its companions."""
+    return member.network if isinstance(member, Stack) else member
+
+
+def companion_of(member: nn.Module, name: str) -> Any:
+    """The companion of a member; None where it has none of that name."""
+    return member.companions[name] if isinstance(member, Stack) and name in member.companions else None
+
+
+def variants_of(copies: Mapping[str, int], num_variants: int) -> dict[str, slice]:
+    """Which of all variants are the network's, and which each companion's.
+
+    Args:
+        copies: of each companion.
+        num_variants: of the network and its companions together.
+    """
+    stop = num_variants - sum(copies.values())
+    places = {NETWORK: slice(0, stop)}
+    for name, count in copies.items():
+        places[name] = slice(stop, stop + count)
+        stop += count
+    return places
+
+
+def shares_of(copies: Mapping[str, int], num_variants: int) -> dict[str, float]:
+    """The weight of the network and of each companion; their sum is 1. Arguments as for `variants_of`."""
+    places = variants_of(copies, num_variants)
+    return {name: (part.stop - part.start) / num_variants for name, part in places.items()}
+
+
+def tensors_of(member: nn.Module) -> dict[str, Tensor]:
+    """The weights of a member: those of its network under their own names, then `companions.NAME.…`."""
+    if not isinstance(member, Stack):
+        return member.state_dict()
+    # Members that share a companion save it each: a file has no tensor under two names.
+    companions = {f"companions.{name}": tensor.clone() for name, tensor in member.companions.state_dict().items()}
+    return member.network.state_dict() | companions

@@ -1,0 +1,153 @@
+"""How companions join the networks of an ensemble: fitted to training rows, weighed by validation rows.
+
+fit      each companion, to the rows that its network has learned from
+weigh    each by the validation rows of its network: `weigh`
+learn    from the validation rows, too, once these have judged: `Fresh.with_judging`
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from edgewise.learn.companions.stack import Stack, network_of
+from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.training.device import cpu_threads
+
+SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""How much a companion may weigh beside the network, whose weight is 1."""
+USUAL_WEIGHT, USUAL_ROWS = 2.0, 100
+"""How much a companion weighs where nothing else is known, and how many validation rows that counts as: learned from
+validation rows, see docs/molecules.md."""
+ROWS_IN_MEMORY = 2**13
+"""Rows whose outputs are computed together while companions are weighed."""
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A companion that has not learned from the rows that judge it."""
+
+    module: nn.Module
+    """The companion."""
+    with_judging: Callable[[], nn.Module]
+    """The same, which has learned from these rows, too."""
+
+
+@dataclass(frozen=True)
+class CompanionKind:
+    """What can stand beside the networks of a task."""
+
+    name: str
+    """What `--companions`, model.json and the report call it."""
+    encoder: Callable[[Any], Any]
+    """Out of the encoder of a model, one whose batches have what the companion reads."""
+    fit: Callable[[FittedTable[Any], Any, np.ndarray, np.ndarray, int], Fresh]
+    """Fits it to some rows of a table; also given are the rows that judge it, and a seed."""
+
+
+def add_companion(
+    fitted: FittedTable[Any],
+    table: Any,
+    kind: CompanionKind,
+    members: Sequence[tuple[np.ndarray, np.ndarray]],
+    seed: int,
+    *,
+    judging_counts: bool,
+) -> list[Fresh]:
+    """Puts a companion beside each network, as heavy as validation rows want it; none where they want none.
+
+    Args:
+        fitted: the ensemble.
+        table: the rows.
+        kind: the companion.
+        members: the training and the validation rows of each network.
+        seed: of its fit.
+        judging_counts: whether it will learn from the validation rows, too.
+
+    Returns:
+        The companion of each network; none where it was left out.
+    """
+    encoder_before, fitted.encoder = fitted.encoder, kind.encoder(fitted.encoder)
+    with cpu_threads(fitted.threads):
+        rows_of = {train.tobytes(): (train, val if judging_counts else val[:0]) for train, val in members}
+        companion_of = {key: kind.fit(fitted, table, *rows, seed) for key, rows in rows_of.items()}
+    companions = [companion_of[train.tobytes()] for train, _ in members]
+
+    copies = weigh(fitted, table, [each.module for each in companions], [val for _, val in members])
+    if not copies:
+        fitted.encoder = encoder_before
+        return []
+    fitted.companions = {**fitted.companions, kind.name: copies}
+    put_beside(fitted, kind.name, [each.module for each in companions])
+    return companions
+
+
+def put_beside(fitted: FittedTable[Any], name: str, modules: Sequence[nn.Module]) -> None:
+    """Gives each network a companion, or another one of the same name."""
+    stacks = []
+    for member, module in zip(fitted.members, modules, strict=True):
+        present: dict[str, Any] = dict(member.companions.items()) if isinstance(member, Stack) else {}
+        stacks.append(Stack(network_of(member), {**present, name: module}, fitted.companions).eval())
+    fitted.members = stacks
+
+
+def learn_from_judging(fitted: FittedTable[Any], fresh: Mapping[str, Sequence[Fresh]]) -> None:
+    """Lets the companions of each network, by name, learn from the rows that have judged them; members with the same
+    one share it."""
+    for name, companions in fresh.items():
+        distinct = {id(each): each for each in companions}
+        learned = {key: each.with_judging() for key, each in distinct.items()}
+        if companions:
+            put_beside(fitted, name, [learned[id(each)] for each in companions])
+
+
+def weigh(fitted: FittedTable[Any], table: Any, companions: Sequence[nn.Module], judging: Sequence[np.ndarray]) -> int:
+    """As how many variants of the network a companion counts: what predicts the judging rows best, and `USUAL_ROWS`
+    more of each member for which the usual weight is best. 0 leaves it out.
+
+        Σ_rows (f + s (c − f) − y)² + (usual rows) · m · (s − s')²
+
+    with the member f, the companion c, its share s of both, the usual share s', and m the mean of (c − f)², or of the
+    smallest squared error where that is less: as if these rows had errors like those of the others. For classes y are
+    0 and 1, and f and c probabilities.
+
+    Args:
+        fitted: the ensemble.
+        table: the rows.
+        companions: one for each member.
+        judging: the rows of the table that judge each.
+    """
+    batches, squares, gaps, num_known = fitted.batches(table), np.zeros(0), 0.0, 0
+    wanted = fitted.output.wanted(batches.targets)
+    with torch.no_grad(), cpu_threads(fitted.threads):
+        for member, companion, rows in zip(fitted.members, companions, judging, strict=True):
+            for start in range(0, max(len(rows), 1), ROWS_IN_MEMORY):
+                part = rows[start : start + ROWS_IN_MEMORY]
+                batch = batches.batch(part)
+                outputs = member(batch)
+                num_variants = outputs.shape[1]
+                copies = [0, *(max(1, int(share * network_variants(fitted, num_variants))) for share in SHARES)]
+                shares = np.array([count / (num_variants + count) for count in copies])
+                alone = fitted.output.comparable(outputs.double()).mean(1).numpy()
+                beside = fitted.output.comparable(companion(batch).double()).numpy()
+                weights = table.weights[part, None].astype(np.float32)
+                errors = [(alone + share * (beside - alone) - wanted[part]) ** 2 * weights for share in shares]
+                squares = np.nansum(errors, axis=(1, 2)) + (squares if len(squares) else 0)
+                is_known = ~np.isnan(wanted[part]) & (weights > 0)
+                gaps += ((beside - alone) ** 2 * weights)[is_known].sum()
+                num_known += int(is_known.sum())
+
+    usual = int(USUAL_WEIGHT * network_variants(fitted, num_variants))
+    if not num_known:
+        return usual
+    of_usual_rows = USUAL_ROWS * len(fitted.members) * min(gaps, squares.min()) / num_known
+    squares = squares + of_usual_rows * (shares - usual / (num_variants + usual)) ** 2
+    return copies[int(np.argmin(squares))]
+
+
+def network_variants(fitted: FittedTable[Any], num_variants: int) -> int:
+    """How many of the variants of a member are the network's."""
+    return num_variants - sum(fitted.companions.values())

@@ -1,0 +1,94 @@
+"""The companions of molecules: a random forest for classes, a Gaussian process for numbers.
+
+Both read the descriptors of molecules, counts of their substructures, and conditions.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from edgewise.learn.companions.forest import Forest
+from edgewise.learn.companions.gaussian_process import GaussianProcess
+from edgewise.learn.companions.substructures import features_of, with_substructures
+from edgewise.learn.readers.molecules.table import MoleculeTable
+from edgewise.learn.tables.split import evenly
+from edgewise.learn.tasks.companions import CompanionKind, Fresh
+from edgewise.learn.tasks.molecules.encoder import (
+    FOREST,
+    GAUSSIAN_PROCESS,
+    ROWS_IN_MEMORY,
+    FittedMolecules,
+    MoleculesEncoder,
+)
+from edgewise.learn.training.baseline import fit_forest, num_trees
+
+NUM_SUBSTRUCTURES = 2048
+"""Kinds of substructures that are counted."""
+FOREST_ROWS = 10_000
+"""Training rows from which on a network of classes stands alone: the sets that were compared have up to 2,000."""
+PROCESS_ROWS = 9216
+"""Rows that a Gaussian process learns from at most: a covariance of so many takes 0.7 GB, and seconds to solve."""
+
+
+def counting(encoder: MoleculesEncoder) -> MoleculesEncoder:
+    """The encoder, which counts substructures, too."""
+    return replace(encoder, num_substructures=NUM_SUBSTRUCTURES)
+
+
+def grow_forest(
+    fitted: FittedMolecules, table: MoleculeTable, rows: np.ndarray, judging: np.ndarray, seed: int
+) -> Fresh:
+    """A random forest over all that is known of some rows."""
+
+    def grown(rows: np.ndarray) -> Forest:
+        batches = fitted.batches(table)
+        parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)]
+        features = np.concatenate([features_of(batches.batch(part)).numpy() for part in parts])
+        # Most substructures are rare, and a tree tries few of them at a time.
+        trees, num_classes = num_trees(len(rows), math.isqrt(features.shape[1])), fitted.num_classes
+        forests = fit_forest(features, table.targets[rows], table.weights[rows], num_classes, seed=seed, trees=trees)
+        return Forest.grown(forests.models, num_classes, is_binary=fitted.task_type == "classification")
+
+    more = evenly(judging, FOREST_ROWS - len(rows))
+    return Fresh(grown(rows), lambda: grown(np.union1d(rows, more)))
+
+
+def fit_process(
+    fitted: FittedMolecules, table: MoleculeTable, rows: np.ndarray, judging: np.ndarray, seed: int
+) -> Fresh:
+    """The Gaussian process of some rows; of many, of some that are chosen at random."""
+    encoder, scale = fitted.encoder, fitted.output.scale
+    assert scale is not None
+    most, random = process_rows(table.targets.shape[1]), np.random.default_rng(seed)
+    if len(rows) > most:
+        rows = np.sort(random.permutation(rows)[:most])
+    judging = np.sort(random.permutation(judging)[: most - len(rows)])
+    rows = np.concatenate([rows, judging])
+
+    store = table.store.with_scale(encoder.scales.feature.transform)
+    batch = store.batch(table.graph_of_row[rows], encoder.scales.condition.transform(table.conditions[rows]))
+    process = GaussianProcess.learned(
+        with_substructures(batch, encoder.num_substructures),
+        scale.transform(table.targets[rows]),
+        table.weights[rows],
+        seed,
+        num_judging=len(judging),
+        limits=encoder.limits_of_outputs,
+    )
+
+    def with_judging() -> GaussianProcess:
+        process.learn_later()
+        return process
+
+    return Fresh(process, with_judging)
+
+
+def process_rows(num_targets: int) -> int:
+    """Rows that a Gaussian process learns from at most: many targets take as long as one of rows times the cube root
+    of the targets."""
+    return int(PROCESS_ROWS / num_targets ** (1 / 3))
+
+
+COMPANIONS = (CompanionKind(FOREST, counting, grow_forest), CompanionKind(GAUSSIAN_PROCESS, counting, fit_process))
+"""All that can stand beside a network of molecules."""

@@ -1,0 +1,298 @@
+"""What training rows of molecules fixed: scales, sizes, descriptors, and the rows that new ones are compared with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from torch import Tensor, nn
+
+from edgewise.errors import DataError, RunFolderError
+from edgewise.formatting import plural
+from edgewise.graph.records import Batch
+from edgewise.learn.companions.forest import Forest
+from edgewise.learn.companions.gaussian_process import GaussianProcess, Limits
+from edgewise.learn.companions.substructures import RowSizes, with_substructures
+from edgewise.learn.files import release
+from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable
+from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
+from edgewise.learn.networks.property import PropertyModel, planned
+from edgewise.learn.outputs import Targets
+from edgewise.learn.readers.molecules.conformer import conformer_status
+from edgewise.learn.readers.molecules.descriptor import AVAILABLE
+from edgewise.learn.readers.molecules.limits import MoleculeLimits
+from edgewise.learn.readers.molecules.similarity import KnownMolecules
+from edgewise.learn.readers.molecules.store import MoleculeStore
+from edgewise.learn.readers.molecules.table import MoleculeTable
+from edgewise.learn.tables.cell import OK
+from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.impute import with_filled
+from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
+from edgewise.learn.tables.split import evenly
+from edgewise.learn.training.folder import RunFolder
+
+MAX_KNOWN = 2**16
+"""Different training rows that new ones are compared with, and molecules that the spread of descriptors is learned
+from; evenly chosen where there are more."""
+ROWS_IN_MEMORY = 2**13
+"""Rows whose SMILES, or substructures, are in memory at the same time."""
+FOREST, GAUSSIAN_PROCESS = "forest", "gaussian-process"
+"""What companions are called."""
+
+
+def check_descriptors(folder: RunFolder, values: Mapping[str, Any]) -> list[str]:
+    """The descriptors of a run; raises RunFolderError where this RDKit does not have them."""
+    if unknown := sorted(set(values["descriptors"]) - AVAILABLE):
+        raise RunFolderError(
+            f"{folder.path / 'model.json'} was trained with another release of RDKit, which has the descriptors "
+            f"{', '.join(unknown[:3])}; install that release, or train again."
+        )
+    names: list[str] = values["descriptors"]
+    return names
+
+
+@dataclass(frozen=True)
+class MoleculeScales:
+    """The scales learned on training rows."""
+
+    feature: FeatureScaler
+    """Of the whole-molecule descriptors."""
+    condition: ConditionScaler
+    """Of the row's own numbers."""
+
+
+@dataclass(frozen=True)
+class TableBatches:
+    """A table in the units of a model: makes batches of its rows."""
+
+    store: MoleculeStore
+    """The molecules with scaled descriptors."""
+    graph_of_row: np.ndarray
+    """(row, component)."""
+    conditions: np.ndarray
+    """(row, condition), scaled, float32."""
+    targets: np.ndarray
+    """(row, target), scaled, float32; class numbers for classes."""
+    weights: np.ndarray
+    """(row), float32."""
+    settings: PropertySettings
+    """Those of the models that read the batches."""
+    num_substructures: int = 0
+    """Kinds of substructures that are counted in the rows to predict."""
+    stand_in: ClassVar[None] = None
+
+    @classmethod
+    def of(
+        cls,
+        table: MoleculeTable,
+        scale: TargetScaler | None,
+        scales: MoleculeScales,
+        settings: PropertySettings,
+        num_substructures: int = 0,
+    ) -> Self:
+        """The table, scaled, with the places of the atoms where the model looks at them."""
+        store = table.store.with_coordinates() if settings.needs_coordinates else table.store
+        targets = table.targets
+        if scale is not None and targets.shape[1]:
+            targets = scale.transform(targets)
+        return cls(
+            store.with_scale(scales.feature.transform),
+            table.graph_of_row,
+            scales.condition.transform(table.conditions).astype(np.float32),
+            targets.astype(np.float32),
+            table.weights.astype(np.float32),
+            settings,
+            num_substructures,
+        )
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        """Rows to predict."""
+        batch = planned(self.store.batch(self.graph_of_row[rows], self.conditions[rows]), self.settings)
+        return with_substructures(batch, self.num_substructures) if self.num_substructures else batch
+
+    def training_batch(self, rows: np.ndarray) -> Batch:
+        """Rows to learn from."""
+        graphs, known = self.graph_of_row[rows], (self.targets[rows], self.weights[rows])
+        return planned(self.store.batch(graphs, self.conditions[rows], *known), self.settings)
+
+
+@dataclass(frozen=True)
+class MoleculesEncoder:
+    """Molecules and conditions as numbers."""
+
+    columns: Columns
+    """The columns of the training."""
+    sizes: PropertySizes
+    """The sizes of the network and of what stands beside it."""
+    settings: PropertySettings
+    """The settings of the network."""
+    scales: MoleculeScales
+    """The scales learned on the training rows."""
+    known_rows: list[tuple[str, ...]]
+    """The molecules of each distinct training row, canonical; of many rows some, evenly chosen."""
+    descriptors: list[str] = field(metadata={"read": check_descriptors})
+    """The names of RDKit's descriptors that the network takes; none where it takes none."""
+    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
+    """The largest molecule, and the longest time for one: those of the training, unless changed."""
+    num_known: int | None = None
+    """How many distinct training rows there were; None where `known_rows` has all of them."""
+    num_substructures: int = 0
+    """Kinds of substructures that are counted in molecules for companions of the network; 0 for none."""
+
+    max_tokens: ClassVar[None] = None
+    rows_per_batch: ClassVar[int] = ROWS_A_BATCH
+
+    def new_network(self, output: Targets) -> PropertyModel:
+        """Message passing or attention over the atoms, and a head over molecules and conditions."""
+        return PropertyModel(self.sizes, self.settings)
+
+    def batches(self, table: MoleculeTable, scale: TargetScaler | None) -> TableBatches:
+        """The rows of a table as the models take them."""
+        return TableBatches.of(table, scale, self.scales, self.settings, self.num_substructures)
+
+    @property
+    def row_sizes(self) -> RowSizes:
+        """The sizes of what companions read of a row."""
+        sizes = self.sizes
+        return RowSizes(sizes.num_components, sizes.num_global_features, self.num_substructures, sizes.num_conditions)
+
+    @property
+    def limits_of_outputs(self) -> Limits | None:
+        """The smallest and the largest value of each output, in the units of the network."""
+        low, high = self.sizes.low, self.sizes.high
+        return None if low is None or high is None else (low, high)
+
+    def new_companion(self, name: str, tensors: Mapping[str, Tensor], output: Targets) -> nn.Module:
+        """A companion of the sizes that its saved tensors have, still empty.
+
+        Raises:
+            DataError: there is no such companion, or a tensor is missing.
+        """
+        try:
+            if name == FOREST:
+                is_binary = output.task_type == "classification"
+                num_features = self.row_sizes.num_features
+                return Forest.of_tensors(tensors, num_features, len(output.names), is_binary=is_binary)
+            if name == GAUSSIAN_PROCESS:
+                num_outputs = output.num_outputs
+                return GaussianProcess.of_tensors(tensors, self.row_sizes, num_outputs, self.limits_of_outputs)
+        except (KeyError, ValueError) as error:
+            raise DataError(f"companions.{name}: the tensor {error} is missing or has another shape.") from error
+        raise DataError(f"companions has {name!r}, expected {FOREST} or {GAUSSIAN_PROCESS}.")
+
+    def similarities(
+        self, table: MoleculeTable, rows: np.ndarray, known: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        """Tanimoto similarity to the nearest training row, and of each molecule of several to the nearest in its
+        column."""
+        to_known = self.known_molecules
+        if known is not None:
+            to_known = self._known(molecules_of(table, evenly(distinct_rows(table, known), MAX_KNOWN)))
+        parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)] or [rows]
+        found = [self._similarities(molecules_of(table, part), *to_known) for part in parts]
+        return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+
+    def similarities_of(
+        self, molecules: Sequence[tuple[str, ...]], known: Sequence[tuple[str, ...]] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The same of rows that are canonical molecules."""
+        return self._similarities(molecules, *(self.known_molecules if known is None else self._known(known)))
+
+    def _similarities(
+        self, molecules: Sequence[tuple[str, ...]], whole: KnownMolecules, columns: Mapping[str, KnownMolecules]
+    ) -> dict[str, np.ndarray]:
+        found = {"similarity": whole.nearest(molecules)[0]}
+        for place, (name, column) in enumerate(columns.items()):
+            found[f"similarity_{name}"] = column.nearest([row[place] for row in molecules])[0]
+        return found
+
+    @cached_property
+    def known_molecules(self) -> tuple[KnownMolecules, dict[str, KnownMolecules]]:
+        """The training rows, and where a row has several molecules those of each column, to be compared with others."""
+        return self._known(self.known_rows)
+
+    def _known(self, rows: Sequence[tuple[str, ...]]) -> tuple[KnownMolecules, dict[str, KnownMolecules]]:
+        names = self.columns.smiles_columns if len(self.columns.smiles_columns) > 1 else ()
+        return KnownMolecules(rows), {
+            name: KnownMolecules([row[place] for row in rows]) for place, name in enumerate(names)
+        }
+
+    def statuses(self, table: MoleculeTable) -> list[str]:
+        """The status of each row; where the model looks at places, which molecules are not in space."""
+        conditions = [repr(name) for name in self.columns.descriptors_columns]
+        missing: dict[int, list[str]] = {}
+        for row, column in np.argwhere(np.isnan(table.conditions)).tolist():
+            missing.setdefault(row, []).append(conditions[column])
+        if not self.settings.needs_coordinates:
+            return with_filled(list(table.status), missing)
+        conformers, names = table.store.conformers, table.columns.smiles_columns
+        found = [
+            conformer_status([conformers[graph].how for graph in graphs], names) if status == OK else status
+            for status, graphs in zip(table.status, table.graph_of_row.tolist(), strict=True)
+        ]
+        return with_filled(found, missing)
+
+    def new_parts(self, table: MoleculeTable, rows: np.ndarray) -> list[str] | None:
+        """For each row which of its parts are new, see `new_parts_of`; None for one part, or where only some of the
+        training rows are known."""
+        if len(self.columns.inputs) < 2 or self.num_known is not None:
+            return None
+        return self.new_parts_of(molecules_of(table, rows), table.conditions[rows])
+
+    def new_parts_of(self, molecules: Sequence[tuple[str, ...]], conditions: np.ndarray) -> list[str]:
+        """For each row the columns whose molecule no training row has there, or whose number lies beyond those of all
+        training rows; `combination` where each molecule is known, but not all of them together."""
+        names, scaler = self.columns.smiles_columns, self.scales.condition
+        known_of_column = [set(column) for column in zip(*self.known_rows, strict=True)]
+        combinations = set(self.known_rows)
+        beyond = (conditions < np.array(scaler.smallest)) | (conditions > np.array(scaler.largest))
+        texts = []
+        for row, is_beyond in zip(molecules, beyond, strict=True):
+            columns = zip(names, row, known_of_column, strict=True)
+            new = [name for name, molecule, known in columns if molecule not in known]
+            if not new and row not in combinations:
+                new.append("combination")
+            new += [name for name, far in zip(self.columns.descriptors_columns, is_beyond, strict=True) if far]
+            texts.append(", ".join(new))
+        return texts
+
+    def check(self, output: Targets) -> None:
+        """Raise DataError unless the fields fit each other, and this RDKit."""
+        sizes, scales, columns = self.sizes, self.scales, self.columns
+        if sizes.num_outputs != output.num_outputs:
+            raise DataError(f"sizes.num_outputs is {sizes.num_outputs}, expected {output.num_outputs}.")
+        for name, size, found in (
+            ("sizes.num_global_features", sizes.num_global_features, len(scales.feature.center)),
+            ("sizes.num_global_features", sizes.num_global_features, len(set(self.descriptors))),
+            ("sizes.num_global_features", sizes.num_global_features, len(self.descriptors)),
+            ("sizes.num_conditions", sizes.num_conditions, scales.condition.num_features),
+            ("sizes.num_components", sizes.num_components, len(columns.smiles_columns)),
+            ("descriptors_columns", len(columns.descriptors_columns), len(scales.condition.mean)),
+        ):
+            if size != found:
+                raise DataError(f"{name} is {size}, but the other fields have {found}.")
+        if any(len(row) != sizes.num_components for row in self.known_rows):
+            raise DataError(f"known_rows has a row that is not of {plural(sizes.num_components, 'molecule')}.")
+        ends = [len(end) for end in (sizes.low, sizes.high) if end is not None]
+        if self.num_substructures < 0:
+            raise DataError(f"num_substructures is {self.num_substructures}, expected 0 or more.")
+        if ends not in ([], [output.num_outputs] * 2) or bool(output.bounds) != bool(ends):
+            raise DataError(f"sizes.low, sizes.high and bounds do not fit {plural(output.num_outputs, 'output')}.")
+
+
+FittedMolecules: TypeAlias = FittedTable[MoleculesEncoder]
+"""A trained ensemble over molecules."""
+
+
+def distinct_rows(table: MoleculeTable, rows: np.ndarray) -> np.ndarray:
+    """The first of the rows that hold the same molecules."""
+    (keys,) = table.keys(rows)
+    return rows[np.sort(np.unique(keys, return_index=True)[1])]
+
+
+def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]]:
+    """The canonical molecules of each row."""
+    found = [tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()]
+    release(table.mapped)
+    return found

@@ -1,0 +1,79 @@
+"""What is scored of a table besides its targets: intervals, the parts of a prediction, and how a terminal shows it."""
+
+from typing import Any
+
+import numpy as np
+
+from edgewise.formatting import percent, plural
+from edgewise.graph.records import Prediction
+from edgewise.learn.companions.stack import LABELS as LABELS_OF_PARTS
+from edgewise.learn.tasks.scores import ScoreTable, epochs_line, same, score_table, what_predicts
+from edgewise.learn.tasks.task import Prepared
+from edgewise.learn.training.baseline import LABELS
+from edgewise.learn.training.conformal import COVERAGES, coverage_of
+from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.metrics import HEADLINES
+
+SPLITS = ("test", "validation", "training")
+"""The rows whose scores are shown: the first of these that there are."""
+
+
+def coverage_scores(prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> dict[str, Any]:
+    """How many targets of some rows lie within their intervals, of several coverages, and the mean width."""
+    fitted = prepared.fitted
+    found: dict[str, Any] = {
+        "promised": fitted.intervals.coverage,
+        "calibration": fitted.intervals.calibration,
+    }
+    found |= {"test": {}, "width": {}, "curve": {}}
+    for column, (name, each) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
+        targets, low, high = prepared.data.targets[rows, column], each.low, each.high
+        found["test"][name] = coverage_of(targets, low, high)
+        found["width"][name] = None if found["test"][name] is None else float(np.nanmean(high - low))
+        assert each.sigma is not None
+        scores = np.abs(each.value - targets) / each.sigma
+        scores = scores[~np.isnan(scores)]
+        radii = {promised: fitted.intervals.radius(column, promised) for promised in COVERAGES}
+        found["curve"][name] = [
+            [promised, float((scores <= radius).mean())]
+            for promised, radius in radii.items()
+            if len(scores) and not np.isnan(radius)
+        ]
+    return found
+
+
+def parts_of(prepared: Prepared, split: str) -> dict[str, list[np.ndarray]]:
+    """What the network alone predicts for the rows of a split, and each companion: by name, an array for each
+    target; nothing where it was not computed."""
+    if split == "test" and prepared.scored.test is not None:
+        predictions = prepared.scored.test[0]
+        return {name: [each.parts[name] for each in predictions] for name in predictions[0].parts}
+    if split == "validation":
+        by_target = prepared.fitted.output.by_target
+        return {name: by_target(part) for name, part in prepared.scored.validation_parts.items()}
+    return {}
+
+
+def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
+    """The scores of each target beside those of baselines, and how many values lie within their intervals."""
+    metrics = folder.read_json("metrics.json")
+    split = next((name for name in SPLITS if metrics.get(name)), SPLITS[-1])
+    config = folder.read_config()
+    headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]
+    found: list[ScoreTable | str] = [*what_predicts(metrics, config)]
+    for target, scores in metrics[split].items():
+        models = {"edgewise": scores}
+        for name, of_part in metrics.get("parts", {}).get(split, {}).items():
+            models[f"  {LABELS_OF_PARTS.get(name, name)} alone"] = of_part[target]
+        for name, label in LABELS.items():
+            known = metrics.get("baselines", {}).get(name, {}).get(split, {})
+            if target in known:
+                models[label] = known[target]
+        title = f"{target}: {plural(scores['num_rows'], f'{split} row')}"
+        found.append(score_table(title, models, same(*headlines)))
+        covered = metrics.get("coverage", {}).get("test", {}).get(target) if split == "test" else None
+        if covered is not None:
+            promised = metrics["coverage"]["promised"]
+            inside = f"{percent(covered)} of these values lie within their interval"
+            found.append(f"{inside} ({100 * promised:g}% were promised)")
+    return [*found, *epochs_line(metrics)]
