@@ -65,7 +65,7 @@ def test_the_explanation_shows_the_prediction(ensemble):
     low, high = ensemble.predict_interval([ONE])
     assert (predicted.name, predicted.value) == ("target", pytest.approx(ensemble.predict([ONE])[0], rel=1e-6))
     assert (predicted.low, predicted.high) == pytest.approx((low[0], high[0]), rel=1e-6)
-    assert predicted.std == pytest.approx(predictions(ensemble, MOLECULES, [ONE], {})[0].std[0], rel=1e-4)
+    assert predicted.std == pytest.approx(predictions(ensemble, MOLECULES, [ONE], {}).targets[0].std[0], rel=1e-4)
     assert (found.kind, found.title, found.sources) == ("molecule", ONE, {"smiles": ONE})
     assert found.explained == "target"
     json.dumps(found.to_json(), allow_nan=False)

@@ -49,13 +49,13 @@ def regressor():
 def test_columns_are_taken_by_name(fit, rows, data, tmp_path):
     fitted = fit()
     assert fitted.feature_names_in_.tolist() == list(data.columns)
-    expected = predictions(fitted, rows, data, {})[0]
+    expected = predictions(fitted, rows, data, {}).targets[0]
     fitted.save(tmp_path / "model")
     loaded = type(fitted).load(tmp_path / "model")
     assert loaded.feature_names_in_.tolist() == list(data.columns)
     turned = data[data.columns[::-1]].assign(more="not read")
     for model in (fitted, loaded):
-        predicted = predictions(model, rows, turned, {})[0]
+        predicted = predictions(model, rows, turned, {}).targets[0]
         for name in ("value", "probabilities"):
             if getattr(expected, name) is not None:
                 np.testing.assert_allclose(getattr(predicted, name), getattr(expected, name), atol=1e-6)

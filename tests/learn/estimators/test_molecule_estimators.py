@@ -267,5 +267,5 @@ def test_ensembles_average_their_members():
     assert members.shape == (2, 40)
     assert members[0] == pytest.approx(first.predict(SMILES), rel=1e-6)
     assert both.predict(SMILES) == pytest.approx(members.mean(axis=0))
-    spread = predictions(both, MOLECULES, SMILES, {})[0].ensemble_std
+    spread = predictions(both, MOLECULES, SMILES, {}).targets[0].ensemble_std
     assert spread == pytest.approx(np.abs(members[0] - members[1]) / np.sqrt(2))

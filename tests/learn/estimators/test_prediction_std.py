@@ -57,7 +57,7 @@ def test_predict_returns_it_as_scikit_learn_does(models):
     theirs = GaussianProcessRegressor().fit(VALUES[:, None], VALUES).predict(VALUES[:5, None], return_std=True)
     assert [values.shape, std.shape] == [each.shape for each in theirs]
     np.testing.assert_array_equal(values, models[1].predict(TEXTS[:5]))
-    np.testing.assert_array_equal(std, predictions(models[1], ROWS, TEXTS[:5], {})[0].std)
+    np.testing.assert_array_equal(std, predictions(models[1], ROWS, TEXTS[:5], {}).targets[0].std)
     edges = np.stack([np.arange(60), np.roll(np.arange(60), 1)])
     two = NodeRegressor(model="gcn", epochs=1, model_dim=4, validation_size=0.4)
     two.fit(VALUES[:, None], np.stack([VALUES, -VALUES], 1), edges=edges)
