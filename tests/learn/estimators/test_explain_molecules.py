@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +14,9 @@ from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
 from edgewise.learn.estimators.molecules import MOLECULES
 from edgewise.learn.estimators.row_methods import predictions
 from edgewise.learn.readers.molecules.molecule import read_molecule
-from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.explained import Explained
-from edgewise.learn.tasks.molecules.explainable import explain_molecule, recovery, seen_range
+from edgewise.learn.tasks.molecules.explainable import explain_molecule, recovery
 from edgewise.learn.tasks.molecules.row import Row
-from edgewise.learn.training.document import read_document, to_document
 from edgewise.neighborhood import Edges
 
 SMALL = {
@@ -176,24 +173,6 @@ def test_two_molecules_that_are_the_same_are_two(pairs):
     found = pairs.explain([("CCO", "OCC")], conditions=[310.0, 50.0, 5.0])
     assert [unit.name for unit in found.units] == ["C", "C", "O", "O", "C", "C"]
     assert found.predictions[0].value == pytest.approx(pairs.predict([("CCO", "OCC")], [[310, 50, 5]])[0, 0], rel=1e-5)
-
-
-def test_conditions_beyond_the_training_are_said(pairs):
-    found = pairs.explain([("CCO", "[Cl-]")], conditions=[400.0, 50.0, 5.0])
-    assert found.curves[0].at[-1] == 400
-    assert "condition_1 is 400, beyond what training rows have: 300 to 339." in found.notes
-
-
-def test_runs_that_do_not_know_the_ends_reach_two_deviations():
-    values = np.stack([np.arange(11.0) - 5, 10.0 ** np.arange(11)], axis=1)
-    scaler = ConditionScaler.fit(values, np.arange(11))
-    assert seen_range(scaler, 0) == (-5, 5)
-    content = to_document(scaler)
-    del content["smallest"], content["largest"]
-    old = read_document(ConditionScaler, content, Path("model.json"))
-    deviation = math.sqrt(10)
-    assert seen_range(old, 0) == pytest.approx((-2 * deviation, 2 * deviation))
-    assert seen_range(old, 1) == pytest.approx((1, 10 ** (5 + 2 * deviation)))
 
 
 @pytest.mark.parametrize("labels", [np.where(LENGTHS > 6, "long", "short"), np.arange(40) % 3], ids=["two", "three"])

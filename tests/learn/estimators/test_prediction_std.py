@@ -31,7 +31,7 @@ def models():
 @pytest.mark.parametrize("place", [0, 1], ids=["one model", "three models"])
 def test_a_standard_deviation_is_that_of_the_errors(models, place):
     model = models[place]
-    (found,) = predictions(model, ROWS, TEXTS, {})
+    (found,) = predictions(model, ROWS, TEXTS, {}).targets
     standardized = (found.value - VALUES)[VALIDATION] / found.std[VALIDATION]
     # Else validation rows were given the size of their errors without their group.
     if model.trained_.intervals.sigma is None:
@@ -42,7 +42,7 @@ def test_a_standard_deviation_is_that_of_the_errors(models, place):
 
 
 def test_the_spread_of_an_ensemble_has_its_own_name(models):
-    one, three = (predictions(model, ROWS, TEXTS, {}) for model in models)
+    one, three = (predictions(model, ROWS, TEXTS, {}).targets for model in models)
     assert one[0].ensemble_std is None
     members = models[1].trained_.outputs(table_of(models[1], ROWS, TEXTS, {}), np.arange(60))[..., 0]
     np.testing.assert_allclose(three[0].ensemble_std, members.std(axis=0, ddof=1))
@@ -69,7 +69,7 @@ def test_predict_returns_it_as_scikit_learn_does(models):
 def test_classes_have_both():
     labels = np.where(VALUES > 3, "good", "bad")
     model = TextClassifier(**SMALL, ensemble_size=2).fit(TEXTS, labels, validation=VALIDATION)
-    (found,) = predictions(model, ROWS, TEXTS, {})
+    (found,) = predictions(model, ROWS, TEXTS, {}).targets
     largest = found.probabilities.max(axis=1)
     np.testing.assert_allclose(found.std, np.sqrt(largest * (1 - largest)))
     members = model.trained_.outputs(table_of(model, ROWS, TEXTS, {}), np.arange(60))[..., 0]

@@ -27,10 +27,9 @@ from edgewise.learn.readers.molecules.conformer import conformer_status
 from edgewise.learn.readers.molecules.fragments import COMPONENT, fragments
 from edgewise.learn.readers.molecules.molecule import as_smiles, canonical_smiles
 from edgewise.learn.readers.molecules.table import table_from_arrays
-from edgewise.learn.tables.impute import FILLED
-from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.explainable import ExplainableTable, explaining
 from edgewise.learn.tasks.explained import Explained, target_predictions
+from edgewise.learn.tasks.molecules.curves import curves_of
 from edgewise.learn.tasks.molecules.encoder import FOREST, GAUSSIAN_PROCESS, FittedMolecules
 from edgewise.learn.tasks.molecules.row import Row
 from edgewise.learn.tasks.molecules.task import load
@@ -112,57 +111,6 @@ def _of_transformer(row: Row, trace: Trace) -> tuple[Attention, list[str]]:
 def _layer(name: str, weights: Weights) -> Layer:
     ends = weights.senders.numpy(), weights.receivers.numpy()
     return Layer(name, *ends, weights.values.detach().double().numpy())
-
-
-STEPS = 41
-"""Points of a curve."""
-SPREADS = 2.0
-"""How far a curve reaches to both sides of the mean, in standard deviations, where the run does not know the ends."""
-
-
-def curves_of(
-    row: Row, scaler: ConditionScaler, names: tuple[str, ...], predict: Callable[[np.ndarray], np.ndarray]
-) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
-    """A curve for each condition that varied in the training, and notes on those where it means little.
-
-    A curve goes from the smallest to the largest value of the training rows, in even steps, or in even ratios where
-    the model takes the logarithm; and on to the value of the row where that lies beyond.
-    """
-    curves, notes = [], []
-    for place, name in enumerate(names):
-        if np.isnan(here := row.conditions[place]):
-            here = scaler.imputer.median[place]
-            notes.append(f"{name} is missing, {FILLED} of the training rows, {here:g}.")
-        if scaler.std[place] == 0:
-            notes.append(f"{name} is the same in all training rows, so that the model ignores it.")
-            continue
-        low, high = seen_range(scaler, place)
-        if not low <= here <= high:
-            notes.append(f"{name} is {here:g}, beyond what training rows have: {low:g} to {high:g}.")
-        floor = scaler.log_smallest[scaler.log_columns.index(place)] if place in scaler.log_columns else None
-        at = _steps(min(low, here), max(high, here), floor)
-        raw = np.tile(np.array(row.conditions), (STEPS, 1))
-        raw[:, place] = at
-        curves.append(Curve(name, at, predict(raw), here))
-    return tuple(curves), tuple(notes)
-
-
-def seen_range(scaler: ConditionScaler, place: int) -> tuple[float, float]:
-    """The smallest and the largest value of a condition in the training rows; in old runs, two deviations around."""
-    if scaler.smallest:
-        return scaler.smallest[place], scaler.largest[place]
-    if place in scaler.log_columns:
-        log = scaler.log_columns.index(place)
-        return scaler.log_smallest[log], float(np.exp(scaler.log_mean[log] + SPREADS * scaler.log_std[log]))
-    reach = SPREADS * scaler.std[place]
-    return scaler.mean[place] - reach, scaler.mean[place] + reach
-
-
-def _steps(low: float, high: float, floor: float | None) -> Float[np.ndarray, " step"]:
-    """Even steps, or even ratios where there is a `floor`, the smallest value that has a logarithm."""
-    if floor is None or low < 0 or high <= floor:
-        return np.linspace(low, high, STEPS)
-    return np.geomspace(low, high, STEPS) if low > 0 else np.append(low, np.geomspace(floor, high, STEPS - 1))
 
 
 BATCH_SIZE = 2**15
