@@ -134,7 +134,7 @@ def test_texts_are_trained_on_alike_in_memory_and_in_mapped_files(run_both, tmp_
 
 
 def test_what_needs_all_rows_takes_some_of_many_and_says_so(edgewise, monkeypatch, tmp_path):
-    for module in ("task", "trained"):
+    for module in ("task", "encoder"):
         monkeypatch.setattr(f"edgewise.learn.tasks.molecules.{module}.MAX_KNOWN", 20)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_SCORED", 11)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_FITTED", 30)

@@ -175,6 +175,12 @@ def test_two_molecules_that_are_the_same_are_two(pairs):
     assert found.predictions[0].value == pytest.approx(pairs.predict([("CCO", "OCC")], [[310, 50, 5]])[0, 0], rel=1e-5)
 
 
+def test_conditions_beyond_the_training_are_said(pairs):
+    found = pairs.explain([("CCO", "[Cl-]")], conditions=[400.0, 50.0, 5.0])
+    assert found.curves[0].at[-1] == 400
+    assert "condition_1 is 400, beyond what training rows have: 300 to 339." in found.notes
+
+
 @pytest.mark.parametrize("labels", [np.where(LENGTHS > 6, "long", "short"), np.arange(40) % 3], ids=["two", "three"])
 def test_of_classes_the_probability_is_explained(labels):
     classifier = MoleculeClassifier(**SMALL, molecule_descriptors=False).fit(SMILES, labels)
