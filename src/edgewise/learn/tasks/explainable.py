@@ -4,12 +4,11 @@ What is special about a task is an `ExplainableTask`, a value that holds functio
 trained model, or, where rows are those of the files of a run, `RowsByName`.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -39,120 +38,6 @@ def explaining(item: Callable[..., Explainable]) -> Callable[..., Explanation]:
     return explained
 
 
-class ExplainableModel(ABC):
-    """A trained model, and the rows that it takes."""
-
-    load_trained: Callable[[RunFolder], Any]
-    """Reads the trained model of a run folder."""
-    kind: Kind
-    """What a row is."""
-    over: str
-    """What the rows are, in words that follow `a model over`."""
-    open: tuple[str, ...] = ()
-    """Which of `target` and `label` have values that are not listed."""
-    coverage: float | None = None
-    """The coverage of intervals; None where there are none."""
-    reads_spaces = False
-    """Whether the model reads a text of spaces."""
-
-    fills_numbers = False
-    """Whether a number of a row may be missing, and is filled."""
-
-    def __init__(self, trained: Any):
-        self.trained = trained
-
-    @classmethod
-    def read(cls, folder: RunFolder) -> Self:
-        """The model of a run folder."""
-        return cls(cls.load_trained(folder))
-
-    @classmethod
-    def of(cls, trained: Any) -> Self:
-        """A trained model."""
-        return cls(trained)
-
-    @property
-    @abstractmethod
-    def fields(self) -> list[tuple[str, str]]:
-        """The name and the type of each value of a row."""
-
-    @property
-    @abstractmethod
-    def targets(self) -> tuple[str, dict[str, list[str]]]:
-        """The name of the task, and the classes of each target; none for numbers."""
-
-    @property
-    @abstractmethod
-    def model_name(self) -> str:
-        """What the model is called among the choices of `--model`."""
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the model is, as JSON: `task`, `targets`, `classes` by target, `open`, `model`, `members` of the
-        ensemble, `parameters` of each, and the `coverage` of intervals."""
-        task, classes = self.targets
-        return {
-            "task": task,
-            "targets": list(classes),
-            "classes": {name: labels for name, labels in classes.items() if labels},
-            **({"open": list(self.open)} if self.open else {}),
-            "model": self.model_name,
-            "members": len(self.trained.members),
-            "parameters": sum(parameter.numel() for parameter in self.trained.members[0].parameters()),
-            "coverage": self.coverage,
-        }
-
-    @abstractmethod
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        """The predictions for rows, whose values stand in the order of the fields."""
-
-    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""
-        return [OK] * len(rows)
-
-    @classmethod
-    def row(cls, item: Any) -> tuple[Any, ...]:
-        """The values of a row out of what estimators take."""
-        return (item,)
-
-    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> Explainable:
-        """One row and the number of its prediction that is explained."""
-        raise NotImplementedError
-
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
-        """One row, explained.
-
-        Args:
-            row: its values, in the order of the fields.
-            target: which target is explained; the first by default.
-            label: the class whose probability is explained; the predicted one by default.
-            top: how many of the strongest weights of each unit are shown; by default all where they are few.
-            methods: names of methods; see `edgewise.explain.methods`.
-
-        Raises:
-            DataError: the row cannot be read.
-            SettingError: there is no such target, class or method, or `top` is below 1.
-        """
-        with cpu_threads(self.trained.threads):
-            return explain(self.item(row, target, label, top), methods)
-
-    def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
-        """Change the limits of molecules, where one is given.
-
-        Raises:
-            SettingError: one is given, and the rows are no molecules.
-        """
-        if max_atoms is not None or molecule_timeout is not None:
-            flag = "--molecule-timeout" if max_atoms is None else "--max-atoms"
-            raise SettingError(f"{flag} is for models over molecules, and this one is over {self.over}; leave it out.")
-
-    def unread(self, row: tuple[Any, ...]) -> str:
-        """What of a row is cut off before the model reads it, in words; empty where nothing is."""
-        return ""
-
-
 Row = tuple[Any, ...]
 """The values of a row, in the order of the fields."""
 
@@ -179,35 +64,45 @@ class ExplainableTask:
     """The predictions for rows."""
     item: Callable[[Any, Row, Any, Any, int | None], Explainable]
     """One row and the number of its prediction that is explained, by the model, the row, target, label and top."""
-    statuses: Callable[[Any, Sequence[Row]], list[str]] = lambda trained, rows: [OK] * len(rows)
+    statuses: Callable[[Any, Sequence[Row]], list[str]] = lambda model, rows: [OK] * len(rows)
     """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""
-    unread: Callable[[Any, Row], str] = lambda trained, row: ""
+    unread: Callable[[Any, Row], str] = lambda model, row: ""
     """What of a row is cut off before the model reads it, in words; empty where nothing is."""
-    reads_spaces: Callable[[Any], bool] = lambda trained: False
+    reads_spaces: Callable[[Any], bool] = lambda model: False
     """Whether the model reads a text of spaces."""
-    coverage: Callable[[Any], float | None] = lambda trained: None
+    fills_numbers: Callable[[Any], bool] = lambda model: False
+    """Whether a number of a row may be missing, and is filled."""
+    coverage: Callable[[Any], float | None] = lambda model: None
     """The coverage of intervals; None where there are none."""
+    set_limits: Callable[[Any, int | None, float | None], None] | None = None
+    """Changes the most atoms and the seconds of a molecule, those that are not None; None where rows are others."""
     open: tuple[str, ...] = ()
     """Which of `target` and `label` have values that are not listed."""
     row: Callable[[Any], Row] = lambda item: (item,)
     """The values of a row out of what estimators take."""
 
-    def read(self, folder: RunFolder) -> ExplainableModel:
+    def read(self, folder: RunFolder) -> "ExplainableModel":
         """The model of a run folder."""
         return self.of(self.load(folder))
 
-    def of(self, model: Any) -> ExplainableModel:
+    def of(self, model: Any) -> "ExplainableModel":
         """A model, as `load` gives it."""
-        return ExplainableByTask(self, model)
+        return ExplainableModel(self, model)
 
 
-class ExplainableByTask(ExplainableModel):
-    """A trained model whose rows are explained by the functions of its task."""
+@dataclass(frozen=True, eq=False)
+class ExplainableModel:
+    """A trained model, and the rows that it takes."""
 
-    def __init__(self, task: ExplainableTask, model: Any):
-        super().__init__(task.trained(model))
-        self.task, self.model, self.kind, self.over, self.open = task, model, task.kind, task.over, task.open
-        self.reads_spaces, self.coverage = task.reads_spaces(model), task.coverage(model)
+    task: ExplainableTask
+    """How rows are predicted and explained."""
+    model: Any
+    """What its functions take."""
+
+    @property
+    def trained(self) -> Any:
+        """The `Fitted`."""
+        return self.task.trained(self.model)
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -215,26 +110,71 @@ class ExplainableByTask(ExplainableModel):
         return self.task.fields(self.model)
 
     @property
-    def targets(self) -> tuple[str, dict[str, list[str]]]:
-        """The name of the task, and the classes of each target; none for numbers."""
-        return self.task.targets(self.model)
+    def reads_spaces(self) -> bool:
+        """Whether the model reads a text of spaces."""
+        return self.task.reads_spaces(self.model)
 
     @property
-    def model_name(self) -> str:
-        """What the model is called among the choices of `--model`."""
-        return self.task.model_name(self.model)
+    def fills_numbers(self) -> bool:
+        """Whether a number of a row may be missing, and is filled."""
+        return self.task.fills_numbers(self.model)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the model is, as JSON: `task`, `targets`, `classes` by target, `open`, `model`, `members` of the
+        ensemble, `parameters` of each, and the `coverage` of intervals."""
+        task, classes = self.task.targets(self.model)
+        return {
+            "task": task,
+            "targets": list(classes),
+            "classes": {name: labels for name, labels in classes.items() if labels},
+            **({"open": list(self.task.open)} if self.task.open else {}),
+            "model": self.task.model_name(self.model),
+            "members": len(self.trained.members),
+            "parameters": sum(parameter.numel() for parameter in self.trained.members[0].parameters()),
+            "coverage": self.task.coverage(self.model),
+        }
 
     def predict(self, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
-        """The predictions for rows."""
+        """The predictions for rows, whose values stand in the order of the fields."""
         return self.task.predict(self.model, rows)
 
     def statuses(self, rows: Sequence[Row]) -> list[str]:
         """For each row that is predicted, `OK`, or what its prediction lacks."""
         return self.task.statuses(self.model, rows)
 
-    def item(self, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
-        """One row and the number of its prediction that is explained."""
-        return self.task.item(self.model, row, target, label, top)
+    def explain(
+        self, row: Row, *, target: str | None, label: Any, top: int | None, methods: Choice = None
+    ) -> Explanation:
+        """One row, explained.
+
+        Args:
+            row: its values, in the order of the fields.
+            target: which target is explained; the first by default.
+            label: the class whose probability is explained; the predicted one by default.
+            top: how many of the strongest weights of each unit are shown; by default all where they are few.
+            methods: names of methods; see `edgewise.explain.methods`.
+
+        Raises:
+            DataError: the row cannot be read.
+            SettingError: there is no such target, class or method, or `top` is below 1.
+        """
+        with cpu_threads(self.trained.threads):
+            return explain(self.task.item(self.model, row, target, label, top), methods)
+
+    def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
+        """Change the limits of molecules, where one is given.
+
+        Raises:
+            SettingError: one is given, and the rows are no molecules.
+        """
+        if max_atoms is None and molecule_timeout is None:
+            return
+        if self.task.set_limits is None:
+            flag = "--molecule-timeout" if max_atoms is None else "--max-atoms"
+            over = self.task.over
+            raise SettingError(f"{flag} is for models over molecules, and this one is over {over}; leave it out.")
+        self.task.set_limits(self.model, max_atoms, molecule_timeout)
 
     def unread(self, row: Row) -> str:
         """What of a row is cut off before the model reads it, in words; empty where nothing is."""
@@ -245,25 +185,6 @@ def targets_of_table(trained: Any) -> tuple[str, dict[str, list[str]]]:
     """The type of the targets of a table, and the classes of each."""
     names, classes = trained.columns.target_columns, trained.classes
     return trained.task_type, {name: [str(label) for label in classes.get(name, ())] for name in names}
-
-
-class ExplainableTable(ExplainableModel):
-    """A trained ensemble over the rows of a table."""
-
-    @property
-    def targets(self) -> tuple[str, dict[str, list[str]]]:
-        """The targets of the table."""
-        return targets_of_table(self.trained)
-
-    @property
-    def coverage(self) -> float | None:  # type: ignore[override]
-        """That of the ensemble."""
-        return self.trained.coverage
-
-    @property
-    def model_name(self) -> str:
-        """Which layers it has."""
-        return self.trained.settings.model
 
 
 class Names:

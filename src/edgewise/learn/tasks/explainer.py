@@ -68,7 +68,7 @@ class Explainer:
     @property
     def kind(self) -> Kind:
         """What a row is: text, molecule or graph (one of many, or of the only one a node, an edge or a link)."""
-        return self._model.kind
+        return self._model.task.kind
 
     @property
     def fields(self) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ class Explainer:
     def facts(self) -> dict[str, Any]:
         """What the model is, as JSON; where it lies is not among it."""
         rows = {"columns": self.fields, "training_rows": self._num_training_rows}
-        return {"kind": self.kind, "over": self._model.over, **self._model.facts, **rows}
+        return {"kind": self.kind, "over": self._model.task.over, **self._model.facts, **rows}
 
     def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[TargetPrediction, ...]]:
         """The prediction of each target for each row; all rows are computed together.

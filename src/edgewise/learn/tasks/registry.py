@@ -18,7 +18,7 @@ from edgewise.learn.training.folder import RunFolder
 
 if TYPE_CHECKING:
     from edgewise.learn.tasks.config import RunSettings
-    from edgewise.learn.tasks.explainable import ExplainableModel, ExplainableTask
+    from edgewise.learn.tasks.explainable import ExplainableTask
     from edgewise.learn.tasks.task import Task
 
 GROUP = "edgewise.tasks"
@@ -86,16 +86,15 @@ def task(name: str) -> "Task":
     return found
 
 
-def explainable_of(task: "Task") -> "type[ExplainableModel] | ExplainableTask | None":
+def explainable_of(task: "Task") -> "ExplainableTask | None":
     """What opens run folders of a task for explanations and for the server; None where there is nothing.
 
     It is the `EXPLAINABLE` of explainable.py, which trainings do not import, or of task.py.
     """
     home = home_of(task.name)
     place = "explainable" if find_spec(f"{home}.explainable") else "task"
-    explainable: type[ExplainableModel] | ExplainableTask | None = getattr(
-        import_module(f"{home}.{place}"), "EXPLAINABLE", None
-    )
+    module = import_module(f"{home}.{place}")
+    explainable: ExplainableTask | None = getattr(module, "EXPLAINABLE", None)
     return explainable
 
 

@@ -27,7 +27,9 @@ from edgewise.learn.readers.molecules.conformer import conformer_status
 from edgewise.learn.readers.molecules.fragments import COMPONENT, fragments
 from edgewise.learn.readers.molecules.molecule import as_smiles, canonical_smiles
 from edgewise.learn.readers.molecules.table import table_from_arrays
-from edgewise.learn.tasks.explainable import ExplainableTable, explaining
+from edgewise.learn.tables.cell import OK
+from edgewise.learn.tasks.explainable import ExplainableTask, explaining, targets_of_table
+from edgewise.learn.tasks.explainable import Row as Values
 from edgewise.learn.tasks.explained import Explained, target_predictions
 from edgewise.learn.tasks.molecules.curves import curves_of
 from edgewise.learn.tasks.molecules.encoder import FOREST, GAUSSIAN_PROCESS, FittedMolecules
@@ -308,62 +310,55 @@ def molecule_item(
 explain_molecule = explaining(molecule_item)
 
 
-class ExplainableMolecules(ExplainableTable):
-    """Rows of molecules, and numbers beside them."""
+def set_limits(trained: FittedMolecules, max_atoms: int | None, molecule_timeout: float | None) -> None:
+    """Change the limits of molecules, those that are given."""
+    limits = trained.encoder.limits.changed(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+    trained.encoder = replace(trained.encoder, limits=limits)
 
-    load_trained = staticmethod(load)
-    kind = "molecule"
-    over = "molecules"
 
-    def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
-        """Change the limits of molecules, where one is given."""
-        limits = self.trained.encoder.limits.changed(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
-        self.trained.encoder = replace(self.trained.encoder, limits=limits)
+def fields(trained: FittedMolecules) -> list[tuple[str, str]]:
+    """The columns of molecules, then those of numbers."""
+    columns = trained.columns
+    numbers = [(name, "number") for name in columns.descriptors_columns]
+    return [*((name, "smiles") for name in columns.smiles_columns), *numbers]
 
-    @property
-    def fills_numbers(self) -> bool:  # type: ignore[override]
-        """Whether the ensemble fills missing conditions."""
-        return bool(self.trained.encoder.scales.condition.imputer.median)
 
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The columns of molecules, then those of numbers."""
-        columns = self.trained.columns
-        numbers = [(name, "number") for name in columns.descriptors_columns]
-        return [*((name, "smiles") for name in columns.smiles_columns), *numbers]
+def predict(trained: FittedMolecules, rows: Sequence[Values]) -> list[tuple[TargetPrediction, ...]]:
+    """The predictions for molecules; a `DataError` names the first that cannot be read."""
+    size = len(trained.columns.smiles_columns)
+    smiles = np.array([row[:size] for row in rows], dtype=object).reshape(len(rows), -1)
+    numbers = np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
+    table = table_from_arrays(
+        smiles,
+        conditions=numbers if numbers.shape[1] else None,
+        with_descriptors=trained.encoder.descriptors,
+        limits=trained.encoder.limits,
+    )
+    for row in np.flatnonzero(~table.usable).tolist():
+        # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.
+        column, _, reason = table.status[row].partition(": ")
+        names = dict(zip(table.columns.inputs, (name for name, _ in fields(trained)), strict=True))
+        where = f"row {row}: " if len(rows) > 1 else ""
+        raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        """The predictions for molecules; a `DataError` names the first that cannot be read."""
-        trained, size = self.trained, len(self.trained.columns.smiles_columns)
-        smiles = np.array([row[:size] for row in rows], dtype=object).reshape(len(rows), -1)
-        numbers = np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
-        table = table_from_arrays(
-            smiles,
-            conditions=numbers if numbers.shape[1] else None,
-            with_descriptors=trained.encoder.descriptors,
-            limits=trained.encoder.limits,
-        )
-        for row in np.flatnonzero(~table.usable).tolist():
-            # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.
-            column, _, reason = table.status[row].partition(": ")
-            names = dict(zip(table.columns.inputs, (name for name, _ in self.fields), strict=True))
-            where = f"row {row}: " if len(rows) > 1 else ""
-            raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
-        predictions = trained.predict(table)
-        return [target_predictions(trained, predictions, row) for row in range(len(rows))]
+    predictions = trained.predict(table)
+    return [target_predictions(trained, predictions, row) for row in range(len(rows))]
 
-    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        trained, names = self.trained, self.trained.columns.smiles_columns
-        if not trained.encoder.settings.needs_coordinates:
-            return super().statuses(rows)
-        placed = [conformers(list(map(as_smiles, row[: len(names)])), trained.encoder.limits) for row in rows]
-        return [conformer_status([each.how for each in found], names) for found in placed]
 
-    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> MoleculeItem:
-        """The molecules of one row; all weights are listed, as atoms are few."""
-        self.predict([row])  # raises where a value cannot be read
-        size = len(self.trained.columns.smiles_columns)
-        return molecule_item(self.trained, tuple(map(as_smiles, row[:size])), row[size:], target=target, label=label)
+def statuses(trained: FittedMolecules, rows: Sequence[Values]) -> list[str]:
+    """Whether each molecule has coordinates, where the model reads them."""
+    names, encoder = trained.columns.smiles_columns, trained.encoder
+    if not encoder.settings.needs_coordinates:
+        return [OK] * len(rows)
+    embedded = [conformers(list(map(as_smiles, row[: len(names)])), encoder.limits) for row in rows]
+    return [conformer_status([conformer.how for conformer in of_row], names) for of_row in embedded]
+
+
+def item(trained: FittedMolecules, row: Values, target: Any, label: Any, top: int | None) -> MoleculeItem:
+    """The molecules of one row; all weights are listed, as atoms are few."""
+    predict(trained, [row])  # raises where a value cannot be read
+    size = len(trained.columns.smiles_columns)
+    return molecule_item(trained, tuple(map(as_smiles, row[:size])), row[size:], target=target, label=label)
 
 
 class QuickItem(MoleculeItem):
@@ -398,4 +393,17 @@ def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndar
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
-EXPLAINABLE = ExplainableMolecules
+EXPLAINABLE = ExplainableTask(
+    load=load,
+    kind="molecule",
+    over="molecules",
+    fields=fields,
+    targets=targets_of_table,
+    model_name=lambda trained: trained.encoder.settings.model,
+    predict=predict,
+    item=item,
+    statuses=statuses,
+    fills_numbers=lambda trained: bool(trained.encoder.scales.condition.imputer.median),
+    coverage=lambda trained: trained.coverage,
+    set_limits=set_limits,
+)
