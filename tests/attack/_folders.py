@@ -109,6 +109,7 @@ def model_targets(folder: Path) -> list[Target]:
         run = RunFolder(folder / kind)
         run.begin()
         trained.save(run)
+        predict(trained)  # kernels are compiled here, and not within the time of an input
         load = task_of(run).load
         for name, change in changes.items():
             path = run.path / name

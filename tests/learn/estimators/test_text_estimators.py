@@ -129,3 +129,21 @@ def test_each_text_is_cut_into_tokens_once(classifier, monkeypatch):
             call()
         assert sorted(encoded) == sorted(texts)
         encoded.clear()
+
+
+def test_values_that_were_accepted_or_ended_in_an_error_of_python():
+    with pytest.raises(DataError, match="y holds complex numbers; expected real ones"):
+        TextRegressor(**SMALL).fit(TEXTS, np.array(STARS) + 1j)
+    with pytest.raises(SettingError, match="validation_size is a; expected at least 0 and below 1"):
+        TextRegressor(**SMALL, validation_size="a").fit(TEXTS, STARS)
+    regressor = TextRegressor(**SMALL | {"epochs": 1}, device=None).fit(TEXTS, STARS)
+    assert np.isfinite(regressor.predict(TEXTS[:2])).all()
+
+
+@pytest.mark.parametrize("name", ["training", "validation"])
+def test_weights_that_are_all_zero_are_said_to_be(name):
+    """The training was said to have diverged, with another learning rate for remedy."""
+    is_validation = np.arange(len(TEXTS)) < 9
+    weights = (is_validation == (name == "training")).astype(float)
+    with pytest.raises(DataError, match=f"the weight of every {name} row is zero"):
+        TextRegressor(**SMALL).fit(TEXTS, STARS, sample_weight=weights, validation=is_validation)

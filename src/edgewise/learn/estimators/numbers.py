@@ -27,6 +27,9 @@ def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.
         CellTypeError: a value is neither a number nor text.
     """
     refuse_single_text(argument, held)
+    dtypes = [held.dtype] if hasattr(held, "dtype") else list(getattr(held, "dtypes", ()))
+    if any(getattr(dtype, "kind", "") == "c" for dtype in dtypes):
+        raise DataError(f"{argument} holds complex numbers; expected real ones.")
     try:
         return np.asarray(held, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
 import numpy as np
 
-from edgewise.errors import DataError, SettingError, UnsupportedError
+from edgewise.errors import EdgewiseError, SettingError
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphSource, GraphsSource
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import TableFormat
@@ -66,7 +66,7 @@ def changed_settings(estimator: object) -> dict[str, Any]:
         SettingError: `validation_size` is not a fraction.
     """
     size = getattr(estimator, "validation_size", 0)
-    if size is None or not 0 <= size < 1:
+    if not isinstance(size, int | float | np.number) or not 0 <= size < 1:
         raise SettingError(f"validation_size is {size}; expected at least 0 and below 1.")
 
     changed = {name: plain(value) for name, value in changed_values(estimator).items() if name != "validation_size"}
@@ -120,7 +120,7 @@ def naming_parameters(
         try:
             with made_on_cpu():
                 return function(estimator, *args, **kwargs)
-        except (DataError, SettingError, UnsupportedError) as error:
+        except EdgewiseError as error:
             error.args = (without_flags(str(error), parameters_of(type(estimator))), *error.args[1:])
             raise
 

@@ -243,7 +243,7 @@ def refuse(estimator: Estimator, **refused: tuple[object, str]) -> None:
 
 def device_of(estimator: Estimator) -> str:
     """The device that an estimator computes on."""
-    return pick_device(estimator.device)  # type: ignore[attr-defined]
+    return pick_device(estimator.device or "auto")  # type: ignore[attr-defined]
 
 
 def warn(estimator: Estimator, method: str, notes: Iterable[str]) -> None:

@@ -88,6 +88,15 @@ def contents_of_rows(prepared: Prepared) -> SplitContents:
     return SplitContents(table.row_unit, rows, dict(zip(rows, table.keys(*rows.values()), strict=True)))
 
 
+def check_weights(table: Table, rows: np.ndarray, name: str, purpose: str) -> None:
+    """Raise DataError where the weights of some rows are all zero: their mean loss would be no number."""
+    if len(rows) and not table.weights[rows].astype(np.float32).any():
+        column = table.columns.weight_column or "the weights"
+        raise DataError(
+            f"{table.source}: column {column!r}: the weight of every {name} row is zero; there is nothing to {purpose}."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableTask:
     """What is special about a task over the rows of a table; `task` is the whole of it."""
@@ -187,16 +196,13 @@ class TableTask:
         """The same of a table that is read and split."""
         settings = replace(settings, columns=table.columns)
         rows = rows_of(splits)
-        if len(splits.train) and not table.weights[splits.train].astype(np.float32).any():
-            column = table.columns.weight_column or "the weights"
-            raise DataError(
-                f"{table.source}: column {column!r}: the weight of every training row is zero; there is nothing to "
-                "learn from."
-            )
+        check_weights(table, splits.train, "training", "learn from")
+        check_weights(table, splits.val, "validation", "validate on")
         if table.columns.task_type == "regression":
             splits = with_left_out(table, splits, settings.ensemble_size, settings.train.seed)
             settings = replace(settings, calibration=splits.calibration)
         learned = replace(splits, train=splits.learned)
+        check_weights(table, learned.train, "training", "learn from")
         settings = self.resolved(settings, table, learned)
         settings.check_task_type(settings.columns.task_type)
         fitted = self.untrained(settings, table, learned)
