@@ -133,6 +133,7 @@ def test_classes_that_are_none(train, tmp_path):
     ("words", "message"),
     [
         (["--epochs", "0"], "--epochs is 0; expected at least 1."),
+        (["--threads", "100000"], "--threads is 100000; expected at least 1 and at most 1024."),
         (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
         (["--split-sizes", "0.5", "0.5", "0.5"], "sum to 1"),
         (["--split-sizes", "1"], "--split-sizes is 1"),

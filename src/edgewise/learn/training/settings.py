@@ -14,13 +14,15 @@ PRECISIONS = ("32", "bf16", "16", "64")
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 CHECKPOINTS = ("best", "last")
 OPTIMIZERS = ("adamw", "adam")
+MAX_THREADS = 1024
+"""CPU threads of a training; a system that cannot start so many more ends the process without a message."""
 
 
 def usual_threads(most: int = 1) -> int:
     """The CPU threads of a run that names none: OMP_NUM_THREADS where it is set, else the cores, at most `most`."""
     variable = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if variable.isascii() and variable.isdigit() and int(variable):
-        return int(variable)
+        return min(int(variable), MAX_THREADS)
     return min(available_cores(), most)
 
 
@@ -88,7 +90,7 @@ class TrainSettings:
     compile: bool = setting(False)
     """Whether torch.compile turns the training step into one program. It takes minutes before the first step, and
     dropout draws other numbers; validation, predictions and the saved weights do not change."""
-    threads: int = setting(factory=usual_threads, at_least=1)
+    threads: int = setting(factory=usual_threads, at_least=1, at_most=MAX_THREADS)
     """CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps of small
     models are too short to share."""
     check_memory: bool = setting(True, flag="--memory-check")
