@@ -154,7 +154,9 @@ def times(draw: random.Random, folder: Path, run: Path) -> str:
     after = [found.clock.at(count + place) for place in range(3)]
     if found.values[:, 0].tolist() != list(range(count)):
         raise FindError(f"{form}: another order of {stamps[:3]} …")
-    if after != stamps[count:]:
+    # Where all dates lie in May, nothing says whether the names of months are short.
+    is_may = "%b" in form and all(stamp.startswith("May") for stamp in stamps[:count])
+    if after != stamps[count:] and not is_may:
         raise FindError(f"{form}: {stamps[count - 1]!r} is followed by {after}, expected {stamps[count:]}")
     return "held"
 

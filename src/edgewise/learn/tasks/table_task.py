@@ -24,7 +24,7 @@ from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_notes import described, warnings_of
 from edgewise.learn.tasks.table_scores import coverage_scores, parts_of, scores_by_target
 from edgewise.learn.tasks.table_settings import TableRunSettings
-from edgewise.learn.tasks.targets import balanced, named, num_classes, outputs_of, rows_of
+from edgewise.learn.tasks.targets import balanced, check_weights, named, num_classes, outputs_of, rows_of
 from edgewise.learn.tasks.task import (
     Loaders,
     PredictRequest,
@@ -86,15 +86,6 @@ def contents_of_rows(prepared: Prepared) -> SplitContents:
     assert prepared.rows is not None
     table, rows = prepared.data, rows_of(prepared.splits)
     return SplitContents(table.row_unit, rows, dict(zip(rows, table.keys(*rows.values()), strict=True)))
-
-
-def check_weights(table: Table, rows: np.ndarray, name: str, purpose: str) -> None:
-    """Raise DataError where the weights of some rows are all zero: their mean loss would be no number."""
-    if len(rows) and not table.weights[rows].astype(np.float32).any():
-        column = table.columns.weight_column or "the weights"
-        raise DataError(
-            f"{table.source}: column {column!r}: the weight of every {name} row is zero; there is nothing to {purpose}."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

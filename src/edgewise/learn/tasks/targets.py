@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable, T
 from edgewise.learn.intervals import Intervals
@@ -74,6 +74,15 @@ def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:
         return None
     names = table.columns.target_columns
     return TargetScaler.fit(table.targets, rows, table.places(rows, names), names)
+
+
+def check_weights(table: Table, rows: np.ndarray, name: str, purpose: str) -> None:
+    """Raise DataError where the weights of some rows are all zero: their mean loss would be no number."""
+    if len(rows) and not table.weights[rows].astype(np.float32).any():
+        column = table.columns.weight_column or "the weights"
+        raise DataError(
+            f"{table.source}: column {column!r}: the weight of every {name} row is zero; there is nothing to {purpose}."
+        )
 
 
 def check_same_numbers(columns: Any, known: Any) -> None:
