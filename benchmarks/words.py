@@ -31,7 +31,7 @@ from edgewise.graph.records import PairBatch, TextBatch
 from edgewise.layers import Cache
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
-from edgewise.learn.networks.transformer import Stack
+from edgewise.learn.networks.transformer import TransformerBlocks
 from edgewise.learn.networks.translation import RecurrentTranslationModel, TranslationModel
 from edgewise.learn.training.loss import TokenLoss
 
@@ -159,7 +159,7 @@ def packing(quick: bool) -> dict[str, Any]:
     """64 sentences of very different lengths through a stack, forward and backward: packed, and padded."""
     settings = TransformerSettings(position="none")
     torch.manual_seed(0)
-    stack = Stack(settings)
+    stack = TransformerBlocks(settings)
     number, longest = (4, 16) if quick else (64, 512)
     lengths = (torch.rand(number) ** 3 * (longest - 4) + 4).long()
     lengths[0] = longest

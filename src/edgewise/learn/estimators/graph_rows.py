@@ -23,7 +23,7 @@ from edgewise.learn.estimators.row_methods import (
     truth_of,
     warn_of_unread,
 )
-from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, Supervision, Targets, is_here
+from edgewise.learn.estimators.rows import Beside, EncodedTargets, Inputs, RowAdapter, Supervision, is_here
 from edgewise.learn.estimators.state import Estimator, Names, warn_caller
 
 
@@ -37,7 +37,9 @@ def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, Any, Besid
     return inputs
 
 
-def spread_columns(inputs: Inputs, targets: Targets, supervision: Supervision) -> tuple[Targets, Supervision]:
+def spread_columns(
+    inputs: Inputs, targets: EncodedTargets, supervision: Supervision
+) -> tuple[EncodedTargets, Supervision]:
     """Targets, weights and validation of some rows for all nodes or edges of their graph."""
     rows: GraphNodes = inputs.X
     warn_of_graph_features(rows.graph)
@@ -89,10 +91,10 @@ def row_to_explain(
     return inputs, int(rows.rows[0])
 
 
-def label_targets(unit: str) -> Callable[[Any], Targets]:
+def label_targets(unit: str) -> Callable[[Any], EncodedTargets]:
     """What encodes labels of the nodes or edges of a graph, some of which have none; −1 may stand for none."""
 
-    def encode(y: Any) -> Targets:
+    def encode(y: Any) -> EncodedTargets:
         columns = label_columns(y)
         known = [is_known(labels) for labels in columns]
         for labels, is_label in zip(columns, known):

@@ -17,10 +17,10 @@ from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import (
     Beside,
+    EncodedTargets,
     Inputs,
     RowAdapter,
     Supervision,
-    Targets,
     fit_rows,
     is_here,
     targets_in_order,
@@ -36,7 +36,7 @@ NUMBERS, CLASSES = ("regression",), ("classification", "multiclass")
 
 
 @dataclass(frozen=True)
-class Predicted:
+class RowPredictions:
     """What is predicted for the rows of a call."""
 
     targets: list[Prediction]
@@ -48,7 +48,7 @@ class Predicted:
 @naming_parameters
 def predictions(
     estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, coverage: float | None = None
-) -> Predicted:
+) -> RowPredictions:
     """The predictions for some rows."""
     trained = estimator.trained
     inputs = adapter.inputs(estimator, X, is_here(beside))
@@ -59,7 +59,7 @@ def predictions(
     targets = [
         Prediction(**{name: inputs.taken(values) for name, values in vars(target).items()}) for target in computed
     ]
-    return Predicted(targets, statuses)
+    return RowPredictions(targets, statuses)
 
 
 @naming_parameters
@@ -127,7 +127,7 @@ def truth_of(estimator: Estimator, adapter: RowAdapter, X: Any, y: Any) -> Any:
     return adapter.targets(X, targets_in_order(estimator, "y", y))
 
 
-def class_targets(y: Any) -> Targets:
+def class_targets(y: Any) -> EncodedTargets:
     """Class labels as the targets of a table.
 
     Raises:
@@ -140,7 +140,7 @@ def class_targets(y: Any) -> Targets:
     return numbered(columns, known)
 
 
-def numbered(columns: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> Targets:
+def numbered(columns: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> EncodedTargets:
     """Labels as the numbers of their classes.
 
     Args:
@@ -154,7 +154,7 @@ def numbered(columns: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> Targ
         all_classes.append(classes)
 
     task_type = CLASSES[max(map(len, all_classes)) > 2]
-    return Targets(cells if len(columns) > 1 else cells[:, 0], task_type, tuple(all_classes))
+    return EncodedTargets(cells if len(columns) > 1 else cells[:, 0], task_type, tuple(all_classes))
 
 
 def fit_classes(
@@ -164,7 +164,7 @@ def fit_classes(
     y: Any,
     beside: Beside,
     supervision: Supervision,
-    encode: Callable[[Any], Targets] = class_targets,
+    encode: Callable[[Any], EncodedTargets] = class_targets,
 ) -> None:
     """Train a classifier; see `fit_rows`. Sets `classes_`, and gives the model their names."""
     targets = fit_rows(estimator, adapter, X, y, beside, supervision, encode)
@@ -230,9 +230,9 @@ def score_classes(
     return accuracy(truth, predict_classes(estimator, adapter, X, beside), sample_weight)
 
 
-def number_targets(y: Any) -> Targets:
+def number_targets(y: Any) -> EncodedTargets:
     """Numbers as the targets of a table."""
-    return Targets(as_numbers("y", y, in_fit=True), "regression")
+    return EncodedTargets(as_numbers("y", y, in_fit=True), "regression")
 
 
 def fit_numbers(
@@ -260,7 +260,7 @@ def predict_numbers(estimator: Estimator, adapter: RowAdapter, X: Any, beside: B
     return (values, _shaped(estimator, [target.std for target in predicted.targets])) if return_std else values
 
 
-def numbers_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> tuple[Predicted, np.ndarray]:
+def numbers_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> tuple[RowPredictions, np.ndarray]:
     """The predictions for some rows, and the predicted numbers in the shape of y."""
     predicted = predictions(estimator, adapter, X, beside)
     warn_of_unread(estimator, "predict", X, predicted.statuses, np.isnan(predicted.targets[0].value))
@@ -289,10 +289,10 @@ def score_numbers(
     return r2(truth, values, predicted.statuses, sample_weight)
 
 
-Fitted = TypeVar("Fitted", bound=Estimator)
+EstimatorType = TypeVar("EstimatorType", bound=Estimator)
 
 
-def load_classifier(kind: type[Fitted], adapter: RowAdapter, folder: str | os.PathLike[str]) -> Fitted:
+def load_classifier(kind: type[EstimatorType], adapter: RowAdapter, folder: str | os.PathLike[str]) -> EstimatorType:
     """The classifier of a run folder; see `load`."""
     estimator = load(kind, adapter, folder, lambda trained: _check_task(trained, CLASSES, folder))
     trained = estimator.trained_
@@ -300,7 +300,7 @@ def load_classifier(kind: type[Fitted], adapter: RowAdapter, folder: str | os.Pa
     return estimator
 
 
-def load_regressor(kind: type[Fitted], adapter: RowAdapter, folder: str | os.PathLike[str]) -> Fitted:
+def load_regressor(kind: type[EstimatorType], adapter: RowAdapter, folder: str | os.PathLike[str]) -> EstimatorType:
     """The regressor of a run folder; see `load`."""
     estimator = load(kind, adapter, folder, lambda trained: _check_task(trained, NUMBERS, folder))
     _set_one_target(estimator, len(estimator.trained_.columns.target_columns) == 1)

@@ -49,7 +49,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Targets:
+class EncodedTargets:
     """The targets of a training as its table has them."""
 
     cells: Any
@@ -113,7 +113,9 @@ class RowAdapter(Adapter):
     """The names of columns that X has without being a DataFrame."""
     fixed_settings: Callable[[Estimator, Inputs], dict[str, object]] = lambda estimator, inputs: {}
     """Settings that follow from the rows of a training."""
-    spread: Callable[[Inputs, Targets, Supervision], tuple[Targets, Supervision]] = lambda inputs, *columns: columns
+    spread: Callable[[Inputs, EncodedTargets, Supervision], tuple[EncodedTargets, Supervision]] = (
+        lambda inputs, *columns: columns
+    )
     """The columns of a training for all rows of its table, where the rows of the call are some of them."""
     num_features: Callable[[Any], int] | None = None
     """The features that X needs, out of a trained model; None where X is not an array of numbers."""
@@ -137,8 +139,8 @@ def fit_rows(
     y: Any,
     beside: Beside,
     supervision: Supervision,
-    encode: Callable[[Any], Targets],
-) -> Targets:
+    encode: Callable[[Any], EncodedTargets],
+) -> EncodedTargets:
     """Train the model of an estimator.
 
     Args:
@@ -178,7 +180,7 @@ def fit_rows(
 
 
 def _train(
-    estimator: Estimator, adapter: RowAdapter, inputs: Inputs, targets: Targets, supervision: Supervision
+    estimator: Estimator, adapter: RowAdapter, inputs: Inputs, targets: EncodedTargets, supervision: Supervision
 ) -> None:
     """Split the rows, train on them, and score the model on those of validation."""
     job = settings_of(estimator, adapter, task_type=targets.task_type, **adapter.fixed_settings(estimator, inputs))

@@ -76,7 +76,7 @@ class Estimator(BaseEstimator):
         return hasattr(self, "trained_")
 
 
-Fitted = TypeVar("Fitted", bound=Estimator)
+EstimatorType = TypeVar("EstimatorType", bound=Estimator)
 
 
 def no_names(trained: Any) -> Names:
@@ -164,11 +164,11 @@ def save(estimator: Estimator, folder: str | os.PathLike[str], *, overwrite: boo
 
 
 def load(
-    kind: type[Fitted],
+    kind: type[EstimatorType],
     adapter: Adapter,
     folder: str | os.PathLike[str],
     check: Callable[[Any], None] = lambda trained: None,
-) -> Fitted:
+) -> EstimatorType:
     """The estimator of a run folder, which `save` or `edgewise train` wrote, with the parameters of its training.
 
     Args:

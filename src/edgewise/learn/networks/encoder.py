@@ -11,7 +11,7 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.recurrent import CellName, RecurrentEncoder
 from edgewise.learn.networks.text_settings import EncoderName, TransformerSettings
-from edgewise.learn.networks.transformer import Stack, placed, placing, within_texts
+from edgewise.learn.networks.transformer import TransformerBlocks, placed, placing, within_texts
 from edgewise.neighborhood import Full, Neighborhood, Window
 from edgewise.trace import Trace
 
@@ -19,7 +19,7 @@ from edgewise.trace import Trace
 class TokenEncoder(nn.Module):
     """The vectors of the tokens of texts, each token attending to all of its own text.
 
-        x = E[token] (+ position) (+ segment);  x = norm(x) where the settings say so;  x = Stack(x)
+        x = E[token] (+ position) (+ segment);  x = norm(x) where the settings say so;  x = blocks(x)
 
     Source: Devlin et al. 2019 (BERT), whose choices are `CONFIGURATIONS["bert-base"]` and `"bert-large"`.
     """
@@ -37,7 +37,7 @@ class TokenEncoder(nn.Module):
             nn.init.normal_(self.segment.weight, std=0.02)
         self.norm = nn.LayerNorm(model_dim, settings.norm_eps) if settings.norm_embeddings else nn.Identity()
         self.dropout = Dropout(settings.dropout)
-        self.stack = Stack(settings)
+        self.stack = TransformerBlocks(settings)
 
     @property
     def neighborhood(self) -> Neighborhood:

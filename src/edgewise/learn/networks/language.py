@@ -9,7 +9,7 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import linear
 from edgewise.layers.position import first_positions
 from edgewise.learn.networks.text_settings import TransformerSettings
-from edgewise.learn.networks.transformer import Stack, causal, placed, placing, within_texts
+from edgewise.learn.networks.transformer import TransformerBlocks, causal, placed, placing, within_texts
 from edgewise.neighborhood import Neighborhood
 from edgewise.trace import Trace
 
@@ -17,7 +17,7 @@ from edgewise.trace import Trace
 class NextTokenModel(nn.Module):
     """Scores of every next token at every position of a text.
 
-        x = E[token] (+ position);  x = Stack(x), each token attending to itself and those before;  scores = x Eᵀ
+        x = E[token] (+ position);  x = blocks(x), each token attending to itself and those before;  scores = x Eᵀ
 
     The matrix E serves both ends (Press and Wolf 2017).
 
@@ -31,7 +31,7 @@ class NextTokenModel(nn.Module):
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.position = placing(settings)
         self.dropout = Dropout(settings.dropout)
-        self.stack = Stack(settings, is_causal=True)
+        self.stack = TransformerBlocks(settings, is_causal=True)
 
     @property
     def neighborhood(self) -> Neighborhood:

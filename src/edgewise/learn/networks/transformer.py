@@ -24,7 +24,7 @@ from edgewise.neighborhood import Causal, Full, Neighborhood, Segments, Window
 from edgewise.trace import Trace
 
 
-class Stack(nn.Module):
+class TransformerBlocks(nn.Module):
     """Residual blocks, each a self-attention over the same neighborhood and a feed-forward network.
 
         x ← block_L(… block_1(x))        and norm(x) at the end, where blocks normalize what comes in ("pre")

@@ -14,7 +14,7 @@ from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentSource, RecurrentState
 from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
-from edgewise.learn.networks.transformer import Stack, causal, placed, placing
+from edgewise.learn.networks.transformer import TransformerBlocks, causal, placed, placing
 from edgewise.neighborhood import Lengths, Neighborhood
 from edgewise.trace import Trace
 
@@ -102,8 +102,8 @@ class TranslationProgress:
 class TranslationModel(Writer):
     """A transformer.
 
-        encoder  x = √d E[source] + position;  x = Stack(x), each token attending to all true ones
-        decoder  y = √d E[target] + position;  y = Stack(y, x), each token attending to those before, and to x
+        encoder  x = √d E[source] + position;  x = blocks(x), each token attending to all true ones
+        decoder  y = √d E[target] + position;  y = blocks(y, x), each token attending to those before, and to x
         scores   y Eᵀ
 
     Source: Vaswani et al. 2017, whose choices are `CONFIGURATIONS["transformer-base"]` and `"transformer-big"`.
@@ -112,8 +112,8 @@ class TranslationModel(Writer):
     def __init__(self, num_tokens: int, settings: TransformerSettings):
         super().__init__(num_tokens, settings)
         self.position = placing(settings)
-        self.encoder = Stack(settings)
-        self.decoder = Stack(settings, is_causal=True, has_source=True)
+        self.encoder = TransformerBlocks(settings)
+        self.decoder = TransformerBlocks(settings, is_causal=True, has_source=True)
 
     def read(
         self,

@@ -23,7 +23,7 @@ MAX_ROWS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class JudgedRows:
     """The test rows as they stand in `test_predictions.csv`."""
 
     numbers: list[str]
@@ -44,7 +44,7 @@ class Numbers:
     """Its value in each test row; NaN where there is none."""
     predicted: Float64[np.ndarray, " row"]
     """What was predicted."""
-    rows: Rows
+    rows: JudgedRows
     """The rows."""
     errors: Float64[np.ndarray, " error"]
     """Prediction minus target on the validation rows, which the intervals are made of."""
@@ -72,7 +72,7 @@ class Labels:
     """The class of each test row; -1 where there is none."""
     probabilities: Float64[np.ndarray, "row class"]
     """What was predicted."""
-    rows: Rows
+    rows: JudgedRows
     """The rows."""
 
     @cached_property
@@ -264,10 +264,10 @@ def tagged(folder: RunFolder) -> list[tuple[list[str], list[str], list[str]]]:
     return [(words, true, predicted) for words, true, predicted in found]
 
 
-def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> Rows:
+def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> JudgedRows:
     length = len(next(iter(cells.values())))
     numbers = cells.get("row_in_data", [str(place) for place in range(length)])
-    return Rows(numbers, header, list(zip(*(cells[name] for name in header), strict=True)) or [()] * length)
+    return JudgedRows(numbers, header, list(zip(*(cells[name] for name in header), strict=True)) or [()] * length)
 
 
 def _errors(folder: RunFolder, place: int) -> np.ndarray:

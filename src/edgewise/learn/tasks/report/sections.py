@@ -15,9 +15,9 @@ import numpy as np
 from edgewise.formatting import formatted, percent, plural
 from edgewise.learn.tasks.registry import task_of
 from edgewise.learn.tasks.report.judged import (
+    JudgedRows,
     Labels,
     Numbers,
-    Rows,
     confusion,
     coverage,
     reliability,
@@ -366,7 +366,7 @@ def _flat(found: Mapping[str, Any]) -> dict[str, float]:
     return flat
 
 
-def _columns(rows: Rows) -> list[int]:
+def _columns(rows: JudgedRows) -> list[int]:
     """Which columns of the data are shown beside a row: the first ones, those that are the same everywhere left out."""
     varied = [place for place in range(len(rows.header)) if len({cells[place] for cells in rows.cells}) > 1]
     return (varied or list(range(len(rows.header))))[:MAX_COLUMNS]
