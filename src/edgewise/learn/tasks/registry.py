@@ -1,15 +1,14 @@
 """All tasks, each imported where it is needed; and which one a file, its flags or a run folder belong to.
 
 A task is a folder with settings.py, which ends in `SETTINGS`, and task.py, which ends in `TASK`: a folder beside this
-file, or a package that an entry point of the group `edgewise.tasks` names. Its settings declare all that is looked for
-here.
+file that `OWN` names, or a package that an entry point of the group `edgewise.tasks` names. Its settings declare all
+that is looked for here.
 """
 
 import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,21 @@ if TYPE_CHECKING:
     from edgewise.learn.tasks.explainable import ExplainableTask
     from edgewise.learn.tasks.task import Task
 
+OWN = (
+    "edges",
+    "forecast",
+    "graphs",
+    "language",
+    "links",
+    "masked",
+    "molecules",
+    "motion",
+    "nodes",
+    "tagging",
+    "texts",
+    "translation",
+)
+"""The tasks of this package."""
 GROUP = "edgewise.tasks"
 """The group of entry points by which other packages add tasks."""
 USUAL = "molecules"
@@ -35,16 +49,11 @@ def homes() -> dict[str, str]:
         SettingError: two tasks have one name.
     """
     found: dict[str, str] = {}
-    for home in [*(f"edgewise.learn.tasks.{name}" for name in own_names()), *added()]:
+    for home in [*(f"edgewise.learn.tasks.{name}" for name in OWN), *added()]:
         name = home.rpartition(".")[2]
         if found.setdefault(name, home) != home:
             raise SettingError(f"two tasks are called {name}, those of {found[name]} and {home}; remove one package.")
     return dict(sorted(found.items()))
-
-
-def own_names() -> list[str]:
-    """The tasks of this package."""
-    return sorted(file.parent.name for file in Path(__file__).parent.glob("*/settings.py"))
 
 
 def added() -> list[str]:
@@ -87,14 +96,10 @@ def task(name: str) -> "Task":
 
 
 def explainable_of(task: "Task") -> "ExplainableTask | None":
-    """What opens run folders of a task for explanations and for the server; None where there is nothing.
-
-    It is the `EXPLAINABLE` of explainable.py, which trainings do not import, or of task.py.
-    """
-    home = home_of(task.name)
-    place = "explainable" if find_spec(f"{home}.explainable") else "task"
-    module = import_module(f"{home}.{place}")
-    explainable: ExplainableTask | None = getattr(module, "EXPLAINABLE", None)
+    """What opens run folders of a task for explanations and for the server; None where there is nothing."""
+    if task.explainable is None:
+        return None
+    explainable: ExplainableTask = import_module(task.explainable).EXPLAINABLE
     return explainable
 
 

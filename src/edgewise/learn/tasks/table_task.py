@@ -108,6 +108,8 @@ class TableTask:
     """What baselines predict rows from."""
     read: Callable[[PredictRequest], tuple[Any, Any]]
     """The trained ensemble, and the table with the columns it needs."""
+    explainable: str | None = None
+    """The module whose `EXPLAINABLE` opens run folders for explanations and for the server."""
     further_warnings: Callable[[Prepared], list[str]] = no_lines
     """What speaks against the model besides its targets and splits, a line each."""
     notes: Callable[[Prepared], list[str]] = no_lines
@@ -142,6 +144,7 @@ class TableTask:
         return Task(
             settings_type=self.settings_type,
             noun=self.noun,
+            explainable=self.explainable,
             prepare=self.prepare,
             load=self.load,
             prepared=self.prepared,

@@ -178,6 +178,9 @@ class Task:
 
     load: Callable[[RunFolder], Any]
     """Reads the trained model of a run folder."""
+    explainable: str | None = None
+    """The module whose `EXPLAINABLE` opens run folders for explanations and for the server; trainings do not import
+    it."""
     loss: Callable[[Prepared], Loss] = loss_of_output
     """What is minimized; that of the output where it says it."""
     prepared: Callable[..., Any] = nothing

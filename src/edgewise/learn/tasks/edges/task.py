@@ -220,6 +220,7 @@ def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeT
 TABLE = TableTask(
     settings_type=EdgeRunSettings,
     noun="edges",
+    explainable="edgewise.learn.tasks.edges.explainable",
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,

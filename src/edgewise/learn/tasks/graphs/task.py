@@ -354,6 +354,7 @@ def scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ConditionScaler:
 TABLE = TableTask(
     settings_type=GraphRunSettings,
     noun="graphs",
+    explainable="edgewise.learn.tasks.graphs.explainable",
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,

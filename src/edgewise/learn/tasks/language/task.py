@@ -320,6 +320,7 @@ def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> 
 TASK = Task(
     settings_type=LanguageRunSettings,
     noun="tokens",
+    explainable="edgewise.learn.tasks.language.explainable",
     headlines=same("loss", "perplexity"),
     labels={"pairs": "pairs of tokens"},
     prepare=prepare,

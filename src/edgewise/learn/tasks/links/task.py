@@ -389,6 +389,7 @@ def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: 
 TASK = Task(
     settings_type=LinkRunSettings,
     noun="links",
+    explainable="edgewise.learn.tasks.links.explainable",
     headlines=same(*LINK_SCORES),
     labels={
         "common_neighbors": "common neighbors",

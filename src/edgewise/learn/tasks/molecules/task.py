@@ -333,6 +333,7 @@ ROWS = RowTask(opened=opened, chunks=chunks, table_of=molecules_of_cells, tally=
 TABLE = TableTask(
     settings_type=PropertyRunSettings,
     noun="molecules",
+    explainable="edgewise.learn.tasks.molecules.explainable",
     trees_beside=True,
     read_table=read_molecules,
     resolved=resolved,

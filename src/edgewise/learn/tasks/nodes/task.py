@@ -291,6 +291,7 @@ def unlabelled_test(table: NodeTable | StoredTable) -> int:
 TABLE = TableTask(
     settings_type=NodeRunSettings,
     noun="nodes",
+    explainable="edgewise.learn.tasks.nodes.explainable",
     read_table=read_table,
     after_split=sampled_where_needed,
     resolved=resolved,

@@ -341,6 +341,7 @@ def columns(sentences: Any, tags: list[list[str]]) -> str:
 TASK = Task(
     settings_type=TaggingRunSettings,
     noun="tags",
+    explainable="edgewise.learn.tasks.tagging.explainable",
     labels={"usual_tags": "each word's most frequent tag"},
     output="tagged.jsonl",
     output_formats=(".jsonl", ".jsonl.gz", ".conll", ".conll.gz"),

@@ -232,6 +232,7 @@ ROWS = RowTask(opened=opened, chunks=chunks, table_of=table_of, tally=tally)
 TABLE = TableTask(
     settings_type=TextRunSettings,
     noun="texts",
+    explainable="edgewise.learn.tasks.texts.explainable",
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,

@@ -346,6 +346,7 @@ def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs
 TASK = Task(
     settings_type=TranslationRunSettings,
     noun="translations",
+    explainable="edgewise.learn.tasks.translation.explainable",
     headlines={"bleu": "BLEU", "loss": "loss"},
     labels={"copy": "not translated"},
     prepare=prepare,
