@@ -33,6 +33,8 @@ def test_the_summary_and_metrics_say_what_predicts(run, edgewise):
         for scores in metrics["parts"][split].values():
             assert scores["y"]["num_rows"] == metrics[split]["y"]["num_rows"]
     assert json.loads((folder / "model.json").read_text())["companions"].keys() == {companion}
+    page, label = (folder / "report.html").read_text(), {"forest": "random forest"}.get(companion, "Gaussian process")
+    assert "Predicted by: network (attention) " in page and f"{label} alone, test" in page
 
 
 def test_parts_weighted_by_their_shares_are_the_prediction(run, edgewise, tmp_path):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.formatting import formatted, percent, plural
+from edgewise.learn.companions.stack import LABELS as COMPANIONS
 from edgewise.learn.tasks.registry import task_of
 from edgewise.learn.tasks.report.judged import (
     JudgedRows,
@@ -24,6 +25,7 @@ from edgewise.learn.tasks.report.judged import (
     tagged,
     worst,
 )
+from edgewise.learn.tasks.scores import what_predicts
 from edgewise.learn.training.baseline import LABELS
 from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
 from edgewise.view.figure import svg
@@ -48,7 +50,7 @@ def sections(folder: RunFolder) -> list[Section]:
         RunFolderError: a file of the folder is damaged.
     """
     metrics, config = folder.read_json("metrics.json"), folder.read_config()
-    found: list[Section] = [("Scores", scores(metrics))]
+    found: list[Section] = [("Scores", scores(metrics, config))]
     cautions = cautions_of(metrics)
     if cautions:
         found.insert(0, ("Warnings", cautions))
@@ -106,13 +108,17 @@ def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
     }
 
 
-def scores(metrics: Mapping[str, Any]) -> list[Any]:
-    """A table of the scores of each target, the model beside its baselines."""
+def scores(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
+    """What predicts, and a table of the scores of each target: the model beside its parts and baselines."""
     columns: dict[str, dict[str, dict[str, float]]] = {}
     baselines = {LABELS.get(name, _spaced(name)): of for name, of in (metrics.get("baselines") or {}).items()}
     for split in SPLITS:
-        for label, of in {"edgewise": metrics, **baselines}.items():
-            for target, numbers in _by_target(of.get(split) or {}).items():
+        parts = (metrics.get("parts") or {}).get(split, {})
+        models = {"edgewise": metrics.get(split) or {}}
+        models |= {f"{COMPANIONS.get(name, name)} alone": of for name, of in parts.items()}
+        models |= {label: of.get(split) or {} for label, of in baselines.items()}
+        for label, by_target in models.items():
+            for target, numbers in _by_target(by_target).items():
                 columns.setdefault(target, {})[f"{label}, {split}"] = numbers
     found: list[Any] = []
     for target, by_column in columns.items():
@@ -121,7 +127,8 @@ def scores(metrics: Mapping[str, Any]) -> list[Any]:
         cut = f", the first {MAX_SCORES} of {plural(len(names), 'score')}" if len(names) > MAX_SCORES else ""
         found.append(PageTable((target or "All") + cut, ["", *by_column], rows))
     sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
-    return [*found, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
+    predicted_by = [f"{line[0].upper()}{line[1:]}." for line in what_predicts(metrics, config)]
+    return [*predicted_by, *found, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
 
 
 def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
