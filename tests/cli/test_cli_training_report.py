@@ -84,10 +84,12 @@ def test_numbers(numbers):
     assert page.count("<svg") == page.count("</svg>") == 3
     metrics, found = json.loads((numbers / "metrics.json").read_text()), tables(numbers)
     scores = found[target]
-    assert scores[0] == ["", "edgewise, test", "edgewise, validation", "edgewise, training"]
+    parts = [f"{name} alone" for name in ("network", "Gaussian process")]
+    columns = [f"{name}, {split}" for split in ("test", "validation") for name in ("edgewise", *parts)]
+    assert scores[0] == ["", *columns, "edgewise, training"]
     rmse = next(row for row in scores if row[0] == "rmse")
     assert float(rmse[1]) == pytest.approx(metrics["test"][target]["rmse"], rel=1e-3)
-    assert float(rmse[3]) == pytest.approx(metrics["training"][target]["rmse"], rel=1e-3)
+    assert float(rmse[-1]) == pytest.approx(metrics["training"][target]["rmse"], rel=1e-3)
     rows = read_csv(numbers / "test_predictions.csv")
     errors = sorted((abs(float(row[f"{target}_pred"]) - float(row[target])) for row in rows), reverse=True)
     worst = found["The rows with the largest errors"]
