@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from estimators import CLASSES
 
-from edgewise.learn.tasks.registry import own_names, settings_of
+from edgewise.learn.tasks.registry import OWN, settings_of
 
 ROOT = Path(__file__).parent.parent
 OTHERS = {"GraphEdges": "graph_input", "GraphNodes": "graph_input", "NodeKFold": "selection"}
@@ -18,7 +18,7 @@ OTHERS = {"GraphEdges": "graph_input", "GraphNodes": "graph_input", "NodeKFold":
 def table() -> str:
     """A row for each task: what it does, its command, its classes."""
     rows = ["| task | command | in Python |", "|---|---|---|"]
-    for name in own_names():
+    for name in OWN:
         kind = settings_of(name)
         classes = ", ".join(f"`{each}`" for each in kind.ESTIMATORS)
         rows.append(f"| {kind.SUMMARY} | `edgewise train {name}` | {classes} |")

@@ -26,7 +26,7 @@ from edgewise.learn.training.settings import TrainSettings
         ({"ema_decay": 1.0}, "--ema-decay is 1.0; expected at least 0 and below 1."),
         ({"huber_width": 0.0}, "--huber-width is 0.0; expected above 0."),
         ({"patience": 0}, "--patience is 0; expected at least 1."),
-        ({"threads": 0}, "--threads is 0; expected at least 1."),
+        ({"threads": 0}, "--threads is 0; expected at least 1 and at most 1024."),
         ({"seed": -1}, "--seed is -1; expected at least 0."),
         ({"loss_function": "l2"}, "--loss-function is 'l2'; expected one of mse, mae, huber."),
         ({"checkpoint": "all"}, "--checkpoint is 'all'; expected one of best, last."),

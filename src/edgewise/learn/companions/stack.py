@@ -7,12 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.learn.companions import NETWORK
 from edgewise.trace import Trace
-
-NETWORK = "network"
-"""What the network is called beside the names of its companions."""
-LABELS = {"gaussian-process": "Gaussian process", "forest": "random forest"}
-"""What companions are called in texts, where that is not their name."""
 
 
 class Stack(nn.Module):

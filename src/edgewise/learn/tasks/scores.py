@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.formatting import formatted, percent, plural
-from edgewise.learn.companions.stack import LABELS, NETWORK
+from edgewise.learn.companions import LABELS, NETWORK
 from edgewise.learn.training.folder import RunFolder
 
 if TYPE_CHECKING:

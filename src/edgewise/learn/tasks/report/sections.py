@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.formatting import formatted, percent, plural
-from edgewise.learn.companions.stack import LABELS as COMPANIONS
+from edgewise.learn.companions import LABELS as COMPANIONS
 from edgewise.learn.tasks.registry import task_of
 from edgewise.learn.tasks.report.judged import (
     JudgedRows,

@@ -28,6 +28,9 @@ from edgewise.learn.tasks.texts.task import TextsEncoder, load
 from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, nothing_of
 from edgewise.trace import Trace
 
+ABOUT = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
+"""What the effect of a token is."""
+
 
 @dataclass(frozen=True, eq=False)
 class TextNumber:
@@ -133,7 +136,7 @@ def item(
         predict_left=of_text.of_left,
         attend=of_text.attention,
         derive=lambda: [of_text.of_vectors(member) for member in trained.members],
-        about="The prediction less that without the token. Tokens that stand for no text always stay, with 0.",
+        about=ABOUT,
         scale=of_text.number.scale,
         more_notes=of_text.number.member_notes,
         more_parts=columns_of(tokens),
