@@ -27,6 +27,9 @@ from edgewise.learn.training.weights import filled, read_tensors
 PART = {"part": True}
 """The metadata of the fields of `Fitted` whose own fields stand side by side in model.json."""
 
+MAX_COPIES = 2**20
+"""Copies that a companion may count as: 16 for each variant of a head, of which a user may want many."""
+
 
 class Output(Protocol):
     """What the numbers of a network mean. A frozen dataclass, saved as it is."""
@@ -141,9 +144,11 @@ class Fitted(Generic[E, Out]):
             values = {name: read_fields(part, content) for name, part in parts.items()}
             size = typed(int, content.get("ensemble_size", 1), "ensemble_size")
             companions = typed(dict[str, int], content.get("companions", {}), "companions")
-            for name, count in {"ensemble_size": size, **companions}.items():
-                if not 1 <= count <= MAX_LAYERS:
-                    raise DataError(f"{name} is {count}, expected 1 to {MAX_LAYERS}.")
+            limits = {"ensemble_size": (size, MAX_LAYERS)}
+            limits |= {f"companions.{name}": (count, MAX_COPIES) for name, count in companions.items()}
+            for name, (count, most) in limits.items():
+                if not 1 <= count <= most:
+                    raise DataError(f"{name} is {count}, expected 1 to {most}.")
 
         for name, part in parts.items():
             for saved in fields(part):

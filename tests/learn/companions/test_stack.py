@@ -6,7 +6,6 @@ from torch import nn
 
 from edgewise.learn.companions.stack import (
     Stack,
-    companion_of,
     network_of,
     shares_of,
     tensors_of,
@@ -66,5 +65,3 @@ def test_a_network_is_saved_under_its_own_names():
     assert set(tensors_of(member)) == {"values", "companions.forest.values", "companions.word-counts.values"}
     assert set(tensors_of(member.network)) == {"values"}
     assert network_of(member) is network_of(member.network) is member.network
-    assert companion_of(member, "forest") is member.companions["forest"]
-    assert companion_of(member, "gaussian-process") is companion_of(member.network, "forest") is None

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.companions.gaussian_process import GaussianProcess
-from edgewise.learn.companions.stack import companion_of, network_of
+from edgewise.learn.companions.stack import Stack, network_of
 from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.estimators import MoleculeRegressor
 from edgewise.learn.readers.graphs.union import copies
@@ -34,7 +34,8 @@ def regressor(request):
 
 
 def process_of(member):
-    return companion_of(member, "gaussian-process")
+    """The Gaussian process of a member; None where the network is alone."""
+    return member.companions["gaussian-process"] if isinstance(member, Stack) else None
 
 
 def predicted(model, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
@@ -164,6 +165,14 @@ def test_where_an_atom_is_removed_its_substructures_go(regressor):
         process = process_of(fitted.members[0])
         assert (process(batch) - process(without)).abs().max() > 1e-4
     assert occlusion.values.reshape(-1)[2] == pytest.approx(values[0] - values[1], rel=1e-4)
+
+
+def test_a_head_of_many_variants_is_read_again(tmp_path):
+    """As the process may be 16 for each, there are more than any number of layers."""
+    model = MoleculeRegressor(**{**SMALL, "num_variants": 300}).fit(SMILES, TARGETS, conditions=CONDITIONS)
+    assert model.trained.companions["gaussian-process"] == 4800
+    model.save(tmp_path / "run")
+    assert np.array_equal(predicted(MoleculeRegressor.load(tmp_path / "run")), predicted(model))
 
 
 def test_where_there_is_none():

@@ -50,11 +50,6 @@ def network_of(member: nn.Module) -> Any:
     return member.network if isinstance(member, Stack) else member
 
 
-def companion_of(member: nn.Module, name: str) -> Any:
-    """The companion of a member; None where it has none of that name."""
-    return member.companions[name] if isinstance(member, Stack) and name in member.companions else None
-
-
 def variants_of(copies: Mapping[str, int], num_variants: int) -> dict[str, slice]:
     """Which of all variants are the network's, and which each companion's.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.forest import Forest
 from edgewise.learn.companions.gaussian_process import GaussianProcess
 from edgewise.learn.companions.substructures import features_of, with_substructures
@@ -15,8 +16,6 @@ from edgewise.learn.readers.molecules.table import MoleculeTable
 from edgewise.learn.tables.split import evenly
 from edgewise.learn.tasks.companions import CompanionKind, Fresh
 from edgewise.learn.tasks.molecules.encoder import (
-    FOREST,
-    GAUSSIAN_PROCESS,
     ROWS_IN_MEMORY,
     FittedMolecules,
     MoleculesEncoder,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from edgewise.errors import DataError, RunFolderError
 from edgewise.formatting import plural
 from edgewise.graph.records import Batch
+from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.forest import Forest
 from edgewise.learn.companions.gaussian_process import GaussianProcess, Limits
 from edgewise.learn.companions.substructures import RowSizes, with_substructures
@@ -37,8 +38,6 @@ MAX_KNOWN = 2**16
 from; evenly chosen where there are more."""
 ROWS_IN_MEMORY = 2**13
 """Rows whose SMILES, or substructures, are in memory at the same time."""
-FOREST, GAUSSIAN_PROCESS = "forest", "gaussian-process"
-"""What companions are called."""
 
 
 def check_descriptors(folder: RunFolder, values: Mapping[str, Any]) -> list[str]:

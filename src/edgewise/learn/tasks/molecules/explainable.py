@@ -17,6 +17,7 @@ from edgewise.explain.methods import METHODS
 from edgewise.explain.rank import spearman
 from edgewise.formatting import formatted
 from edgewise.graph.records import Batch
+from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.stack import network_of
 from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.networks.molecule_transformer import MoleculeTransformer
@@ -32,7 +33,7 @@ from edgewise.learn.tasks.explainable import ExplainableTask, explaining, target
 from edgewise.learn.tasks.explainable import Row as Values
 from edgewise.learn.tasks.explained import Explained, target_predictions
 from edgewise.learn.tasks.molecules.curves import curves_of
-from edgewise.learn.tasks.molecules.encoder import FOREST, GAUSSIAN_PROCESS, FittedMolecules
+from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.learn.tasks.molecules.row import Row
 from edgewise.learn.tasks.molecules.task import load
 from edgewise.learn.training.device import cpu_threads

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
+from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import copied_rows
 from edgewise.learn.fitted_table import load_table
@@ -23,8 +24,6 @@ from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.chunks import Tally, predictions, read_rows
 from edgewise.learn.tasks.molecules.companions import COMPANIONS, FOREST_ROWS, process_rows
 from edgewise.learn.tasks.molecules.encoder import (
-    FOREST,
-    GAUSSIAN_PROCESS,
     MAX_KNOWN,
     FittedMolecules,
     MoleculeScales,
