@@ -290,7 +290,8 @@ NODE_ROWS = Rows(
     has_groups=False,
     is_one_graph=True,
     reads_arrays=True,
-    label_note="(node) or (node, target): class labels. None, NaN or an empty text is no label. −1 among whole numbers "
+    label_note="(node) or (node, target): class labels. None, NaN or an empty text is a missing label. −1 among whole "
+    "numbers "
     "with two or more other values is none either, with a warning; with fewer it is a class, as in −1 and 1. Nodes "
     "without a label are part of the graph.",
     number_note="(node) or (node, target): numbers; NaN where there is none. Such nodes are part of the graph.",

@@ -79,7 +79,7 @@ def explaining(module: str, adapter: str, item: Argument, text: str, target: Arg
     """The explanation of one item by what opens run folders of a task."""
     arguments = (item, target, LABEL, TOP, METHODS)
     call = f"state.explain_item(self, {module}.{adapter}, item, target=target, label=label, top=top, methods=methods)"
-    raises = {"SettingError": "There is no such target, label or method."}
+    raises = {"SettingError": "Unknown target, label or method."}
     return delegating(module, "explain", arguments, '"Explanation"', text, call, raises)
 
 
@@ -147,9 +147,9 @@ LINK_METHODS = (
         (PAIRS, *OTHER_GRAPH),
         "np.ndarray",
         """
-        (pair, 2): the probabilities that each pair is no link and that it is one.
+        (pair, 2): the probabilities that each pair is not a link and that it is one.
 
-        They hold for a test with as many pairs that are no link as in training; of all pairs of a graph far fewer are
+        They hold for a test with as many negative pairs as in training; of all pairs of a graph far fewer are
         links.
         """,
         f"links.predict_proba(self, X, graph, {BESIDE_GRAPH})",
@@ -203,7 +203,7 @@ LINK_METHODS = (
         """,
         f"links.explain(self, item, graph, {BESIDE_GRAPH}, target=target, label=label, hops=hops, methods=methods)",
         {
-            "DataError": "There is no such node, or it is one twice.",
+            "DataError": "Unknown node, or the two are the same.",
             "SettingError": "It is not a pair, or `hops` is below 1.",
         },
     ),
@@ -287,7 +287,7 @@ FORECAST_METHODS = (
         "explain",
         (Argument("item", "object", "Any.", None),),
         '"Explanation"',
-        "Raise UnsupportedError: there are no explanations of series.",
+        "Raise UnsupportedError: series cannot be explained.",
         "state.explain_item(self, forecast.SERIES, item)",
     ),
     SAVE,
@@ -424,7 +424,7 @@ MOTION_METHODS = (
         "explain",
         (Argument("item", "object", "Any.", None),),
         '"Explanation"',
-        "Raise UnsupportedError: there are no explanations of motion.",
+        "Raise UnsupportedError: motion cannot be explained.",
         "state.explain_item(self, motion.MOTION, item)",
     ),
     SAVE,

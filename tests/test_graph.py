@@ -290,7 +290,7 @@ def test_a_graph_checks_what_it_is_given(shapes_unchecked):
         "node_features has 2 rows, expected 3.": {"node_features": zeros(2, 1)},
         "node_features is (3,) torch.strided; expected a dense tensor (row, feature)": {"node_features": zeros(3)},
         "node_features is ndarray; expected a dense tensor": {"node_features": np.zeros((3, 1))},
-        "node_features is a tuple, a table for each type, but rows have no types": {"node_features": (zeros(3, 1),)},
+        "node_features is a tuple, a table for each type, but rows are not typed": {"node_features": (zeros(3, 1),)},
         "node_features has 1 table, but there are 2 types": {"node_types": types, "node_features": (zeros(2, 1),)},
         "node_features[1] has 2 rows, expected 1.": {
             "node_types": types, "node_features": (zeros(2, 1), zeros(2, 2))

@@ -112,8 +112,8 @@ def __dir__() -> list[str]:
 
 def _estimators() -> list[str]:
     """The estimators, which the settings of tasks declare."""
-    found: list[str] = import_module("edgewise.learn.estimators").__all__
-    return found
+    names: list[str] = import_module("edgewise.learn.estimators").__all__
+    return names
 
 
 class _Package(ModuleType):

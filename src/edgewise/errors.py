@@ -81,7 +81,7 @@ def warned_once() -> Iterator[None]:
 
 
 def refuse_single_text(what: str, values: object) -> None:
-    """Raise where one text, or what has no order, is given for several texts: Python would take the characters of the
+    """Raise where one text, or an unordered set, is given for several texts: Python would take the characters of the
     text, the keys of a dictionary, or a set in any order.
 
     Args:

@@ -91,7 +91,7 @@ class Softmax:
         gap = rows.keep(scores - rows.largest(scores))
         if isinstance(self.temperature, Tensor):
             temperature = rows.spread(self.temperature.clamp(min=COLDEST))
-            shut = gap < NOTHING * temperature.detach()  # what has no weight would give T the gradient 0 · ∞
+            shut = gap < NOTHING * temperature.detach()  # zero weight would give T the gradient 0 · ∞
             grown = torch.exp(torch.where(shut, 0.0, gap) / temperature)
             return _shares(torch.where(shut, 0.0, grown), rows)
         return _shares(torch.exp(gap / self.temperature), rows)

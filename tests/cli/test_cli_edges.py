@@ -145,7 +145,7 @@ def test_edges_are_explained(learn, graph, edgewise, tmp_path):
     known = {frozenset((row["from"], row["to"])) for row in rows}
     apart = next(f"n{node}" for node in range(1, 40) if frozenset(("n0", f"n{node}")) not in known)
     code, _, err = edgewise("explain", tmp_path / "run", "n0", apart, "-o", target, "--overwrite")
-    assert (code, f"there is no edge n0 – {apart}" in err) == (2, True), err
+    assert (code, f"the edge n0 – {apart} does not exist; name the two nodes" in err) == (2, True), err
     graph[0].unlink()
     code, _, err = edgewise("explain", tmp_path / "run", "n0", "n1", "-o", target, "--overwrite")
     assert (code, "nodes.csv" in err, "bring" in err) == (2, True, True), err

@@ -88,7 +88,7 @@ def test_bad_words(book, edgewise, tmp_path):
         (["train", tmp_path / "no.txt", "-o", tmp_path / "b"], "no such file"),
         (
             ["predict", run, book, "-o", tmp_path / "p.csv"],
-            "holds an edgewise language model, for which there is no file of predictions",
+            "holds an edgewise language model, whose predictions cannot be written",
         ),
     ]
     for words, message in cases:

@@ -102,7 +102,7 @@ def test_a_link_opens_as_a_page(learn, edgewise, tmp_path):
     for words, message in (
         (["n0"], "1 input given, but the model reads 2 for each row: sender, receiver"),
         (["n0", "zoe"], "receiver: there is no node 'zoe'; the 60 nodes are n0, n1, n2, n3, n4, …"),
-        (["n0", "n0"], "the node 'n0' is named twice: a node and itself are no link"),
+        (["n0", "n0"], "the node 'n0' is named twice: a link joins two different nodes"),
         (["n0", "n1", "--label", "1"], "link_prob is a number and has no classes"),
     ):
         code, _, err = edgewise("explain", tmp_path / "run", *words, "-o", tmp_path / "bad.json")
@@ -225,7 +225,7 @@ def test_parts_by_a_column_and_what_the_graph_lacks_is_said(learn, graph, tmp_pa
     for said in (
         "2 rows rejected",
         "line 7, column 'x0': 'hot' is not a number",
-        "1 edge is a loop, which is no link, and carries messages",
+        "1 edge is a self-loop: it carries messages",
         "1 node has features that cannot be read, 0 there: links are learned and predicted all the same",
         "1 link is of no part: messages go along, and nothing is predicted",
         "(split: column)",
@@ -296,7 +296,7 @@ def test_bad_words(learn, words, message):
     [
         ({"s": [], "r": []}, "a header but no rows"),
         ({"s": ["q"], "r": ["n1"]}, "'q' is not a node of"),
-        ({"s": ["n1"], "r": ["n1"]}, "there are no links: 1 edge, all of them loops"),
+        ({"s": ["n1"], "r": ["n1"]}, "no links: 1 edge, all of them self-loops"),
         ({"s": ["n1", "n2"], "r": ["n2", "n3"]}, "2 links cannot fill train, val, test"),
         ({"s": ["n1", "n2", "n3"], "r": ["n2", "n3", "n1"]}, "1 training link; expected two or more"),
     ],

@@ -54,7 +54,7 @@ def test_a_task_of_another_package_is_listed_trains_predicts_and_opens(package, 
         "--graph-column does nothing for points"
         in edgewise("predict", "run", "new.csv", "--graph-column", "z", "-o", "o.csv")[2]
     )
-    assert "holds an line model, for which there are no explanations" in edgewise("explain", "run", "1")[2]
+    assert "holds an line model, which cannot be explained" in edgewise("explain", "run", "1")[2]
     assert "--input-column applies to line only" in edgewise("train", "nodes", "a.csv", "--input-column", "x")[2]
 
 

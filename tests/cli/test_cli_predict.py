@@ -191,7 +191,10 @@ def test_fingerprints_by_row(trained, edgewise, new, tmp_path):
     ("damage", "message"),
     [
         (lambda run: (run / "model.json").write_text("{"), "model.json is not a JSON file"),
-        (lambda run: (run / "model.json").write_text("[]"), "model.json is no model of Edgewise"),
+        (
+            lambda run: (run / "model.json").write_text("[]"),
+            "model.json is not a model that this version of Edgewise can read",
+        ),
         (lambda run: (run / "model.safetensors").write_bytes(b"x"), "model.safetensors is damaged"),
         (lambda run: (run / "model.safetensors").unlink(), "unfinished run"),
         (lambda run: newer(run), "has format 99, this Edgewise reads up to 1; upgrade it"),

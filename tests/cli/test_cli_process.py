@@ -173,7 +173,7 @@ def test_a_killed_process_ends_the_others_and_the_run_is_resumed(tmp_path):
 def test_processes_that_cannot_be_started(words, message, capsys):
     try:
         code = main(["train", "nodes", "nodes.csv", *words])
-    except SystemExit as ended:  # a word that is no number
+    except SystemExit as ended:  # a word that is not a number
         code = ended.code
     assert (code, message in capsys.readouterr().err) == (2, True)
 

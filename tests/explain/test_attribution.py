@@ -228,7 +228,7 @@ def test_a_scale_is_positive(scale):
 
 
 def test_what_faithfulness_refuses():
-    with pytest.raises(ShapeError, match="there are no units to remove"):
+    with pytest.raises(ShapeError, match="expected at least one unit"):
         faithfulness(linear(), [], 0)
     with pytest.raises(ShapeError, match=r"occlusion has values of shape \(5,\), expected \(4,\): one per unit"):
         faithfulness(linear(), [attribution(WEIGHTS)], 4)

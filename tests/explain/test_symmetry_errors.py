@@ -114,7 +114,7 @@ SHAPES = {
     ),
     "anchored nowhere": (
         lambda: check(same, (CLOUD, CLOUD), Translation(), inputs_as=(POINTS, Axes(is_anchored=True))),
-        f"check: inputs[1] is anchored, but has no axis of coordinates; {SAY}",
+        f"check: inputs[1] is anchored, but lacks an axis of coordinates; {SAY}",
     ),
     "output without nodes": (
         lambda: check(lambda x: x[0], CLOUD, Permutation(), output_as=NODES),

@@ -144,7 +144,7 @@ def test_what_pyg_cannot_say_is_refused():
         "does not give the number of nodes": Data(edge_index=index),
         "edge_attr has 3 rows, expected 2": Data(edge_index=index, edge_attr=torch.zeros(3, 1), num_nodes=3),
         "x is (3, 1, 1) torch.strided; expected a dense tensor": Data(x=torch.zeros(3, 1, 1), edge_index=index),
-        "node_names is no list of 3 names": Data(edge_index=index, num_nodes=3, node_names="abc"),
+        "node_names is not a list of 3 names": Data(edge_index=index, num_nodes=3, node_names="abc"),
     }
     for message, data in cases.items():
         with pytest.raises(DataError, match=re.escape(message)):

@@ -315,7 +315,7 @@ REFUSED = [
     (lambda: NeighborSampler(GRAPH, []), SettingError, "fanouts is empty"),
     (lambda: NeighborSampler(GRAPH, [3, -2]), SettingError, "a fanout is -2; expected"),
     (lambda: NeighborSampler(GRAPH, [2.5]), SettingError, "a fanout is 2.5; expected"),
-    (lambda: NeighborSampler(GRAPH, {0: [1]}), SettingError, "edges have no types"),
+    (lambda: NeighborSampler(GRAPH, {0: [1]}), SettingError, "edges are not typed"),
     (lambda: NeighborSampler(GRAPH, [1], strategy="first"), SettingError, "strategy is 'first'; expected uniform or l"),
     (lambda: NeighborSampler(GRAPH, [1], strategy="last"), SettingError, "it needs edge_times"),
     (lambda: NeighborSampler(GRAPH, [1], form="tree"), SettingError, "form is 'tree'; expected directional or induced"),

@@ -141,5 +141,5 @@ def test_what_cannot_be_drawn():
     layer = Layer("layer 1", np.array([4]), np.array([0]), np.array([[1.0]]))
     with pytest.raises(ShapeError, match="unit 4 has a weight, but num_units is 3"):
         attention_grid([layer], 3)
-    with pytest.raises(ShapeError, match="there are no layers"):
+    with pytest.raises(ShapeError, match="layers is empty"):
         attention_grid([])

@@ -20,7 +20,9 @@ from edgewise.score import GAT, Activation, Additive, Bilinear, Constant, Cosine
 
 Kind = Literal["Dot", "Constant", "GATv2", "Additive", "Distance"]
 Factor = float | Tensor
-_NORMALIZERS = {each.__name__: each for each in (Softmax, Hardmax, Sparsemax, Entmax15, Sigmoid, Mean, Identity)}
+_NORMALIZERS = {
+    normalizer.__name__: normalizer for normalizer in (Softmax, Hardmax, Sparsemax, Entmax15, Sigmoid, Mean, Identity)
+}
 
 
 @dataclass(frozen=True)

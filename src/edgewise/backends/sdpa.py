@@ -156,7 +156,7 @@ def _differentiable_again(
 ) -> Tensor:
     """The output, with a formula for the derivatives of its gradients where torch has none.
 
-    Mostly by a hook of the kernel's own node, which holds no tensor and takes next to no time unless it is
+    Mostly by a hook of the kernel's own node, which keeps no tensors alive and takes next to no time unless it is
     differentiated again. What a node saves for a checkpoint can be read only once, by the node.
     """
     if not out.requires_grad or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
             if trained.output.left_out:
                 print(f"  left out, as our model does not have it: {'; '.join(trained.output.left_out)}")
             if not trained.output.has_head:
-                print("  it has no head that predicts masked tokens: only the encoder is read")
+                print("  the head that predicts masked tokens is missing: only the encoder is read")
             return 0
         print(f"{source} is now the run folder {target}. Next:\n  {command('generate', target)}")
         return 0

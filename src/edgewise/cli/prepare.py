@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     words: list[str] = [arguments.nodes, arguments.edges, "-o", arguments.output_dir]
     settings = (Columns, GraphSource, StoreSettings, TableFormat)
-    for field in [field for kind in settings for field in dataclasses.fields(kind)]:
+    for field in [field for settings_type in settings for field in dataclasses.fields(settings_type)]:
         value = flags.get(field.name)
         if field.name in ("edges", "features") or value is None or value is False:
             continue

@@ -169,7 +169,7 @@ def train(
 
 
 def check_resumed(folder: "RunFolder", named: str | None, settings: dict[str, Any]) -> "Task | None":
-    """The task of the finished run in a folder; None where it has no configuration.
+    """The task of the finished run in a folder; None without a configuration.
 
     Raises:
         RunFolderError: It is of another task than the named one, or of other settings or data.
@@ -178,7 +178,7 @@ def check_resumed(folder: "RunFolder", named: str | None, settings: dict[str, An
     from edgewise.learn.tasks.config import check_finished
     from edgewise.learn.tasks.registry import task_of
 
-    if not folder.is_started:  # a converted checkpoint has no configuration to compare with
+    if not folder.is_started:  # a converted checkpoint lacks a configuration to compare with
         return None
 
     finished_task = task_of(folder)

@@ -51,7 +51,7 @@ def faithfulness(
         occlusion, or if all sizes are equal.
 
     Raises:
-        ShapeError: there are no units, or an attribution or `predict` returns the wrong number of values.
+        ShapeError: there are 0 units, or an attribution or `predict` returns the wrong number of values.
         SettingError: `steps` is below 1, the scale is not positive, or two attributions have the same name.
 
     Cost: 2 · (steps − 1) predictions an attribution, in one call of `predict`.
@@ -93,7 +93,7 @@ def faithfulness(
 def _sizes(attributions: Sequence[Attribution], num_units: int) -> dict[str, np.ndarray]:
     """|a| by the name of the attribution, validated."""
     if num_units < 1:
-        raise ShapeError("faithfulness: there are no units to remove.")
+        raise ShapeError("faithfulness: units is empty; expected at least one unit to remove.")
 
     sizes: dict[str, np.ndarray] = {}
     for attribution in attributions:

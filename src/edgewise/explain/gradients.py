@@ -28,7 +28,7 @@ def gradient_times_input(
         a, one number per unit, in float64.
 
     Raises:
-        SettingError: the output of the function has no gradient.
+        SettingError: the output of the function cannot be differentiated.
 
     Cost: one forward and one backward pass.
     Source: Shrikumar et al. 2016, "Not just a black box".
@@ -64,7 +64,7 @@ def integrated_gradients(
         a, one number per unit, in float64.
 
     Raises:
-        SettingError: the output of the function has no gradient, or `steps` or `batch_size` is below 1.
+        SettingError: the output of the function cannot be differentiated, or `steps` or `batch_size` is below 1.
         ShapeError: the baseline has another shape than the features.
 
     Cost: `steps` forward and backward passes, fewer and larger ones with `batch_size`.

@@ -29,7 +29,7 @@ def averaged(layers: Trace | Sequence[Weights]) -> Weights:
         `Weights` with values `(pair,)`, by receiver, then sender; parallel edges are one pair.
 
     Raises:
-        ShapeError: there are no weights, or the layers differ in their nodes.
+        ShapeError: `weights` is empty, or the layers differ in their nodes.
 
     >>> one = Weights(torch.tensor([0, 1]), torch.tensor([1, 1]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]), 2, 2)
     >>> averaged([one, one]).values.tolist()

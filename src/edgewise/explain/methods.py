@@ -124,7 +124,7 @@ def shapley_values(
 
         φ_g = mean over orders π of f(without those before g in π) − f(without those before g, and g)
 
-    Each order is followed by its reverse (antithetic sampling). If there are no more orders than samples, every
+    Each order is followed by its reverse (antithetic sampling). If there are at most as many orders as samples, every
     order is used once, and the values are exact. In each order the effects sum to f(all) − f(none), and so do the
     values (efficiency).
 

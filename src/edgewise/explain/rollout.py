@@ -46,7 +46,7 @@ def rollout(
         pair; pairs of weight zero are left out.
 
     Raises:
-        ShapeError: there are no weights, a layer has different senders and receivers (cross-attention, a readout),
+        ShapeError: `weights` is empty, a layer has different senders and receivers (cross-attention, a readout),
             other nodes or another batch than the first, or only its strongest weights.
         SettingError: `heads` or `residual` is invalid, or the trace recorded only a part (`top`, `queries`).
 

@@ -354,7 +354,7 @@ def _motion(
 
     def misfit(array: Array, axes: Axes) -> str | None:
         if axes.coordinates is None:
-            return "is anchored, but has no axis of coordinates"
+            return "is anchored, but lacks an axis of coordinates"
         if (reason := _lacks(array, (axes.coordinates,)) or _unmovable(array)) is not None:
             return reason
         count = array.shape[axes.coordinates]

@@ -291,7 +291,7 @@ def check(
             (…, row, column), as the transformation needs it; the fields of a `GeometricGraph` are known.
         output_as: the same for the outputs; by default, points if they have the axes for it, else unchanged. Or a
             function (transformation, output) → output of your own.
-        samples: number of transformations of each set to test; fewer if the set has no more.
+        samples: number of transformations of each set to test; fewer if the set is smaller.
         tolerance: the largest deviation that counts as rounding. By default the square root of the machine epsilon
             of the coarsest dtype among inputs and outputs: 1.5e-8 for float64, 3.5e-4 for float32, 0.09 for
             bfloat16. Prefer float64.

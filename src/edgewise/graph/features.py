@@ -10,7 +10,7 @@ from edgewise.formatting import plural
 from edgewise.neighborhood import Types
 
 Features = Tensor | tuple[Tensor | None, ...]
-"""One table `(row, feature)`; or a table for each type of rows, None where the type has no features."""
+"""One table `(row, feature)`; or a table for each type of rows, None for a type without features."""
 Part = tuple[Features | None, Types | None, int]
 """The features of one graph, the types of its rows, and the number of rows."""
 
@@ -24,7 +24,7 @@ def checked_features(name: str, features: Features | None, types: Types | None, 
     if not isinstance(features, tuple):
         return _checked(name, features, num_rows)
     if types is None:
-        raise ShapeError(f"Graph: {name} is a tuple, a table for each type, but rows have no types; give one table.")
+        raise ShapeError(f"Graph: {name} is a tuple, a table for each type, but rows are not typed; give one table.")
     if len(features) != types.num_types:
         raise ShapeError(f"Graph: {name} has {plural(len(features), 'table')}, but there are {types.num_types} types.")
 
@@ -72,7 +72,7 @@ def concatenated(name: str, tables: Sequence[tuple[Tensor | None, int]]) -> Tens
     """Concatenates tables of several graphs; that of a graph without rows may be missing.
 
     Raises:
-        ShapeError: a graph has no table, or one of another width or dtype.
+        ShapeError: a graph lacks the table, or its width or dtype differs.
     """
     numbered_tables = [(number, table) for number, (table, _) in enumerate(tables) if table is not None]
     if not numbered_tables:

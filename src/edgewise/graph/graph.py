@@ -53,7 +53,7 @@ class Graph:
     node_features: Features | None
     """One row per node; None without features; a tuple of tables if the widths or dtypes of `node_types` differ."""
     edges: Edges
-    """Sender → receiver. Senders and receivers may be two sets of nodes, if nodes have no data."""
+    """Sender → receiver. Senders and receivers may be two sets of nodes, if nodes carry no data."""
     edge_features: Features | None = None
     """One row per edge, in the order of `edges`; a tuple by `edge_types`, as for nodes."""
     graph_features: Tensor | None = None
@@ -157,7 +157,7 @@ class Graph:
         return converter("to", "networkx")(self)
 
     def to_scipy(self, feature: int | None = None) -> "scipy.sparse.coo_array":
-        """One feature of the edges as SciPy's sparse matrix, rows are receivers; True if edges have no features."""
+        """One feature of the edges as SciPy's sparse matrix, rows are receivers; True for edges without features."""
         matrix = converter("to", "scipy")(self, feature=feature)
         if self.edge_features is None:
             matrix.data = matrix.data.astype(bool)  # astype of the matrix would merge parallel edges
@@ -204,7 +204,7 @@ class Graph:
         """The edges with their types, for layers with several relations; created at each access.
 
         Raises:
-            ShapeError: edges have no types.
+            ShapeError: edges are not typed.
         """
         if self.edge_types is None:
             raise ShapeError("Graph: relations needs edge_types, but the graph has none.")

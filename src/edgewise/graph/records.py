@@ -155,7 +155,7 @@ class NodeBatch(Record):
     features: Float[Tensor, " node node_feature"] | SparseFeatures
     """The features of each node."""
     edges: Edges
-    """Edges; virtual nodes, which have no features, come after the others."""
+    """Edges; virtual nodes, without features, come after the others."""
     edge_features: Float[Tensor, " edge edge_feature"]
     """The features of each edge, possibly of size 0."""
     rows: Int64[Tensor, " row"]

@@ -69,6 +69,6 @@ def read_graphml(
         raise DataError(f"read_graphml: {os.fspath(path)} is not GraphML of one graph: {reason}") from error
 
     graph = from_networkx(read, edge_attributes=edge_attributes, node_attributes=node_attributes, dtype=dtype)
-    if graph.names == tuple(str(place) for place in range(graph.edges.num_senders)):
+    if graph.names == tuple(str(number) for number in range(graph.edges.num_senders)):
         return replace(graph, names=None)
     return graph

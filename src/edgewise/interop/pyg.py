@@ -34,12 +34,13 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 
 READ = ("x", "edge_index", "edge_attr", "edge_weight", "pos", "u", "node_type", "edge_type", "batch", "ptr")
 """Tensors that `from_pyg` reads."""
-NODE_PLACE, EDGE_PLACE = "node_place", "edge_place"
+NODE_ORDER, EDGE_ORDER = "node_order", "edge_order"
 """Where the rows of a type stand in their graph, where it does not stand type after type."""
-BESIDE = ("y", "edge_label", "edge_label_index", "num_nodes", "n_id", "e_id", "input_id", "idx", NODE_PLACE, EDGE_PLACE)
-"""Tensors that are no features: targets, and what loaders and data sets note."""
+BESIDE = ("y", "edge_label", "edge_label_index", "num_nodes", "n_id", "e_id", "input_id", "idx", NODE_ORDER, EDGE_ORDER)
+"""Tensors that are not features: targets, and what loaders and data sets note."""
 Form = tuple[bool, bool, bool, tuple[bool, ...]]
-"""Whether places of nodes, of edges and names are written, and which types have positions: one for a whole batch."""
+"""Whether the order of nodes, the order of edges and names are stored, and which types have positions: one for a whole
+batch."""
 
 
 def to_pyg(graph: Graph | Edges) -> "Data | HeteroData":
@@ -78,7 +79,7 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
         edge_attribute: what holds the edge features; by default edge_attr, or edge_weight where there is none.
 
     Raises:
-        DataError: it is no such object, has no edge_index, does not give the number of nodes, or has features that
+        DataError: it is another object, has no edge_index, does not give the number of nodes, or has features that
             do not fit.
         SettingError: it has edge_attr and edge_weight, and it is not given which to read.
     """
@@ -100,7 +101,9 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
     num_graphs = 1 if offsets is None else len(offsets) - 1
     lists = {name: data[name] for name in ("node_names", "node_type_names", "edge_type_names") if name in data}
     if is_batch:  # of lists there is one for each graph
-        lists = {name: list(chain(*held)) if name == "node_names" else held[0] for name, held in lists.items() if held}
+        lists = {
+            name: list(chain(*names)) if name == "node_names" else names[0] for name, names in lists.items() if names
+        }
     types = {
         name: Types(data[name], _num_types(data[name], lists.get(f"{name}_names")), lists.get(f"{name}_names"))
         for name in ("node_type", "edge_type")
@@ -121,13 +124,13 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
 
 
 def _warn_of_unread(data: "Data | HeteroData") -> None:
-    """Warn of numbers, which could be features, that become no part of the graph, each once."""
+    """Warn of numbers, which could be features, that are not read into the graph, each once."""
     names = dict.fromkeys(
         name
         for store in data.stores
-        for name, held in store.items()
-        if isinstance(held, Tensor) and held.layout == torch.strided and held.dim() in (1, 2)
-        if held.dtype != torch.bool
+        for name, value in store.items()
+        if isinstance(value, Tensor) and value.layout == torch.strided and value.dim() in (1, 2)
+        if value.dtype != torch.bool
     )
     if unread := [name for name in names if name not in (*READ, *BESIDE) and not name.endswith("_mask")]:
         warnings.warn(
@@ -162,7 +165,7 @@ def _form(graph: Graph) -> Form:
     assert graph.node_types is not None and graph.edge_types is not None
     rows = graph.graph_of_node, graph.graph_of_node[graph.edges.senders]
     codes = zip((graph.node_types, graph.edge_types), rows)
-    mixed = [bool(((own * types.num_types + types.of_row).diff() < 0).any()) for types, own in codes]
+    mixed = [bool(((graph_of_row * types.num_types + types.of_row).diff() < 0).any()) for types, graph_of_row in codes]
     placed = (False,) * graph.node_types.num_types
     if graph.positions is not None:
         parts = graph.node_types.split(graph.positions)
@@ -172,33 +175,33 @@ def _form(graph: Graph) -> Form:
 
 def _to_hetero(graph: Graph, form: Form) -> "HeteroData":
     """A store for each type of nodes and edges; where rows do not stand type after type, it stores where they do."""
-    has_node_places, has_edge_places, has_names, placed = form
+    has_node_order, has_edge_order, has_names, placed = form
     types, relations = graph.node_types, graph.edge_types
     assert types is not None and types.names is not None and relations is not None and relations.names is not None
-    found, ranks = HeteroData(), types.ranks
+    data, ranks = HeteroData(), types.ranks
     rows = types.split(torch.arange(graph.num_nodes, device=types.of_row.device))
-    for name, own, features, has_positions in zip(types.names, rows, by_type(graph.node_features, types), placed):
-        store = found[name]
-        store.num_nodes = len(own)
+    for name, nodes, features, has_positions in zip(types.names, rows, by_type(graph.node_features, types), placed):
+        store = data[name]
+        store.num_nodes = len(nodes)
         if features is not None:
             store.x = features
         if graph.positions is not None and has_positions:
-            store.pos = graph.positions[own]
+            store.pos = graph.positions[nodes]
         if has_names:
-            store.node_names = _listed(graph, own.tolist())
-        if has_node_places:
-            setattr(store, NODE_PLACE, own)
-    places = relations.split(torch.arange(graph.num_edges, device=ranks.device))
-    for name, own, features in zip(relations.names, places, by_type(graph.edge_features, relations)):
-        store = found[name]
-        store.edge_index = torch.stack([ranks[graph.edges.senders[own]], ranks[graph.edges.receivers[own]]])
+            store.node_names = _listed(graph, nodes.tolist())
+        if has_node_order:
+            setattr(store, NODE_ORDER, nodes)
+    edges_of_type = relations.split(torch.arange(graph.num_edges, device=ranks.device))
+    for name, edges, features in zip(relations.names, edges_of_type, by_type(graph.edge_features, relations)):
+        store = data[name]
+        store.edge_index = torch.stack([ranks[graph.edges.senders[edges]], ranks[graph.edges.receivers[edges]]])
         if features is not None:
             store.edge_attr = features
-        if has_edge_places:
-            setattr(store, EDGE_PLACE, own)
+        if has_edge_order:
+            setattr(store, EDGE_ORDER, edges)
     if graph.graph_features is not None:
-        found.u = graph.graph_features
-    return found
+        data.u = graph.graph_features
+    return data
 
 
 def _from_hetero(data: "HeteroData", edge_attribute: str | None) -> Graph:
@@ -212,11 +215,12 @@ def _from_hetero(data: "HeteroData", edge_attribute: str | None) -> Graph:
     offsets, graph_of_node = None, torch.zeros_like(of_row)
     if is_batch:
         graphs = [_graphs(store, size, f"type {name!r}") for (name, store), size in zip(stores.items(), sizes)]
-        offsets, graph_of_node = torch.stack([own for _, own in graphs]).sum(0), torch.cat([own for own, _ in graphs])
-    node_order = _order(graph_of_node, stores, NODE_PLACE)
-    place = node_order.argsort()
+        offsets = torch.stack([offsets_of_type for _, offsets_of_type in graphs]).sum(0)
+        graph_of_node = torch.cat([graph_of_row for graph_of_row, _ in graphs])
+    node_order = _order(graph_of_node, stores, NODE_ORDER)
+    rank = node_order.argsort()
     types = Types(of_row[node_order], len(sizes), tuple(stores))
-    rows = dict(zip(stores, place.split(sizes)))
+    rows = dict(zip(stores, rank.split(sizes)))
     ends, relation, tables = [of_row.new_zeros(2, 0)], [of_row[:0]], []
     edge_stores = {name: data[name] for name in data.edge_types}
     for number, (name, store) in enumerate(edge_stores.items()):
@@ -226,7 +230,7 @@ def _from_hetero(data: "HeteroData", edge_attribute: str | None) -> Graph:
         tables.append(_edge_features(store, index.num_edges, edge_attribute))
     senders, receivers = torch.cat(ends, 1)
     of_edge = torch.cat(relation)
-    edge_order = _order(graph_of_node[node_order][senders], edge_stores, EDGE_PLACE)
+    edge_order = _order(graph_of_node[node_order][senders], edge_stores, EDGE_ORDER)
     senders, receivers, of_edge = senders[edge_order], receivers[edge_order], of_edge[edge_order]
     names = [name for store in stores.values() for name in _list_of(store, "node_names", is_batch)]
     num_graphs = 1 if offsets is None else len(offsets) - 1
@@ -302,15 +306,15 @@ def _num_nodes(data: Any, owner: str) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            found = data.num_nodes
+            num_nodes = data.num_nodes
         except UserWarning:
-            found = None
-    if found is None:
+            num_nodes = None
+    if num_nodes is None:
         raise DataError(
             f"from_pyg: the {owner} does not give the number of nodes, and nodes without edges would be missing; set "
             "num_nodes."
         )
-    return int(found)
+    return int(num_nodes)
 
 
 def _graphs(data: Any, num_nodes: int, owner: str) -> tuple[Tensor, Tensor]:
@@ -329,21 +333,21 @@ def _num_types(of_row: Tensor, names: Any) -> int:
 
 
 def _edge_features(data: Any, num_edges: int, attribute: str | None) -> Tensor | None:
-    held = [name for name in ("edge_attr", "edge_weight") if name in data]
-    if attribute is None and len(held) > 1:
+    names = [name for name in ("edge_attr", "edge_weight") if name in data]
+    if attribute is None and len(names) > 1:
         raise SettingError("from_pyg: the data has edge_attr and edge_weight; choose one: edge_attribute='edge_attr'.")
     if attribute is not None and attribute not in data:
         raise DataError(f"from_pyg: the data has no {attribute!r}, but {', '.join(data.keys())}.")
-    name = attribute if attribute is not None else next(iter(held), None)
+    name = attribute if attribute is not None else next(iter(names), None)
     return None if name is None else _table(name, data[name], num_edges)
 
 
 def _order(graphs: Tensor, stores: dict[Any, Any], name: str) -> Tensor:
-    """The rows of all stores, graph after graph, within each by the places that stores name, or store after store."""
+    """The rows of all stores, graph after graph; within each in the order that the stores hold, or type after type."""
     if not stores or not all(name in store for store in stores.values()):
         return graphs.argsort(stable=True)
-    places = torch.cat([store[name] for store in stores.values()])
-    return (graphs * (len(graphs) + 1) + places).argsort(stable=True)
+    ranks = torch.cat([store[name] for store in stores.values()])
+    return (graphs * (len(graphs) + 1) + ranks).argsort(stable=True)
 
 
 def _table(name: str, held: Any, num_rows: int) -> Tensor:
@@ -362,21 +366,21 @@ def _positions(stores: dict[str, Any], sizes: list[int], order: Tensor) -> Tenso
     like = next((table for table in tables if table is not None), None)
     if like is None:
         return None
-    found = torch.cat(
+    positions = torch.cat(
         [like.new_full((n, like.shape[1]), torch.nan) if one is None else one for one, n in zip(tables, sizes)]
     )
-    return found[order]
+    return positions[order]
 
 
 def _list_of(data: Any, name: str, is_batch: bool) -> list[Any]:
-    held = list(data[name]) if name in data else []
-    return list(chain(*held)) if is_batch else held
+    values = list(data[name]) if name in data else []
+    return list(chain(*values)) if is_batch else values
 
 
 def _names(held: Any, num_nodes: int) -> tuple[Hashable, ...]:
     """A list, a name for each node."""
     if isinstance(held, str) or len(held) != num_nodes or not all(isinstance(name, Hashable) for name in held):
-        raise DataError(f"from_pyg: node_names is no list of {num_nodes} names; mend it, or del data.node_names.")
+        raise DataError(f"from_pyg: node_names is not a list of {num_nodes} names; fix it, or del data.node_names.")
     return tuple(held)
 
 

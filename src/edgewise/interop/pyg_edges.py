@@ -72,8 +72,8 @@ def edges_of(
     def make() -> Edges:
         index = edge_index
         if num_loops is not None:
-            rest = edge_index if keeps_loops else remove_self_loops(edge_index)[0]
-            index = add_self_loops(rest, num_nodes=num_loops)[0]
+            without_loops = edge_index if keeps_loops else remove_self_loops(edge_index)[0]
+            index = add_self_loops(without_loops, num_nodes=num_loops)[0]
         j, i = ends(layer)
         return checked(index[j], index[i], num_senders, num_receivers)
 
@@ -97,11 +97,11 @@ def cached(edge_index: Tensor, key: tuple, make: Callable[[], Any]) -> Any:
     """What `make` returns, once for each `edge_index` and key, until somebody changes the tensor in place."""
     if edge_index.is_inference():  # such a tensor does not count its changes
         return make()
-    made = _made_of(edge_index)
-    if key not in made:
+    entries = _made_of(edge_index)
+    if key not in entries:
         with torch.inference_mode(False), torch.no_grad():  # or a later training step could not use it
-            made[key] = make()
-    return made[key]
+            entries[key] = make()
+    return entries[key]
 
 
 def is_met_again(layer: nn.Module, edge_index: Tensor) -> bool:
@@ -112,21 +112,21 @@ def is_met_again(layer: nn.Module, edge_index: Tensor) -> bool:
     """
     if edge_index.is_inference():
         return False
-    made, key = _made_of(edge_index), ("met", id(layer))
+    steps, key = _made_of(edge_index), ("met", id(layer))
     is_evaluated = not layer.training and not torch.is_grad_enabled()
     step = None if is_evaluated else sum(one._version for one in layer.parameters() if not one.is_inference())
-    if key not in made:
-        made[key] = step
+    if key not in steps:
+        steps[key] = step
         return False
-    if made[key] is not True and (is_evaluated or made[key] != step):
-        made[key] = True
-    return made[key] is True
+    if steps[key] is not True and (is_evaluated or steps[key] != step):
+        steps[key] = True
+    return steps[key] is True
 
 
 def _made_of(edge_index: Tensor) -> dict[tuple, Any]:
     """What was made of a tensor since its last change."""
     state = edge_index._version, edge_index.data_ptr(), edge_index.shape, edge_index.stride(), edge_index.device
-    known = _made.get(edge_index)
-    if known is None or known[0] != state:
-        known = _made[edge_index] = (state, {})
-    return known[1]
+    entry = _made.get(edge_index)
+    if entry is None or entry[0] != state:
+        entry = _made[edge_index] = (state, {})
+    return entry[1]

@@ -74,7 +74,7 @@ def fuse(model: Model) -> Model:
             `SimpleConv` at any depth, also in `HeteroConv`, `to_hetero` and `torch_geometric.nn.Sequential`.
 
     Raises:
-        SettingError: it is no module.
+        SettingError: it is not a module.
 
     >>> from torch_geometric.nn import GAT
     >>> model = fuse(GAT(16, 8, num_layers=2, heads=2))
@@ -122,18 +122,18 @@ def _layers(owner: str, model: Any) -> dict[str, Any]:
 
 def _refusal(layer: Any) -> str | None:
     """Why this layer of PyTorch Geometric cannot be fused; None where it can."""
-    kind = type(layer)
-    if kind not in FUSED:
-        parent = next((each.__name__ for each in FUSED if isinstance(layer, each)), None)
+    layer_type = type(layer)
+    if layer_type not in FUSED:
+        parent = next((fused.__name__ for fused in FUSED if isinstance(layer, fused)), None)
         if parent is not None:
-            return f"{kind.__name__} is a subclass of {parent} and may compute something else"
-        return f"there is no fused {kind.__name__}"
+            return f"{layer_type.__name__} is a subclass of {parent} and may compute something else"
+        return f"there is no fused {layer_type.__name__}"
     if {"forward", "message", "aggregate", "update", "edge_update"} & set(vars(layer)):
         return "its forward or message was replaced"
-    known = ("add", "sum", "mean", "max", "min") if kind in ANY_AGGREGATION else ("add", "sum")
-    if not isinstance(layer.aggr, str) or layer.aggr not in known:
-        return f"aggr={layer.aggr!r}; fused are {', '.join(known)}"
-    node_dim = 0 if kind in (GATConv, GATv2Conv, TransformerConv) else -2
+    aggregations = ("add", "sum", "mean", "max", "min") if layer_type in ANY_AGGREGATION else ("add", "sum")
+    if not isinstance(layer.aggr, str) or layer.aggr not in aggregations:
+        return f"aggr={layer.aggr!r}; fused are {', '.join(aggregations)}"
+    node_dim = 0 if layer_type in (GATConv, GATv2Conv, TransformerConv) else -2
     if layer.node_dim != node_dim:
         return f"node_dim={layer.node_dim}; fused is {node_dim}"
     return None

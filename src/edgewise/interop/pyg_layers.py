@@ -145,7 +145,7 @@ class EdgewiseSimpleConv(SimpleConv):
 
 def _run(layer: Any, ours: Callable[..., Any], theirs: Callable[..., Any], x: Any, edge_index: Any, *more: Any) -> Any:
     """`ours(layer, …)`, or `theirs(…)` where the kernels do not cover the call."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # the cache of edges is no part of a program
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # the cache of edges does not belong in a program
         return theirs(x, edge_index, *more)
     reason = _no_gain(layer, x, edge_index)
     if reason is None:
@@ -198,13 +198,13 @@ def _require_plain(layer: Any, x: Any, edge_index: Any) -> None:
     if any(getattr(layer, f"_{name}_forward{when}_hooks") for name in HOOKS for when in ("", "_pre")):
         raise FallbackError("it has hooks on its messages")
     if type(edge_index) is not Tensor or edge_index.layout != torch.strided:
-        kind = edge_index.layout if type(edge_index) is Tensor else type(edge_index).__name__
-        raise FallbackError(f"edge_index is {kind}, not a plain tensor")
+        layout = edge_index.layout if type(edge_index) is Tensor else type(edge_index).__name__
+        raise FallbackError(f"edge_index is {layout}, not a plain tensor")
     if edge_index.dtype != torch.int64 or edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise FallbackError(f"edge_index is {edge_index.dtype} {tuple(edge_index.shape)}, not int64 (2, edge)")
     for rows in x if isinstance(x, tuple | list) else (x,):
         if rows is not None and (type(rows) is not Tensor or rows.layout != torch.strided):
-            raise FallbackError("the node features are no plain dense tensor")
+            raise FallbackError("the node features are not a plain dense tensor")
         if rows is not None and (not rows.is_floating_point() or rows.dim() < 2 or rows.device != edge_index.device):
             raise FallbackError(f"the node features are {rows.dtype} {tuple(rows.shape)} on {rows.device}")
     if is_autocast(edge_index.device):
@@ -256,7 +256,7 @@ def _gatv2(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, wants_weight
     dropout = _dropout(layer, wants_weights)
     source, target = _two(x, 2)
     if target is None:
-        raise FallbackError("the nodes that receive have no features")
+        raise FallbackError("the receiving nodes are without features")
     if edge_attr is not None and layer.lin_edge is None:
         raise FallbackError("edge_attr came to a layer without edge_dim")
     at_source = _heads(layer, layer.lin_l(source))
@@ -314,7 +314,7 @@ def _dropout(layer: Any, wants_weights: Any) -> float:
 def _transformer(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, wants_weights: Any) -> Any:
     source, target = _two(x, 2)
     if target is None:
-        raise FallbackError("the nodes that receive have no features")
+        raise FallbackError("the receiving nodes are without features")
     if (edge_attr is None) != (layer.lin_edge is None):
         raise FallbackError("edge_attr goes with edge_dim")
     query = _heads(layer, layer.lin_query(target)).movedim(1, 0)

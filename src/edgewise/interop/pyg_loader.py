@@ -110,14 +110,14 @@ class NeighborLoader(PygNeighborLoader):
 class LinkNeighborLoader(PygLinkNeighborLoader):
     """PyTorch Geometric's `LinkNeighborLoader` in the same way as `NeighborLoader`: the ends of links are the seeds.
 
-    Pairs that are no links are drawn by PyTorch Geometric's own `NegativeSampling`, from torch's generator; where there
+    Negative pairs are drawn by PyTorch Geometric's own `NegativeSampling`, from torch's generator; where there
     are some, batches are made in the thread that reads them, whatever `num_workers` says, so that they can be repeated.
 
     Args:
         data, num_neighbors: as of `NeighborLoader`.
         edge_label_index: the links; of a `HeteroData` (type, links). All edges where it is None.
         edge_label, edge_label_time: a label and a time for each link.
-        neg_sampling, neg_sampling_ratio: pairs that are no links.
+        neg_sampling, neg_sampling_ratio: negative pairs.
         replace, subgraph_type, disjoint, temporal_strategy, time_attr, weight_attr, transform, kwargs: as there.
 
     Raises:

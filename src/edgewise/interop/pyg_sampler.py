@@ -177,15 +177,17 @@ class PygSampler(BaseSampler):
     def _edge_times(self, data: "Data | HeteroData", name: str, senders: Tensor) -> Tensor:
         """The time of each edge, its own or that of its sender; those of nodes are the seeds' too."""
         is_hetero = isinstance(data, HeteroData)
-        stores = [data[each] for each in self.edge_names] if is_hetero else [data]
-        nodes = {each: data[each] if is_hetero else data for each in self.node_names}
+        stores = [data[edge_type] for edge_type in self.edge_names] if is_hetero else [data]
+        nodes = {node_type: data[node_type] if is_hetero else data for node_type in self.node_names}
         of_nodes = {
-            each: store[name].cpu() for each, store in nodes.items() if name in store and store.is_node_attr(name)
+            node_type: store[name].cpu()
+            for node_type, store in nodes.items()
+            if name in store and store.is_node_attr(name)
         }
         of_edges = [name in store and store.is_edge_attr(name) for store in stores]
         if bool(of_nodes) == any(of_edges):
-            found = "nodes and edges" if of_nodes else "neither nodes nor edges"
-            raise SettingError(f"NeighborLoader: time_attr {name!r} is of {found}; expected one of the two.")
+            owner = "nodes and edges" if of_nodes else "neither nodes nor edges"
+            raise SettingError(f"NeighborLoader: time_attr {name!r} is of {owner}; expected one of the two.")
         if not of_nodes:
             return _per_edge(stores, name, self.num_edges, ALWAYS)
         self.node_time = of_nodes
@@ -193,7 +195,7 @@ class PygSampler(BaseSampler):
         never = torch.full(
             (max(self.sizes),), -torch.inf if first.is_floating_point() else ALWAYS, dtype=first.dtype, device="cpu"
         )
-        times = [of_nodes.get(each, never[:size]) for each, size in zip(self.node_names, self.sizes)]
+        times = [of_nodes.get(node_type, never[:size]) for node_type, size in zip(self.node_names, self.sizes)]
         return torch.cat(times)[senders]
 
 

@@ -61,7 +61,7 @@ class HasCompanions(Protocol):
         """A companion of the sizes that its saved tensors have, still empty; it has a method `check`.
 
         Raises:
-            DataError: there is no such companion, or a tensor is missing.
+            DataError: unknown companion, or a tensor is missing.
         """
 
 
@@ -106,7 +106,7 @@ class Fitted(Generic[E, Out]):
         """Writes the model to a run folder, without pickle."""
         content: dict[str, Any] = {"format": self.format, "format_version": 1}
         tensors: dict[str, Tensor] = {}
-        parts = [getattr(self, each.name) for each in fields(self) if each.metadata.get("part")]
+        parts = [getattr(self, field.name) for field in fields(self) if field.metadata.get("part")]
         for part in parts:
             content |= to_document(part)
             for saved in fields(part):
@@ -157,8 +157,8 @@ class Fitted(Generic[E, Out]):
                 if from_tensors := saved.metadata.get("from_tensors"):
                     with damage(weights):
                         values[name][saved.name] = from_tensors(tensors)
-        made = {name: part(**values[name]) for name, part in parts.items()}
-        fitted = cls(format=format, companions=companions, **made)
+        loaded = {name: part(**values[name]) for name, part in parts.items()}
+        fitted = cls(format=format, companions=companions, **loaded)
         fitted.prefix = fitted.prefix if prefix is None else prefix
         with damage(path):
             fitted.check()

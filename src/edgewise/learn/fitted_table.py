@@ -54,7 +54,7 @@ class ComparesRows(Protocol):
     """An encoder that knows how similar rows are to those of the training."""
 
     def similarities(self, table: Any, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Of each row to the nearest training row, from 0 to 1; `similarity` is that of the whole row."""
+        """The similarity of each row to the nearest training row, from 0 to 1; `similarity` compares whole rows."""
 
     def new_parts(self, table: Any, rows: np.ndarray) -> list[str] | None:
         """For each row what of it is new, in words; None where that is unknown."""
@@ -149,7 +149,7 @@ class FittedTable(Fitted[T, Targets]):
             table, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu())
         )
         empty = np.zeros((0, 1, self.output.num_outputs))
-        return Outputs.of([np.concatenate(each) if each else empty for each in parts], self.companions)
+        return Outputs.of([np.concatenate(batches) if batches else empty for batches in parts], self.companions)
 
     def fingerprint(self, table: Table, device: str = "cpu") -> np.ndarray:
         """`(row, dim)`: the learned vectors of all members side by side; NaN where a row cannot be predicted."""
@@ -157,7 +157,7 @@ class FittedTable(Fitted[T, Targets]):
         if not len(rows):
             raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
         parts = self._of_members(table, rows, device, lambda net, batch: net.fingerprint(batch).cpu())
-        vectors = np.concatenate([np.concatenate(each) for each in parts], axis=1)
+        vectors = np.concatenate([np.concatenate(batches) for batches in parts], axis=1)
         return spread(vectors.astype(np.float32), rows, table.num_rows)
 
     def _of_members(
@@ -219,8 +219,8 @@ class FittedTable(Fitted[T, Targets]):
         if similarities is None and self.intervals.difficulty:
             similarities = self.similarities(table, rows)
         outputs = self.all_outputs(table, rows, device)
-        places, count = among or (np.arange(len(rows)), len(rows))
-        return self.to_predictions(outputs, places, count, similarities or {}, coverage)
+        positions, count = among or (np.arange(len(rows)), len(rows))
+        return self.to_predictions(outputs, positions, count, similarities or {}, coverage)
 
     def to_predictions(
         self,
@@ -254,7 +254,9 @@ class FittedTable(Fitted[T, Targets]):
         for name, part in outputs.parts.items():
             for parts, values in zip(parts_of_target, self.output.by_target(part), strict=True):
                 parts[name] = spread(values, rows, num_rows)
-        return [replace(each, parts=parts) for each, parts in zip(predictions, parts_of_target, strict=True)]
+        return [
+            replace(prediction, parts=parts) for prediction, parts in zip(predictions, parts_of_target, strict=True)
+        ]
 
     def _number(
         self, values: np.ndarray, column: int, sigma: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float

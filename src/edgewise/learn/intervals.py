@@ -88,7 +88,7 @@ class Intervals:
 
     def expected_errors(self, features: np.ndarray) -> np.ndarray:
         """`(row, target)`: σ from features of difficulty `(row, target, feature)`."""
-        return np.stack([each(features[:, column]) for column, each in enumerate(self.difficulty)], axis=1)
+        return np.stack([model(features[:, column]) for column, model in enumerate(self.difficulty)], axis=1)
 
     def check(self, names: tuple[str, ...], num_features: int) -> None:
         """Raise DataError unless the fields fit each other and the targets.
@@ -104,9 +104,9 @@ class Intervals:
         if not 0 < self.coverage < 1:
             raise DataError(f"coverage is {self.coverage}, expected a number between 0 and 1.")
         fits = len(self.difficulty) in (0, len(names))
-        for each in self.difficulty:
-            fits = fits and len(each.slopes) in (0, num_features)
-            fits = fits and all(map(math.isfinite, (each.constant, *each.slopes)))
+        for model in self.difficulty:
+            fits = fits and len(model.slopes) in (0, num_features)
+            fits = fits and all(map(math.isfinite, (model.constant, *model.slopes)))
         if not fits:
             raise DataError(f"difficulty does not fit the targets {', '.join(names)[:60]}.")
 

@@ -157,13 +157,14 @@ class Outputs:
             members: `(row, variant, output)` of each, those of companions behind the network's.
             companions: the number of variants that each is, see `Stack`.
         """
-        values, spreads = (np.stack([reduce(each, axis=1) for each in members]) for reduce in (np.mean, np.std))
+        values, spreads = (np.stack([reduce(outputs, axis=1) for outputs in members]) for reduce in (np.mean, np.std))
         num_variants = members[0].shape[1]
-        if not companions or num_variants <= sum(companions.values()):  # there is no row
+        if not companions or num_variants <= sum(companions.values()):  # no rows
             return cls(values, spreads)
-        places = variants_of(companions, num_variants)
+        slices = variants_of(companions, num_variants)
         parts = {
-            name: np.mean([each[:, part].mean(axis=1) for each in members], axis=0) for name, part in places.items()
+            name: np.mean([outputs[:, part].mean(axis=1) for outputs in members], axis=0)
+            for name, part in slices.items()
         }
         return cls(values, spreads, parts, shares_of(companions, num_variants))
 

@@ -82,7 +82,7 @@ def check_value(field: "dataclasses.Field[Any]", value: Any) -> None:
         return
     choices = choices_of(field)
     values = value if isinstance(value, tuple) else (value,)
-    if choices and (wrong := [each for each in values if each not in choices]):
+    if choices and (wrong := [item for item in values if item not in choices]):
         raise SettingError(f"{flag_of(field)} is {wrong[0]!r}; expected one of {', '.join(map(str, choices))}.")
     if field.type is bool and not isinstance(value, bool):
         raise SettingError(f"{flag_of(field)} is {value}; expected True or False.")
@@ -142,11 +142,11 @@ def kinds_of(annotation: Any) -> tuple[type, ...]:
     """The plain types that an annotation allows, None left out."""
     origin = get_origin(annotation)
     if origin in (Union, UnionType):
-        return tuple(kind for part in get_args(annotation) for kind in kinds_of(part))
+        return tuple(allowed for part in get_args(annotation) for allowed in kinds_of(part))
     if origin is Literal:
         return tuple(dict.fromkeys(type(choice) for choice in get_args(annotation)))
-    kind = origin or annotation
-    return () if kind is NoneType else (kind,)
+    plain_type = origin or annotation
+    return () if plain_type is NoneType else (plain_type,)
 
 
 def typed(source: str, field: "dataclasses.Field[Any]", value: Any) -> Any:
@@ -169,7 +169,7 @@ def typed(source: str, field: "dataclasses.Field[Any]", value: Any) -> Any:
         return float(value)
     if type(value) in kinds or (value is None and is_optional(field)):
         return value
-    expected = " or ".join(kind.__name__ for kind in kinds)
+    expected = " or ".join(allowed.__name__ for allowed in kinds)
     raise SettingError(f"{source} has {field.name.replace('_', '-')} = {value!r:.60}; expected {expected}.")
 
 

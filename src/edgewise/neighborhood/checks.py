@@ -38,7 +38,7 @@ def can_be_read(x: Tensor) -> bool:
 
 
 def is_traced() -> bool:
-    """Whether torch.compile or a torch.func transform is active, under which tensors have no concrete values."""
+    """Whether torch.compile or a torch.func transform is active, under which tensors are abstract."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 

@@ -192,7 +192,7 @@ def fanout_table(fanouts: Fanouts, graph: Graph) -> np.ndarray:
     names: Sequence[Hashable] = (None,) if types is None else types.names or range(types.num_types)
     if isinstance(fanouts, Mapping):
         if types is None:
-            raise SettingError("NeighborSampler: fanouts are by type, but edges have no types; give one list.")
+            raise SettingError("NeighborSampler: fanouts are by type, but edges are not typed; give one list.")
         if unknown := [name for name in fanouts if name not in names]:
             raise SettingError(
                 f"NeighborSampler: fanouts name the type {unknown[0]!r}, expected one of {', '.join(map(repr, names))}."

@@ -1,7 +1,7 @@
 """Requests and answers as pydantic models, from which the OpenAPI description is made.
 
 Each served model has its own columns, so the models of rows are built when the server starts: a text column is a string
-of bounded length, a number is finite, and a row may have no other fields.
+of bounded length, a number is finite, and a row must not have other fields.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ ABOUT = {
 
 
 class PredictionAnswer(BaseModel):
-    """The prediction of one target; null where it has no number."""
+    """The prediction of one target; null where it is not a number."""
 
     name: str = Field(description="the target")
     value: float | None = Field(description="the predicted value; for classes the index of the class")

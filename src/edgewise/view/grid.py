@@ -44,14 +44,14 @@ def attention_grid(attended: Explanation | Sequence[Layer], num_units: int | Non
         num_units: for layers alone, the number of units; by default one more than the largest index.
 
     Raises:
-        ShapeError: there are no layers, a weight belongs to a unit beyond `num_units`, or `num_units` is given for an
+        ShapeError: `layers` is empty, a weight belongs to a unit beyond `num_units`, or `num_units` is given for an
             explanation.
 
     Cost: an image of at most MAX_CELLS² pixels per head.
     """
     layers = attended.layers if isinstance(attended, Explanation) else attended
     if not layers:
-        raise ShapeError("attention_grid: there are no layers; explain a model with attention.")
+        raise ShapeError("attention_grid: layers is empty; explain a model with attention.")
 
     if isinstance(attended, Explanation):
         if num_units is not None:

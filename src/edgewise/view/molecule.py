@@ -34,7 +34,7 @@ class Stroke:
     fill: str | None
     """The fill color; None if it is not filled."""
     stroke: str | None
-    """The color of the line; None if it has no line."""
+    """The color of the line; None if it is not drawn."""
     thick: float
     """The width of the line."""
 

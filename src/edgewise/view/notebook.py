@@ -68,7 +68,7 @@ def page_of(explanations: Sequence[Explanation]) -> str:
 def register() -> bool:
     """Registers the display of explanations with a running notebook; returns whether there is one. Idempotent.
 
-    IPython is never imported here: if it is not loaded, there is no notebook.
+    IPython is never imported here: if it is not loaded, this is not a notebook.
     """
     loaded: Any = sys.modules.get("IPython")
     shell = None if loaded is None else loaded.get_ipython()

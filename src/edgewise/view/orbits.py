@@ -40,7 +40,7 @@ class Orbits:
     real_velocities: np.ndarray | None = None
     """(trajectory, time, body, space): real velocities, for smooth paths."""
     predicted_velocities: np.ndarray | None = None
-    """Predicted velocities; None if each time was predicted separately, so that there is no path."""
+    """Predicted velocities; None if each time was predicted separately, so that they do not form a path."""
 
 
 def draw_orbits(orbits: Orbits) -> Figure:

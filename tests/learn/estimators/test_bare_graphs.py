@@ -14,7 +14,7 @@ INDEX = np.stack([np.arange(1, 12), np.arange(1, 12) // 2])
 
 def test_nodes_without_features_have_the_numbers_of_their_edges(tmp_path):
     graph, target = Graph.of(INDEX), np.arange(12.0)
-    with pytest.warns(UserWarning, match="fit: nodes have no features: how many edges come to each and how many go"):
+    with pytest.warns(UserWarning, match="fit: nodes without features: the in-degree and out-degree"):
         bare = NodeRegressor(**FEW).fit(graph, target)
     degrees = np.stack([np.bincount(ends, minlength=12) for ends in INDEX[::-1]], 1)
     counted = NodeRegressor(**FEW).fit(degrees, target, edges=INDEX)

@@ -96,7 +96,7 @@ def test_edges_and_links():
     edges = generator.integers(0, 30, (2, 90))
     with (
         pytest.warns(UserWarning, match="no feature of a node varies; leave them out, and each node learns a vector"),
-        pytest.warns(UserWarning, match="3 edges are loops, which are no links"),
+        pytest.warns(UserWarning, match="3 edges are self-loops"),
     ):
         predictor = LinkPredictor(model="gcn", model_dim=8, epochs=1).fit(features, edges)
     assert np.isfinite(predictor.predict_proba([[0, 1]])).all()

@@ -99,7 +99,7 @@ def test_r2_says_which_row_cannot_be_predicted():
     with pytest.raises(DataError, match="score: row 2 has a target, but cannot be predicted: broken"):
         r2(truth, found, ["ok", "ok", "broken"])
     assert r2(truth, np.array([1.0, np.nan, 3.0]), ["ok"] * 3) == 1
-    with pytest.raises(DataError, match="y holds no number"):
+    with pytest.raises(DataError, match="y is empty; expected targets"):
         r2([np.nan], np.array([1.0]), ["ok"])
 
 

@@ -194,7 +194,7 @@ def test_integrated_gradients_sum_to_the_difference(known):
     nothing = 1 / (1 + np.exp(-pair_scores(trained, vectors, np.array([3]), np.array([18]))[0]))
     summed = by_name(found)["integrated gradients"].values.sum()
     assert summed == pytest.approx(found.predictions[0].value - nothing, abs=5e-3)
-    assert any("vector that each node has learned" in note for note in found.notes) == (not known)
+    assert any("learned vector of each node" in note for note in found.notes) == (not known)
 
 
 @pytest.mark.parametrize("model", ["gcn", "attention"])
@@ -266,7 +266,7 @@ def test_a_run_opens_as_a_page(tmp_path):
     assert f"n{sender} – n{receiver}" in json.loads(page.split('id="contents">')[1].split("</script>")[0])["title"]
     for bad, message in (
         ({"sender": "zoe"}, "sender: there is no node 'zoe'; the 30 nodes are n0, n1, n2, n3, n4, …"),
-        ({"receiver": f"n{sender}"}, f"the node 'n{sender}' is named twice: a node and itself are no link"),
+        ({"receiver": f"n{sender}"}, f"the node 'n{sender}' is named twice: a link joins two different nodes"),
         ({"receiver": 7}, "receiver: there is no node '7'"),
     ):
         with pytest.raises(DataError, match=message):

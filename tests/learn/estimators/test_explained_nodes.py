@@ -273,7 +273,7 @@ def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
     for link in found.links[:4]:
         pair = torch.tensor([places[link.first], places[link.second]])
         gone = torch.isin(senders, pair) & torch.isin(receivers, pair) & (senders != receivers)
-        gone[num_own:] = False  # expander edges between them stay: they are no links of the graph
+        gone[num_own:] = False  # expander edges between them stay: they are not links of the graph
         assert link.effect == pytest.approx(asked(whole) - without_edges(gone), abs=3e-6)
     own = set(zip(table.edges.senders.tolist(), table.edges.receivers.tolist(), strict=True))
     assert all((places[link.first], places[link.second]) in own for link in found.links)

@@ -144,7 +144,7 @@ REFUSED = [
         "the the",
         {"target": "the"},
         SettingError,
-        "target is 'the', which stands there 2 times; name one of 1 the",
+        "target is 'the', which occurs 2 times; name one of 1 the",
     ),
     ("the film", {"label": "B"}, SettingError, "label is 'B'; the tags are B-LOC, B-PER, I-PER, O."),
     ("the film", {"top": 0}, SettingError, "top is 0; expected at least 1."),

@@ -235,7 +235,7 @@ def test_places_and_tokens_that_there_are_not():
     names = ["ein", " Hund", " 7", " ein", "<end>"]
     for target, place in ((0, 0), ("4", 4), ("Hund", 1), ("3 ein", 3), ("<end>", 4), ("7", 2)):
         assert place_of(target, names, 0) == place
-    with pytest.raises(SettingError, match="target is 'ein', which stands there 2 times; name one of 0 ein, 3 ein"):
+    with pytest.raises(SettingError, match="target is 'ein', which occurs 2 times; name one of 0 ein, 3 ein"):
         place_of("ein", names, 0)
     with pytest.raises(SettingError, match="target is '8'; expected translation or one of 0 ein, 1 Hund, 2 7"):
         place_of("8", names, 0, "translation or ")

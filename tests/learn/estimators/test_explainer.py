@@ -133,7 +133,7 @@ def test_a_graph_that_is_gone(graph_folder, tmp_path):
     ("row", "message"),
     [
         ({"text_1": "a"}, "the field 'text_2' is missing; expected text_1, text_2"),
-        ({"text_1": "a", "text_2": "b", "<b>": 1}, "there is no field '<b>'; expected text_1, text_2"),
+        ({"text_1": "a", "text_2": "b", "<b>": 1}, "unknown field '<b>'; expected text_1, text_2"),
         ({"text_1": " ", "text_2": ""}, "text_1: the text is empty"),
         ({"text_1": 3, "text_2": ""}, "text_1 is a int, expected a text"),
         ({"text_1": None, "text_2": ""}, "text_1 is a NoneType, expected a text"),
@@ -177,7 +177,7 @@ def test_what_cannot_be_opened(tmp_path, texts):
     other.mkdir()
     (other / "model.safetensors").write_bytes(b"")
     (other / "model.json").write_text('{"format": "edgewise forecast model"}')
-    with pytest.raises(UnsupportedError, match="holds an edgewise forecast model, for which there are no explanations"):
+    with pytest.raises(UnsupportedError, match="holds an edgewise forecast model, which cannot be explained"):
         Explainer.open(other)
     with pytest.raises(SettingError, match="target is 'price'"):
         texts.explain({"text_1": "a", "text_2": "b"}, target="price")

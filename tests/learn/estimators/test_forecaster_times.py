@@ -65,7 +65,7 @@ def test_gaps_and_repeats_are_refused_or_filled_and_said():
 
 def test_a_column_has_the_times(fitted, tmp_path):
     table = TABLE.reset_index()[["b", "when", "a"]]
-    with pytest.raises(DataError, match="column 'when' of X holds times, and is no node; say so: time_column='when'"):
+    with pytest.raises(DataError, match="column 'when' of X holds times, not a node; pass time_column='when'"):
         Forecaster(**SMALL).fit(table)
     model = Forecaster(**SMALL, time_column="when").fit(table)
     assert model.feature_names_in_.tolist() == ["b", "a"]
@@ -76,7 +76,7 @@ def test_a_column_has_the_times(fitted, tmp_path):
     np.testing.assert_allclose(model.predict(table[["b", "a"]]), found.to_numpy(), atol=1e-6)
     with pytest.raises(DataError, match="X has no column 'when' of times; its columns are b, a"):
         Forecaster(**SMALL, time_column="when").fit(table[["b", "a"]])
-    with pytest.raises(SettingError, match="time_column is 'when', but X is no DataFrame"):
+    with pytest.raises(SettingError, match="time_column is 'when', but X is not a DataFrame"):
         Forecaster(**SMALL, time_column="when").fit(VALUES)
     steps = Forecaster(**SMALL, time_column="step").fit(TABLE.reset_index(drop=True).assign(step=np.arange(60) * 5))
     assert steps.predict(TABLE.assign(step=np.arange(60) * 5)).index.tolist() == [300, 305, 310]

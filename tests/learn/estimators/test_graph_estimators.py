@@ -110,7 +110,7 @@ def test_whatever_holds_them():
 @pytest.mark.parametrize(
     ("graphs", "targets", "message"),
     [
-        ([], [], "there is no graph"),
+        ([], [], "X is empty; expected at least one graph"),
         ([ring(3), 7], [1.0, 2], "graph 1 is a int; expected"),
         ([ring(3), (np.eye(2), np.array([[0], [2]]))], [1.0, 2], "graph 1: edge 0 joins 0 and 2, but nodes are 0 to 1"),
         ([ring(3), (np.eye(2), np.array([[0], [1]]))], [1.0, 2], "graph 1 has 2 features of a node, but graph 0 has 1"),

@@ -86,7 +86,7 @@ def test_parts_that_are_given(graph):
         ([[0.5, 1]], "pairs is float64"),
         ([[0, 1], [0, 60]], r"pair 1 is \[0, 60\], but nodes are 0 to 59"),
         ([[-1, 1]], r"pair 0 is \[-1, 1\], but nodes are 0 to 59"),
-        ([[3, 3]], r"pair 0 is \[3, 3\]: a node and itself are no link"),
+        ([[3, 3]], r"pair 0 is \[3, 3\]: a link joins two different nodes"),
     ],
 )
 def test_pairs_that_are_refused(graph, pairs, message):

@@ -90,7 +90,7 @@ def test_edges_and_links(tmp_path):
     assert classifier.status_of(features, **given)[7] == "ok, but feature 0 is missing, filled with the median"
     with (
         pytest.warns(UserWarning, match=FILLED.format("nodes", "feature 1 1")),
-        pytest.warns(UserWarning, match="3 edges are loops, which are no links"),
+        pytest.warns(UserWarning, match="3 edges are self-loops"),
     ):
         predictor = LinkPredictor(model="gcn", model_dim=8, epochs=1).fit(features, edges)
     predictor.save(tmp_path / "run")

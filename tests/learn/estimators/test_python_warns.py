@@ -110,5 +110,5 @@ def test_few_groups_and_loops_are_said():
     with pytest.warns(UserWarning, match=r"fit: intervals calibrated on 1 group may be far too narrow"):
         MoleculeRegressor(**LAYERS).fit(smiles, np.arange(12.0), groups=groups)
     edges = np.array([(one, two) for one in range(12) for two in range(one) if (one + two) % 3 == 0] + [(3, 3)]).T
-    with pytest.warns(UserWarning, match="fit: 1 edge is a loop, which is no link"):
+    with pytest.warns(UserWarning, match="fit: 1 edge is a self-loop"):
         LinkPredictor(model="gcn", baselines=False, **LAYERS).fit(None, edges=edges)

@@ -154,17 +154,20 @@ def test_several_texts_in_place_of_one_are_refused():
     [
         (
             lambda: MoleculeRegressor().fit(["C", "CC"], pd.Series([1, "1,5"], index=["a", "b"])),
-            r"row 1 \(index 'b'\) of y: '1,5' is no number; write a point in place of the comma",
+            r"row 1 \(index 'b'\) of y: '1,5' is not a number; write a point in place of the comma",
         ),
-        (lambda: TextRegressor().fit(["a", "b"], [[1, 2], [3, "x"]]), "row 1 of y, column 1: 'x' is no number; None"),
+        (
+            lambda: TextRegressor().fit(["a", "b"], [[1, 2], [3, "x"]]),
+            "row 1 of y, column 1: 'x' is not a number; None",
+        ),
         (lambda: TextRegressor().fit(["a", "b"], [1.0, 2.0], sample_weight=[1, "x"]), "row 1 of sample_weight: 'x'"),
         (
             lambda: TextRegressor().fit(["a", "b"], [1.0, 2.0], validation=(["c"], ["2 kg"])),
-            "row 0 of validation of y: '2 kg' is no number",
+            "row 0 of validation of y: '2 kg' is not a number",
         ),
-        (lambda: GraphNodes([["1", "x"]] * 6, EDGES), "row 0 of X, column 1: 'x' is no number"),
-        (lambda: GraphNodes(FEATURES, EDGES, [["x"]] * 6), "row 0 of edge_features, column 0: 'x' is no number"),
-        (lambda: Forecaster().fit([[1.0, "1,5"]] * 9), "row 0 of X, column 1: '1,5' is no number; write a point"),
+        (lambda: GraphNodes([["1", "x"]] * 6, EDGES), "row 0 of X, column 1: 'x' is not a number"),
+        (lambda: GraphNodes(FEATURES, EDGES, [["x"]] * 6), "row 0 of edge_features, column 0: 'x' is not a number"),
+        (lambda: Forecaster().fit([[1.0, "1,5"]] * 9), "row 0 of X, column 1: '1,5' is not a number; write a point"),
     ],
 )
 def test_what_is_no_number_is_named_with_its_row(make, message):

@@ -58,23 +58,23 @@ def variants_of(copies: Mapping[str, int], num_variants: int) -> dict[str, slice
         num_variants: of the network and its companions together.
     """
     stop = num_variants - sum(copies.values())
-    places = {NETWORK: slice(0, stop)}
+    slices = {NETWORK: slice(0, stop)}
     for name, count in copies.items():
-        places[name] = slice(stop, stop + count)
+        slices[name] = slice(stop, stop + count)
         stop += count
-    return places
+    return slices
 
 
 def shares_of(copies: Mapping[str, int], num_variants: int) -> dict[str, float]:
     """The weight of the network and of each companion; their sum is 1. Arguments as for `variants_of`."""
-    places = variants_of(copies, num_variants)
-    return {name: (part.stop - part.start) / num_variants for name, part in places.items()}
+    slices = variants_of(copies, num_variants)
+    return {name: (part.stop - part.start) / num_variants for name, part in slices.items()}
 
 
 def tensors_of(member: nn.Module) -> dict[str, Tensor]:
     """The weights of a member: those of its network under their own names, then `companions.NAME.…`."""
     if not isinstance(member, Stack):
         return member.state_dict()
-    # Members that share a companion save it each: a file has no tensor under two names.
+    # Members that share a companion save it each: a file stores a tensor under one name only.
     companions = {f"companions.{name}": tensor.clone() for name, tensor in member.companions.state_dict().items()}
     return member.network.state_dict() | companions

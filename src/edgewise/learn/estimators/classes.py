@@ -2307,7 +2307,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
             X: A graph: `Graph`, PyTorch Geometric's `Data` or `HeteroData`, a graph of networkx, `GraphNodes`; or the
                 features of its nodes (node, feature), a sparse matrix or a DataFrame, too, with `edges` beside them;
                 None where nothing is known of them.
-            y: (node) or (node, target): class labels. None, NaN or an empty text is no label. −1 among whole numbers
+            y: (node) or (node, target): class labels. None, NaN or an empty text is a missing label. −1 among whole numbers
                 with two or more other values is none either, with a warning; with fewer it is a class, as in −1 and 1.
                 Nodes without a label are part of the graph. A Series or a DataFrame names the targets.
             edges: The edges beside features of nodes: `Edges`, whole numbers (2, edge), sender above receiver, or a
@@ -3809,9 +3809,9 @@ class LinkPredictor(Estimator):
         edges: "EdgesInput | None" = None,
         edge_features: "Table | None" = None,
     ) -> np.ndarray:
-        """(pair, 2): the probabilities that each pair is no link and that it is one.
+        """(pair, 2): the probabilities that each pair is not a link and that it is one.
 
-        They hold for a test with as many pairs that are no link as in training; of all pairs of a graph far fewer are
+        They hold for a test with as many negative pairs as in training; of all pairs of a graph far fewer are
         links.
 
         Args:
@@ -3895,7 +3895,7 @@ class LinkPredictor(Estimator):
             edge_features: As in `predict_proba`.
 
         Raises:
-            DataError: There is no such node, or it is one twice.
+            DataError: Unknown node, or the two are the same.
             SettingError: It is not a pair, or `hops` is below 1.
         """
         from edgewise.learn.estimators import links
@@ -4004,7 +4004,7 @@ class Forecaster(Estimator):
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
-        time_column: The column of times, numbers or dates, by which rows are sorted; it is no node. None takes rows as
+        time_column: The column of times, numbers or dates, by which rows are sorted; it is not a node. None takes rows as
             they come.
         gaps: What happens to times that are missing or repeated: error refuses them; mask reads missing ones as
             unknown, and interpolate from the rows around them; both take the mean of repeated ones.
@@ -4149,7 +4149,7 @@ class Forecaster(Estimator):
         return forecast.score(self, X, y, edges)
 
     def explain(self, item: object) -> "Explanation":
-        """Raise UnsupportedError: there are no explanations of series.
+        """Raise UnsupportedError: series cannot be explained.
 
         Args:
             item: Any.
@@ -4380,7 +4380,7 @@ class DynamicsModel(Estimator):
         return motion.rollout(self, X, num_moments, moment=moment, time_step=time_step)
 
     def explain(self, item: object) -> "Explanation":
-        """Raise UnsupportedError: there are no explanations of motion.
+        """Raise UnsupportedError: motion cannot be explained.
 
         Args:
             item: Any.
@@ -4662,7 +4662,7 @@ class LanguageModel(Estimator):
             methods: Names of methods; see `edgewise.explain.methods`.
 
         Raises:
-            SettingError: There is no such target, label or method.
+            SettingError: Unknown target, label or method.
         """
         from edgewise.learn.estimators import language
 
@@ -4930,7 +4930,7 @@ class Tagger(Estimator):
             methods: Names of methods; see `edgewise.explain.methods`.
 
         Raises:
-            SettingError: There is no such target, label or method.
+            SettingError: Unknown target, label or method.
         """
         from edgewise.learn.estimators import tagging
 
@@ -5209,7 +5209,7 @@ class Translator(Estimator):
             methods: Names of methods; see `edgewise.explain.methods`.
 
         Raises:
-            SettingError: There is no such target, label or method.
+            SettingError: Unknown target, label or method.
         """
         from edgewise.learn.estimators import translation
 

@@ -100,7 +100,7 @@ def _split_times(estimator: Any, method: str, held: Any) -> tuple[Any, pd.Index 
     column: str | None = estimator.time_column
     if not hasattr(held, "columns"):
         if column is not None and method == "fit" and not isinstance(held, Series):
-            raise SettingError(f"time_column is {column!r}, but X is no DataFrame, whose columns have names.")
+            raise SettingError(f"time_column is {column!r}, but X is not a DataFrame with named columns.")
         return held, None
     if column is not None and column in held.columns:
         return held.drop(columns=column), pd.Index(held[column])
@@ -110,7 +110,7 @@ def _split_times(estimator: Any, method: str, held: Any) -> tuple[Any, pd.Index 
         raise DataError(f"X has no column {column!r} of times; its columns are {', '.join(map(str, held.columns))}.")
     for name, dtype in held.dtypes.items():
         if dtype.kind == "M":
-            raise DataError(f"column {name!r} of X holds times, and is no node; say so: time_column={name!r}.")
+            raise DataError(f"column {name!r} of X holds times, not a node; pass time_column={name!r}.")
     return held, None
 
 
@@ -143,7 +143,7 @@ def series_of(held: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...
         held: As `Forecaster.fit` takes it.
         edges: As `Forecaster.fit` takes it.
         is_directed: Whether edges are one way.
-        names: The nodes that a trained model knows; an array has no names, and takes these where it has as many nodes.
+        names: The nodes that a trained model knows; an array is unnamed, and takes these where it has as many nodes.
 
     Raises:
         DataError: It has another shape than (time, node), holds infinity, or edges do not fit.

@@ -148,11 +148,11 @@ class GraphNodes:
 
     @property
     def features(self) -> NodeFeatures | None:
-        """What is known of each node, NaN where a column is no feature of its type; None where nothing is."""
+        """What is known of each node, NaN where a column is not a feature of its type; None where nothing is."""
         return self.sparse_features if (table := self._table()) is None else NodeFeatures.of(table)
 
     def _table(self) -> np.ndarray | None:
-        """The features that are no sparse ones, as numbers that single precision can hold."""
+        """The features that are not sparse, as numbers that single precision can hold."""
         if (table := _features(self.graph)) is not None:
             require_scalable("the graph", "X", table)
         return table
@@ -248,12 +248,12 @@ def node_number(node: Any, names: Sequence[str] | None, num_nodes: int) -> int:
     """The place of a node among all of a graph.
 
     Args:
-        node: Its name, or its number where nodes have no names.
+        node: Its name, or its number where nodes are unnamed.
         names: What the nodes are called as text; None where they are numbered.
         num_nodes: How many there are.
 
     Raises:
-        DataError: There is no such node.
+        DataError: Unknown node.
     """
     if names is not None:
         if (name := str(node)) in names:
@@ -424,7 +424,7 @@ def _names_of_rows(types: Types) -> list[Any]:
 
 
 def _edge_names(graph: Graph) -> RowLabels | None:
-    """What each edge is called; None where edges have no names of their own."""
+    """What each edge is called; None where edges are unnamed."""
     if graph.edge_types is None:
         return None
     names = [name[1] if isinstance(name, tuple) else name for name in _names_of_rows(graph.edge_types)]

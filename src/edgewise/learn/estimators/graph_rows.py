@@ -96,15 +96,15 @@ def label_targets(unit: str) -> Callable[[Any], EncodedTargets]:
 
     def encode(y: Any) -> EncodedTargets:
         columns = label_columns(y)
-        known = [is_known(labels) for labels in columns]
-        for labels, is_label in zip(columns, known):
+        has_labels = [is_known(labels) for labels in columns]
+        for labels, is_label in zip(columns, has_labels):
             if num_left_out := int((has_label(labels) & ~is_label).sum()):
                 warn_caller(
                     f"fit: {plural(num_left_out, f'{unit[:-1]} has', f'{unit} have')} the label -1, read as no label; "
                     "where -1 is a class, give the labels as text; where it is none, None or NaN says so without this "
                     "warning."
                 )
-        return numbered(columns, known)
+        return numbered(columns, has_labels)
 
     return encode
 
@@ -144,19 +144,19 @@ def score_classes(
     Labels are missing as in `fit`; −1 is one where it is in `classes_`. Of `nodes` (row, bool), where that is given.
     """
     refuse_single_text("nodes", nodes)
-    columns, known = label_columns(truth_of(estimator, adapter, X, y)), []
+    columns, has_labels = label_columns(truth_of(estimator, adapter, X, y)), []
     for labels, classes in zip(columns, classes_of(estimator)):
-        known.append(has_label(labels))
+        has_labels.append(has_label(labels))
         if np.issubdtype(labels.dtype, np.integer) and -1 not in classes.tolist():
-            known[-1] &= labels != -1
+            has_labels[-1] &= labels != -1
 
-    judged = np.any(known, axis=0) & (True if nodes is None else np.asarray(nodes, dtype=bool))
+    judged = np.any(has_labels, axis=0) & (True if nodes is None else np.asarray(nodes, dtype=bool))
     if not judged.any():
         raise DataError("score: no row has a label; expected labels to compare with.")
     predicted = predict_classes(estimator, adapter, X, beside)
     if len(columns) != len(classes_of(estimator)) or len(predicted) != len(columns[0]):
         raise DataError(f"score: y is {np.shape(y)}, but predictions are {predicted.shape}.")
-    right = all_right(columns, known, predicted)[judged]
+    right = all_right(columns, has_labels, predicted)[judged]
     return float(np.average(right, weights=_weights(sample_weight, judged)))
 
 

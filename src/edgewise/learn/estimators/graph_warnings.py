@@ -35,4 +35,4 @@ def warn_of_degrees(table: Any) -> None:
     """Warn where nothing is known of the nodes."""
     types = getattr(table, "types", None)
     if table.has_degrees or (types is not None and types.names.num_given == 0):
-        warn_caller("fit: nodes have no features: how many edges come to each and how many go counts in their place.")
+        warn_caller("fit: nodes without features: the in-degree and out-degree of each node are used instead.")

@@ -135,7 +135,7 @@ def graphs_of(held: Any, names: Sequence[str] = (), missing: str = "impute") -> 
     """
     held = one_by_one(held)
     if not len(held):
-        raise DataError("there is no graph; expected at least one.")
+        raise DataError("X is empty; expected at least one graph.")
     names = names or _feature_names(held)
     with warnings.catch_warnings(record=True) as caught:  # graphs of one list often give the same warning
         warnings.simplefilter("always")

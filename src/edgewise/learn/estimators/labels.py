@@ -93,10 +93,10 @@ def is_absent(label: Any) -> bool:
 
 def is_known(labels: np.ndarray) -> np.ndarray:
     """(node): where there is a label; −1 among whole numbers is none where there are two or more others."""
-    known = has_label(labels)
+    is_labeled = has_label(labels)
     if np.issubdtype(labels.dtype, np.integer) and len(np.unique(labels[labels != -1])) >= 2:
-        known &= labels != -1
-    return known
+        is_labeled &= labels != -1
+    return is_labeled
 
 
 def has_target(y: Any) -> np.ndarray:
@@ -113,8 +113,8 @@ def accuracy(y: Any, predicted: np.ndarray, sample_weight: Any = None) -> float:
         raise DataError(f"score: y is {np.shape(y)}, but predictions are {predicted.shape}.")
     if len(columns) == 1:
         return float(np.average(columns[0] == predicted, weights=sample_weight))
-    known = [has_label(labels) for labels in columns]
-    return float(np.average(all_right(columns, known, predicted), weights=sample_weight))
+    is_labeled = [has_label(labels) for labels in columns]
+    return float(np.average(all_right(columns, is_labeled, predicted), weights=sample_weight))
 
 
 def all_right(columns: Sequence[np.ndarray], known: Sequence[np.ndarray], predicted: np.ndarray) -> np.ndarray:
@@ -151,14 +151,14 @@ def r2(y: Any, predicted: np.ndarray, status: Sequence[str], sample_weight: Any 
     if truth.shape != predicted.shape:
         raise DataError(f"score: y is {truth.shape}, but predictions are {predicted.shape}.")
     truth, predicted = truth.reshape(len(truth), -1), predicted.reshape(len(truth), -1)
-    known = ~np.isnan(truth)
-    for row in np.flatnonzero((known & np.isnan(predicted)).any(axis=1))[:1]:
+    has_target = ~np.isnan(truth)
+    for row in np.flatnonzero((has_target & np.isnan(predicted)).any(axis=1))[:1]:
         raise DataError(f"score: row {row} has a target, but cannot be predicted: {status[row]}.")
-    if not known.any(axis=0).all():
-        raise DataError("score: y holds no number; expected targets to compare with.")
+    if not has_target.any(axis=0).all():
+        raise DataError("score: y is empty; expected targets to compare with.")
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     scores = [
         r2_score(truth[rows, column], predicted[rows, column], sample_weight=None if weights is None else weights[rows])
-        for column, rows in enumerate(known.T)
+        for column, rows in enumerate(has_target.T)
     ]
     return float(np.mean(scores))

@@ -71,7 +71,7 @@ def fit(
 
 @naming_parameters
 def predict_proba(estimator: Estimator, pairs: Any, graph: Any, beside: Beside) -> np.ndarray:
-    """(pair, 2): the probabilities that each pair is no link and that it is one.
+    """(pair, 2): the probabilities that each pair is not a link and that it is one.
 
     Raises:
         DataError: Pairs have another shape, or name no node or one node twice.
@@ -115,7 +115,7 @@ def explain(
     """One pair of nodes, explained.
 
     Raises:
-        DataError: There is no such node, or it is one twice.
+        DataError: Unknown node, or the two are the same.
         SettingError: `hops` is below 1, or it is not a pair.
     """
     if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
@@ -206,5 +206,5 @@ def pairs_of(pairs: Any, graph: LinkGraph) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(f"pair {row} is {table[row].tolist()}, but nodes are 0 to {num_nodes - 1}.")
     if (loops := senders == receivers).any():
         row = int(np.flatnonzero(loops)[0])
-        raise DataError(f"pair {row} is {table[row].tolist()}: a node and itself are no link.")
+        raise DataError(f"pair {row} is {table[row].tolist()}: a link joins two different nodes.")
     return senders, receivers

@@ -14,7 +14,7 @@ IN_ARRAYS = re.compile(r"\barrays, row ([0-9]+)")
 
 
 def column_names(argument: str, held: Any) -> tuple[str, ...]:
-    """The names of the columns of a DataFrame; none of an array, or where a name is no text, as in scikit-learn.
+    """The names of the columns of a DataFrame; none for an array, or where a name is not a string, as in scikit-learn.
 
     Args:
         argument: What the DataFrame is called in a message.
@@ -33,7 +33,7 @@ def column_names(argument: str, held: Any) -> tuple[str, ...]:
 
 
 def series_name(held: Any) -> tuple[str, ...]:
-    """The name of a Series; none of anything else, or where it is no text."""
+    """The name of a Series; none for anything else, or where it is not a string."""
     name = getattr(held, "name", None) if hasattr(held, "iloc") else None
     return (name,) if isinstance(name, str) and name.strip() else ()
 
@@ -62,27 +62,27 @@ def places_of(argument: str, names: Sequence[Any], known: Sequence[str]) -> list
     Raises:
         DataError: One is missing.
     """
-    place_of = {name: number for number, name in enumerate(names)}
-    if missing := [name for name in known if name not in place_of]:
+    position_of_name = {name: number for number, name in enumerate(names)}
+    if missing := [name for name in known if name not in position_of_name]:
         raise DataError(
             f"{argument} lacks {', '.join(missing)}, which the model was trained on; its columns are "
             f"{', '.join(map(str, names))}. The feature names should match those that were passed during fit."
         )
-    return [place_of[name] for name in known]
+    return [position_of_name[name] for name in known]
 
 
 def as_rows(argument: str, held: Any) -> Any:
     """A list of dicts as the DataFrame that it describes, a row each; other rows as they are.
 
     Raises:
-        DataError: It is one dict, of which Python would take the keys for rows; or a set, which has no order.
+        DataError: It is one dict, whose keys Python would take for rows; or an unordered set.
     """
     if isinstance(held, Mapping) and not hasattr(held, "toarray"):  # SciPy's dictionary of keys is a dict, too
         raise DataError(
             f"{argument} is a dict, where rows are expected; give a list of dicts, a row each, or a DataFrame."
         )
     if isinstance(held, set | frozenset):
-        raise DataError(f"{argument} is a set, whose rows have no order; give a list.")
+        raise DataError(f"{argument} is a set, which is unordered; give a list.")
     if isinstance(held, list | tuple) and held and all(isinstance(row, Mapping) for row in held):
         import pandas
 

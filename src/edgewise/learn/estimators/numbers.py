@@ -23,7 +23,7 @@ def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.
         in_fit: whether rows may stand behind others, so that `naming_rows` calls them as their owner does.
 
     Raises:
-        DataError: it is one text, or a value is no number.
+        DataError: it is one string, or a value is not a number.
         CellTypeError: a value is neither a number nor text.
     """
     refuse_single_text(argument, held)
@@ -36,7 +36,7 @@ def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.
         try:
             cells = np.asarray(held, dtype=object)
         except ValueError:  # rows of several lengths
-            raise DataError(f"{argument} is no array of numbers: {error}.") from error
+            raise DataError(f"{argument} is not an array of numbers: {error}.") from error
         numbers = np.empty(cells.shape)
         for index, cell in np.ndenumerate(cells):
             try:
@@ -48,5 +48,5 @@ def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.
                 remedy = "; write a point in place of the comma" if comma else "; None or NaN says that it is missing"
                 if isinstance(reason, TypeError):
                     raise CellTypeError(f"{row} of {argument}{column} holds {cell!r}: {reason}.") from error
-                raise DataError(f"{row} of {argument}{column}: {cell!r} is no number{remedy}.") from error
+                raise DataError(f"{row} of {argument}{column}: {cell!r} is not a number{remedy}.") from error
         return numbers

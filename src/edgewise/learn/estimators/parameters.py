@@ -30,7 +30,11 @@ PARAMETER_OF = {setting: name for name, setting in SETTING_OF.items()}
 OF_FILES = {
     *("data", "nodes", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
     *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data"),
-    *(field.name for kind in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat) for field in fields(kind)),
+    *(
+        field.name
+        for settings in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat)
+        for field in fields(settings)
+    ),
 }
 """Settings of a run over files, which an estimator over arrays does not need."""
 

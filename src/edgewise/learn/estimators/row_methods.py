@@ -64,7 +64,7 @@ def predictions(
 
 @naming_parameters
 def status_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> list[str]:
-    """Of each row, `ok`, what to know of its prediction, or why it has none."""
+    """For each row `ok`, a remark on its prediction, or why it is missing."""
     inputs = adapter.inputs(estimator, X, is_here(beside))
     return _statuses(estimator, inputs, adapter.table(estimator.trained, inputs))
 
@@ -131,13 +131,13 @@ def class_targets(y: Any) -> EncodedTargets:
     """Class labels as the targets of a table.
 
     Raises:
-        DataError: A row has no label at all.
+        DataError: A row without any label.
     """
     columns = label_columns(y)
-    known = [has_label(labels) for labels in columns]
-    for row in np.flatnonzero(~np.any(known, axis=0))[:1]:
+    is_labeled = [has_label(labels) for labels in columns]
+    for row in np.flatnonzero(~np.any(is_labeled, axis=0))[:1]:
         raise DataError(f"fit: {ARRAYS[0]}, row {row} of y has no label; leave the row out.")
-    return numbered(columns, known)
+    return numbered(columns, is_labeled)
 
 
 def numbered(columns: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> EncodedTargets:

@@ -62,7 +62,7 @@ class EncodedTargets:
 
 @dataclass(frozen=True)
 class Supervision:
-    """What `fit` is told of its rows beside their targets."""
+    """The arguments of `fit` beside X and y: weights, groups and the validation rows."""
 
     sample_weight: Any = None
     """(row): how much each counts."""
@@ -192,9 +192,9 @@ def _train(
 
     if supervision.validation is None:
         size: float = estimator.validation_size  # type: ignore[attr-defined]
-        kind = "random" if supervision.groups is None else "group"
+        split_kind = "random" if supervision.groups is None else "group"
         sizes = (1 - size, size, 0)
-        splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
+        splits = split_rows(table, kind=split_kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
     else:
         splits = _masked(table, supervision.validation)
         calibration = job.calibration or calibration_of(table, splits.train, splits.test)

@@ -132,12 +132,12 @@ def explain_item(
     """One item, explained by what opens run folders of the task for explanations.
 
     Raises:
-        SettingError: There is no such target, label or method.
-        UnsupportedError: There is no explanation for models of this kind.
+        SettingError: Unknown target, label or method.
+        UnsupportedError: Models of this kind cannot be explained.
     """
     explainable = explainable_of(adapter.task)
     if explainable is None:
-        raise UnsupportedError(f"{type(estimator).__name__} has no explanations.")
+        raise UnsupportedError(f"{type(estimator).__name__} cannot be explained.")
 
     columns = getattr(getattr(estimator.trained, "columns", None), "inputs", ())
     row: Any = one_row("item", item, names_of(estimator, "X"), columns)

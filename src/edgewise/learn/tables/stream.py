@@ -113,7 +113,7 @@ def files_of(name: str) -> list[str]:
     if Path(name).is_dir():
         paths = sorted(str(path) for path in Path(name).iterdir() if path.name.lower().endswith(ENDINGS))
         if not paths:
-            raise DataError(f"{name}: the folder holds no tables, expected files that end in {', '.join(ENDINGS)}.")
+            raise DataError(f"{name}: no tables in the folder, expected files that end in {', '.join(ENDINGS)}.")
         return paths
     if not Path(name).exists() and glob.has_magic(name):
         paths = sorted(glob.glob(name))

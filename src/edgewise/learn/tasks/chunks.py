@@ -56,38 +56,38 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         """Both together; of a molecule that is in both, the first writing counts."""
-        names = [each.name for each in fields(self) if each.name != "conformers"]
+        names = [field.name for field in fields(self) if field.name != "conformers"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Tally(**sums, conformers={**self.conformers, **other.conformers, **self.conformers})
 
     @property
     def summary(self) -> str:
         """How many rows were predicted, in words."""
-        found = f"{self.num_predicted:,} of {plural(self.num_rows, 'row')} predicted"
+        summary = f"{self.num_predicted:,} of {plural(self.num_rows, 'row')} predicted"
         if self.num_doubtful:
-            found += f", {self.num_doubtful:,} of them from unknown words alone"
+            summary += f", {self.num_doubtful:,} of them from unknown words alone"
         if self.num_without_edges:
-            found += f", {self.num_without_edges:,} of them {REASON}"
+            summary += f", {self.num_without_edges:,} of them {REASON}"
         if self.num_filled:
-            found += f", {self.num_filled:,} of them with missing numbers {FILLED}"
-        return found + unpredicted(self.num_rows - self.num_predicted)
+            summary += f", {self.num_filled:,} of them with missing numbers {FILLED}"
+        return summary + unpredicted(self.num_rows - self.num_predicted)
 
     def notes(self, max_tokens: int | None) -> list[str]:
         """What else should be known of the rows, a line each.
 
         Args:
-            max_tokens: those of a row that the model reads; None where rows are no texts.
+            max_tokens: those of a row that the model reads; None where rows are not texts.
         """
-        found = []
+        lines = []
         if self.conformers:
             from edgewise.learn.readers.molecules.conformer import conformer_note
 
-            found.append(f"conformers: {conformer_note(*zip(*self.conformers.values(), strict=True))}")
+            lines.append(f"conformers: {conformer_note(*zip(*self.conformers.values(), strict=True))}")
         if self.num_cut:
-            found.append(cut_note(self.num_cut, str(max_tokens)))
+            lines.append(cut_note(self.num_cut, str(max_tokens)))
         if warning := coverage_note(self.num_unknown, self.num_tokens):
-            found.append(warning)
-        return found
+            lines.append(warning)
+        return lines
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ def predict_rows(
     rows = np.flatnonzero(table.usable)
     similarities = trained.similarities(table, rows)
     options: dict[str, Any] = {"coverage": request["coverage"], "device": pick_device(request.device)}
-    found = trained.predict(table, rows=rows, **options, similarities=similarities)
-    added: dict[str, Any] = prediction_columns(trained, found, show_parts=bool(request["show_parts"]))
+    predictions = trained.predict(table, rows=rows, **options, similarities=similarities)
+    added: dict[str, Any] = prediction_columns(trained, predictions, show_parts=bool(request["show_parts"]))
     added |= trained.more_columns(table, rows, similarities)
     added["status"] = trained.statuses(table)
     # Molecules that are doubtful have a note of their own, by how they were placed.
@@ -202,9 +202,9 @@ def predictions(
     chunks = task.chunks(request, predictor.columns)
     parts = predicted(predictor, chunks) if workers is None else predicted_by(workers, predictor)
     with stage(f"predicting {request.data}", chunks.num_rows) as current, contextlib.closing(parts):
-        for found in parts:
-            content = found.content(request.data, suffix, with_header=not tally.num_rows)
-            tally += found.tally
+        for chunk in parts:
+            content = chunk.content(request.data, suffix, with_header=not tally.num_rows)
+            tally += chunk.tally
             yield content, tally.summary
             current.done = tally.num_rows
     for line in tally.notes(predictor.trained.max_tokens):
@@ -224,8 +224,8 @@ def predicted(predictor: ChunkPredictor, chunks: TableChunks | CutCells) -> Gene
     for cells in chunks:
         # Where there are many, the stages of each would come and go.
         with contextlib.nullcontext() if is_one else monitored(None):
-            found = predictor.predict(cells)
-        yield found
+            chunk = predictor.predict(cells)
+        yield chunk
 
 
 def predicted_by(workers: Workers, predictor: ChunkPredictor) -> Generator[PredictedChunk]:
@@ -238,11 +238,11 @@ def predicted_by(workers: Workers, predictor: ChunkPredictor) -> Generator[Predi
             yield from task.chunks(request, columns)
 
     def make() -> Callable[[Cells], PredictedChunk]:
-        own = ChunkPredictor(task, request)
+        predictor = ChunkPredictor(task, request)
 
         def work(cells: Cells) -> PredictedChunk:
             with read_limits(**limits), table_format(form), monitored(None):
-                return own.predict(cells)
+                return predictor.predict(cells)
 
         return work
 

@@ -76,12 +76,12 @@ def add_companion(
         companion_of = {key: kind.fit(fitted, table, *rows, seed) for key, rows in rows_of.items()}
     companions = [companion_of[train.tobytes()] for train, _ in members]
 
-    copies = weigh(fitted, table, [each.module for each in companions], [val for _, val in members])
+    copies = weigh(fitted, table, [companion.module for companion in companions], [val for _, val in members])
     if not copies:
         fitted.encoder = encoder_before
         return []
     fitted.companions = {**fitted.companions, kind.name: copies}
-    put_beside(fitted, kind.name, [each.module for each in companions])
+    put_beside(fitted, kind.name, [companion.module for companion in companions])
     return companions
 
 
@@ -98,10 +98,10 @@ def learn_from_judging(fitted: FittedTable[Any], fresh: Mapping[str, Sequence[Fr
     """Lets the companions of each network, by name, learn from the rows that have judged them; members with the same
     one share it."""
     for name, companions in fresh.items():
-        distinct = {id(each): each for each in companions}
-        learned = {key: each.with_judging() for key, each in distinct.items()}
+        distinct = {id(companion): companion for companion in companions}
+        learned = {key: companion.with_judging() for key, companion in distinct.items()}
         if companions:
-            put_beside(fitted, name, [learned[id(each)] for each in companions])
+            put_beside(fitted, name, [learned[id(companion)] for companion in companions])
 
 
 def weigh(fitted: FittedTable[Any], table: Any, companions: Sequence[nn.Module], judging: Sequence[np.ndarray]) -> int:

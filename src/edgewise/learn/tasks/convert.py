@@ -60,11 +60,11 @@ def from_checkpoint(folder: Path) -> Trained:
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
-    whole, vocabulary, merges, pieces = (
+    tokenizer, vocabulary, merges, pieces = (
         folder / name for name in ("tokenizer.json", "vocab.json", "merges.txt", "vocab.txt")
     )
-    if whole.is_file():
-        return Tokenizer.from_json(whole.read_text("utf-8"))
+    if tokenizer.is_file():
+        return Tokenizer.from_json(tokenizer.read_text("utf-8"))
     if vocabulary.is_file() and merges.is_file():
         return Tokenizer.from_pairs(str(vocabulary), str(merges))
     if pieces.is_file():

@@ -157,7 +157,7 @@ class ExplainableModel:
 
         Raises:
             DataError: the row cannot be read.
-            SettingError: there is no such target, class or method, or `top` is below 1.
+            SettingError: unknown target, class or method, or `top` is below 1.
         """
         with cpu_threads(self.trained.threads):
             return explain(self.task.item(self.model, row, target, label, top), methods)
@@ -166,7 +166,7 @@ class ExplainableModel:
         """Change the limits of molecules, where one is given.
 
         Raises:
-            SettingError: one is given, and the rows are no molecules.
+            SettingError: one is given, and the rows are not molecules.
         """
         if max_atoms is None and molecule_timeout is None:
             return
@@ -361,7 +361,7 @@ def checked_row(unit: str, table: Any, row: int, names: Any = None) -> str:
     """What a row of a table is called in words.
 
     Raises:
-        DataError: there is no such row, or it cannot be predicted.
+        DataError: the row does not exist, or cannot be predicted.
     """
     if not 0 <= row < table.num_rows:
         raise DataError(f"{unit} {row} does not exist; they are 0 to {table.num_rows - 1}.")

@@ -22,25 +22,27 @@ def target_predictions(
     trained: FittedTable[Any], predictions: Sequence[Prediction], row: int = 0
 ) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
-    found = []
-    for name, each in zip(trained.columns.target_columns, predictions, strict=True):
-        value, std = float(each.value[row]), float(each.std[row])
-        over_members = math.nan if each.ensemble_std is None else float(each.ensemble_std[row])
-        if each.probabilities is None:
-            low, high = float(each.low[row]), float(each.high[row])
-            found.append(TargetPrediction(name, value, std=std, ensemble_std=over_members, low=low, high=high))
+    targets = []
+    for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):
+        value, std = float(prediction.value[row]), float(prediction.std[row])
+        over_members = math.nan if prediction.ensemble_std is None else float(prediction.ensemble_std[row])
+        if prediction.probabilities is None:
+            low, high = float(prediction.low[row]), float(prediction.high[row])
+            targets.append(TargetPrediction(name, value, std=std, ensemble_std=over_members, low=low, high=high))
             continue
         labels = [str(label) for label in trained.classes[name]]
-        probabilities = dict(zip(labels, each.probabilities[row].tolist(), strict=True))
-        found.append(TargetPrediction(name, value, labels[int(value)], std, over_members, probabilities=probabilities))
-    return tuple(found)
+        probabilities = dict(zip(labels, prediction.probabilities[row].tolist(), strict=True))
+        targets.append(
+            TargetPrediction(name, value, labels[int(value)], std, over_members, probabilities=probabilities)
+        )
+    return tuple(targets)
 
 
 def target_number(trained: FittedTable[Any], target: str | None) -> int:
     """Which of the targets is meant; the first where none is named.
 
     Raises:
-        SettingError: there is no such target.
+        SettingError: unknown target.
     """
     names = trained.columns.target_columns
     if target is not None and target not in names:
@@ -52,14 +54,14 @@ def label_number(trained: FittedTable[Any], target: int, label: str | None, pred
     """Which of the classes of a target is meant; the predicted one where none is named, None for numbers.
 
     Raises:
-        SettingError: there is no such class, or the target has none.
+        SettingError: unknown class, or the target is a number.
     """
     name = trained.columns.target_columns[target]
     if trained.task_type == "regression":
         if label is not None:
             raise SettingError(f"explain: label is {label!r}, but {name} is a number and has no classes; leave it out.")
         return None
-    labels = [str(each) for each in trained.classes[name]]
+    labels = [str(label_of_class) for label_of_class in trained.classes[name]]
     if label is not None and str(label) not in labels:
         raise SettingError(f"explain: label is {label!r}; the classes of {name} are {', '.join(labels)}.")
     return int(prediction.value) if label is None else labels.index(str(label))
@@ -108,12 +110,12 @@ class Explained:
             similarities: of the row to the training rows, which its interval depends on.
 
         Raises:
-            SettingError: there is no such target or class, or a class was named and the target is a number.
+            SettingError: unknown target or class, or a class was named and the target is a number.
         """
         with torch.no_grad(), cpu_threads(trained.threads):
             members = enumerate(trained.members)
             variants = [
-                trained.output.variants(compute(place, member.eval()).double()).numpy() for place, member in members
+                trained.output.variants(compute(number, member.eval()).double()).numpy() for number, member in members
             ]
         outputs = Outputs.of(variants, trained.companions)
         row = np.zeros(1, dtype=np.int64)
@@ -139,8 +141,8 @@ class Explained:
         """The number of each row of a batch."""
         with torch.no_grad(), cpu_threads(self.trained.threads):
             outputs = [self.trained.output.finish(member(batch).double()).numpy() for member in self.trained.members]
-        found = self.trained.output.by_target(np.stack(outputs))[self.column].mean(axis=0)
-        return found if self.label is None else found[..., self.label]
+        values = self.trained.output.by_target(np.stack(outputs))[self.column].mean(axis=0)
+        return values if self.label is None else values[..., self.label]
 
     def without(
         self, removed: Sequence[np.ndarray], count: int, to_batch: Callable[[np.ndarray], Any], step: int
@@ -153,14 +155,14 @@ class Explained:
             to_batch: makes a batch out of (copy, place), True for what remains in each copy.
             step: how many copies are computed together.
         """
-        found = [np.zeros(0)]
+        values = [np.zeros(0)]
         for start in range(0, len(removed), step):
             lists = removed[start : start + step]
             remaining = np.ones((len(lists), count), dtype=bool)
-            for line, places in zip(remaining, lists, strict=True):
-                line[places] = False
-            found.append(self.of_batch(to_batch(remaining)))
-        return np.concatenate(found)
+            for line, removed_here in zip(remaining, lists, strict=True):
+                line[removed_here] = False
+            values.append(self.of_batch(to_batch(remaining)))
+        return np.concatenate(values)
 
     def of_scores(self, scores: Float[Tensor, " row *variant output"]) -> Float[Tensor, " row"]:
         """The number of each row out of the output of one member, in model units or logits; keeps gradients."""
@@ -169,8 +171,8 @@ class Explained:
             rows, variants, _ = scores.shape
             return self.of_scores(scores.flatten(0, 1)).unflatten(0, (rows, variants)).mean(1)
         if trained.task_type == "classification":
-            found = scores[:, self.column].sigmoid()
-            return found if self.label == 1 else 1 - found
+            probability = scores[:, self.column].sigmoid()
+            return probability if self.label == 1 else 1 - probability
         if trained.task_type == "multiclass":
             return scores.split(list(trained.num_classes), dim=1)[self.column].softmax(1)[:, self.label]
         scale = trained.target_scale

@@ -52,16 +52,16 @@ class Explainer:
             molecule_timeout: seconds for the features of one molecule; the same.
 
         Raises:
-            RunFolderError: there is no finished run, it is damaged, or the graph that it learned from is gone.
+            RunFolderError: the run is not finished or damaged, or the graph that it learned from is gone.
             UnsupportedError: it holds a model of another kind.
         """
         register()  # a notebook then shows what is explained as pages
         run = RunFolder.finished(folder)
-        found = explainable_of(task_of(run))
-        if found is None:
-            raise UnsupportedError(f"{folder} holds an {run.read_format()}, for which there are no explanations.")
+        explainable = explainable_of(task_of(run))
+        if explainable is None:
+            raise UnsupportedError(f"{folder} holds an {run.read_format()}, which cannot be explained.")
         has_splits = (run.path / "splits.json").is_file()
-        model = found.read(run)
+        model = explainable.read(run)
         model.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
         return cls(model, num_training_rows(run) if has_splits else None)
 
@@ -96,15 +96,16 @@ class Explainer:
         return self._model.predict(self._values(rows))
 
     def statuses(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """For each row `ok`, or what its prediction lacks: a text may have no word that the model knows.
+        """For each row `ok`, or what its prediction lacks: all words of a text may be unknown.
 
         Raises:
             DataError: as in `predict`.
         """
         values = self._values(rows)
-        numbers = [(place, name) for place, (name, type_) in enumerate(self._model.fields) if type_ == "number"]
+        numbers = [(column, name) for column, (name, type_) in enumerate(self._model.fields) if type_ == "number"]
         missing = {
-            row: [repr(name) for place, name in numbers if math.isnan(cells[place])] for row, cells in enumerate(values)
+            row: [repr(name) for column, name in numbers if math.isnan(cells[column])]
+            for row, cells in enumerate(values)
         }
         filled = {row: names for row, names in missing.items() if names}
         return with_filled(self._model.statuses(values), filled) if rows else []
@@ -130,7 +131,7 @@ class Explainer:
 
         Raises:
             DataError: as in `predict`.
-            SettingError: there is no such target, class or method.
+            SettingError: unknown target, class or method.
             UnsupportedError: the model is one that cannot be explained; the message says which can.
         """
         (values,) = self._values([row])
@@ -147,13 +148,13 @@ class Explainer:
 
     def _values(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
         """The values of each row in the order of the fields, each of the type that it must be."""
-        fields, found = self._model.fields, []
+        fields, values_by_row = self._model.fields, []
         names = [name for name, _ in fields]
-        for place, row in enumerate(rows):
-            where = f"row {place}: " if len(rows) > 1 else ""
+        for number, row in enumerate(rows):
+            where = f"row {number}: " if len(rows) > 1 else ""
             for name in row:
                 if name not in names:
-                    raise DataError(f"{where}there is no field {str(name)[:60]!r}; expected {', '.join(names)}.")
+                    raise DataError(f"{where}unknown field {str(name)[:60]!r}; expected {', '.join(names)}.")
             values: list[Any] = []
             for name, type_ in fields:
                 if name not in row:
@@ -164,13 +165,13 @@ class Explainer:
                     if may_be_missing and _is_missing(row[name])
                     else _checked(f"{where}{name}", row[name], type_)
                 )
-            found.append(tuple(values))
+            values_by_row.append(tuple(values))
         if self.kind == "text" and not self._model.reads_spaces:
-            for place, texts in enumerate(found):
+            for number, texts in enumerate(values_by_row):
                 if not any(text.strip() for text in texts):
-                    where = f"row {place}: " if len(rows) > 1 else ""
+                    where = f"row {number}: " if len(rows) > 1 else ""
                     raise DataError(f"{where}{names[0]}: the text is empty.")
-        return found
+        return values_by_row
 
 
 def _is_missing(value: Any) -> bool:

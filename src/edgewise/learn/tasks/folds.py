@@ -37,13 +37,13 @@ class CrossValidation:
 
     def runs(self) -> list[tuple[TableRunSettings, RunFolder]]:
         """The settings and the folder of each fold."""
-        settings, found = self.settings, []
+        settings, runs = self.settings, []
         for repeat in range(settings.num_repeats):
             for fold in range(settings.num_folds or 0):
                 name = f"fold_{fold}" if settings.num_repeats == 1 else f"repeat_{repeat}/fold_{fold}"
-                own = replace(settings, fold=fold, data_seed=settings.data_seed + repeat)
-                found.append((own, RunFolder(self.folder.path / name)))
-        return found
+                fold_settings = replace(settings, fold=fold, data_seed=settings.data_seed + repeat)
+                runs.append((fold_settings, RunFolder(self.folder.path / name)))
+        return runs
 
     def finish(
         self,
@@ -116,16 +116,16 @@ def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[
 
 def summary(folds: Sequence[Scores]) -> dict[str, dict[str, Any]]:
     """Mean, standard deviation (of a sample) and number of folds of each score of each target; None without values."""
-    found: dict[str, dict[str, Any]] = {}
+    by_target: dict[str, dict[str, Any]] = {}
     for target, scores in folds[0].items():
-        found[target] = {}
+        by_target[target] = {}
         for name in scores:
             values = [fold[target][name] for fold in folds if fold[target].get(name) is not None]
             spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-            found[target][name] = (
+            by_target[target][name] = (
                 {"mean": float(np.mean(values)), "std": spread, "folds": len(values)} if values else None
             )
-    return found
+    return by_target
 
 
 def score_tables(metrics: Mapping[str, Any], task_type: str, chosen: Sequence[str] = ()) -> list[ScoreTable]:
@@ -138,8 +138,10 @@ def score_tables(metrics: Mapping[str, Any], task_type: str, chosen: Sequence[st
             for fold in metrics["folds"]
         ]
         rows.append(["edgewise", *(spread(scores.get(name)) for name in names)])
-        for baseline, known in metrics["baselines"].items():
-            rows.append([LABELS.get(baseline, baseline), *(spread(known["test"][target].get(name)) for name in names)])
+        for baseline, of_baseline in metrics["baselines"].items():
+            rows.append(
+                [LABELS.get(baseline, baseline), *(spread(of_baseline["test"][target].get(name)) for name in names)]
+            )
         title = f"{target}: test rows of {plural(len(metrics['folds']), 'fold')}, mean ± standard deviation"
         tables.append(ScoreTable(title, ["", *names], rows))
     return tables

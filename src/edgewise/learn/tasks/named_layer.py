@@ -47,8 +47,10 @@ def with_layer(
     name = groups["model"].get("model", model.model)
     usual, recipe = with_recipe(task, name, model, train)
     check_foreign(groups["model"], usual, (*LAYERS[name].readable(task), *also), name)
-    numbers, words = (groups["graph"].get(f"edge_{kind}_columns", ()) for kind in ("feature", "category"))
+    numbers, words = (
+        groups["graph"].get(f"edge_{feature_type}_columns", ()) for feature_type in ("feature", "category")
+    )
     if (numbers or words) and not head_reads_edges:
-        given = spelled("edge_feature_columns" if numbers else "edge_category_columns")
-        LAYERS[name].check_edge_features(given, None if words else len(numbers))
+        flag = spelled("edge_feature_columns" if numbers else "edge_category_columns")
+        LAYERS[name].check_edge_features(flag, None if words else len(numbers))
     return {"model": replace(usual, **groups["model"]), "train": replace(recipe, **groups["train"])}

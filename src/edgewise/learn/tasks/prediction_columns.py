@@ -41,7 +41,7 @@ def prediction_columns(
 
 
 def show(value: Any) -> Any:
-    """A cell: numbers to seven digits, nothing where there is no number."""
+    """A cell: numbers to seven digits, empty for a missing number."""
     if isinstance(value, (float, np.floating)):
         return "" if np.isnan(value) else f"{value:.7g}"
     return value
@@ -60,8 +60,8 @@ def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str, *,
     Raises:
         DataError: the table has a column of such a name.
     """
-    if taken := [name for name in added if name in frame.columns]:
-        raise DataError(f"{source} already has the column {taken[0]!r}, which predictions need; rename it.")
+    if existing := [name for name in added if name in frame.columns]:
+        raise DataError(f"{source} already has the column {existing[0]!r}, which predictions need; rename it.")
     if suffix == ".parquet":
         return frame.assign(**added)
     columns = {name: frame[name].tolist() for name in frame.columns}

@@ -48,22 +48,24 @@ def homes() -> dict[str, str]:
     Raises:
         SettingError: two tasks have one name.
     """
-    found: dict[str, str] = {}
+    package_of_task: dict[str, str] = {}
     for home in [*(f"edgewise.learn.tasks.{name}" for name in OWN), *added()]:
         name = home.rpartition(".")[2]
-        if found.setdefault(name, home) != home:
-            raise SettingError(f"two tasks are called {name}, those of {found[name]} and {home}; remove one package.")
-    return dict(sorted(found.items()))
+        if package_of_task.setdefault(name, home) != home:
+            raise SettingError(
+                f"two tasks are called {name}, those of {package_of_task[name]} and {home}; remove one package."
+            )
+    return dict(sorted(package_of_task.items()))
 
 
 def added() -> list[str]:
     """The packages of tasks that other installed packages bring."""
-    for place in sys.path:
-        for file in Path(place or ".").glob("*-info/entry_points.txt"):
+    for folder in sys.path:
+        for file in Path(folder or ".").glob("*-info/entry_points.txt"):
             if GROUP in file.read_text("utf-8", "replace"):
                 from importlib.metadata import entry_points  # takes longer than all other imports of `--help`
 
-                return sorted({each.value for each in entry_points(group=GROUP)})
+                return sorted({entry_point.value for entry_point in entry_points(group=GROUP)})
     return []
 
 
@@ -76,23 +78,23 @@ def home_of(name: str) -> str:
     """The package of a task.
 
     Raises:
-        SettingError: there is no such task.
+        SettingError: unknown task.
     """
     if name not in homes():
-        raise SettingError(f"there is no task {name!r}; expected one of {', '.join(names())}.")
+        raise SettingError(f"unknown task {name!r}; expected one of {', '.join(names())}.")
     return homes()[name]
 
 
 def settings_of(name: str) -> "type[RunSettings]":
     """The settings of a task; imports no torch."""
-    found: type[RunSettings] = import_module(f"{home_of(name)}.settings").SETTINGS
-    return found
+    settings: type[RunSettings] = import_module(f"{home_of(name)}.settings").SETTINGS
+    return settings
 
 
 def task(name: str) -> "Task":
     """A task by its name."""
-    found: Task = import_module(f"{home_of(name)}.task").TASK
-    return found
+    loaded: Task = import_module(f"{home_of(name)}.task").TASK
+    return loaded
 
 
 def explainable_of(task: "Task") -> "ExplainableTask | None":
@@ -109,40 +111,42 @@ def task_of(folder: RunFolder) -> "Task":
     Raises:
         RunFolderError: its model.json is damaged, or of no known format.
     """
-    found = folder.read_format()
+    format = folder.read_format()
     for name in names():
-        if found == settings_of(name).FORMAT:
+        if format == settings_of(name).FORMAT:
             return task(name)
-    known = "it names no format" if found is None else f"its format is {str(found)[:60]!r}"
-    raise RunFolderError(f"{folder.path / 'model.json'} is no model of Edgewise that is known here: {known}.")
+    reason = "it names no format" if format is None else f"its format is {str(format)[:60]!r}"
+    raise RunFolderError(
+        f"{folder.path / 'model.json'} is not a model that this version of Edgewise can read: {reason}."
+    )
 
 
 def tasks_with(setting: str) -> list[str]:
     """The tasks that have a setting, by its name in Python or one of its other names."""
     from edgewise.learn.tasks.config import owners_of
 
-    found = []
+    tasks = []
     for name in names():
-        kind = settings_of(name)
-        for each, (_, field) in owners_of(kind).items():
-            named = {each, *(alias.replace("-", "_") for alias in field.metadata.get("aliases", ()))}
-            if setting in named and each not in kind.FOREIGN and not field.metadata.get("hidden"):
-                found.append(name)
-    return found
+        settings = settings_of(name)
+        for other_name, (_, field) in owners_of(settings).items():
+            named = {other_name, *(alias.replace("-", "_") for alias in field.metadata.get("aliases", ()))}
+            if setting in named and other_name not in settings.FOREIGN and not field.metadata.get("hidden"):
+                tasks.append(name)
+    return tasks
 
 
 def inferred(settings: Mapping[str, Any]) -> tuple[str, str]:
     """The task whose signs settings show, by --task-type, other flags, and how the first file ends; and why."""
     data, task_type = settings.get("data") or [], settings.get("task_type")
     first = data if isinstance(data, str) else str(data[0]) if data else ""
-    found = [(0, USUAL, "nothing names another task")]
+    candidates = [(0, USUAL, "nothing names another task")]
     for name in names():
-        kind = settings_of(name)
-        if task_type is not None and (own := kind.own_task_type()) is not None:
-            if own == task_type:
+        task_settings = settings_of(name)
+        if task_type is not None and (only_type := task_settings.own_task_type()) is not None:
+            if only_type == task_type:
                 return name, f"--task-type {task_type} is given"
             continue
-        reasons = ((sign.strength, name, sign.reason(settings, first)) for sign in kind.SIGNS)
-        found += [each for each in reasons if each[2]]
-    _, name, reason = max(found, key=lambda each: each[0])
+        reasons = ((sign.strength, name, sign.reason(settings, first)) for sign in task_settings.SIGNS)
+        candidates += [sign for sign in reasons if sign[2]]
+    _, name, reason = max(candidates, key=lambda each: each[0])
     return name, reason

@@ -32,7 +32,7 @@ def list_left_out(
     first, listed, total = edges[0], "", len(edges) if count is None else count
     if request is not None and request.rejected is not None:
         rows = list(dict.fromkeys((*others, *edges)))
-        cells = ([each.file, each.line, each.column, each.value, each.reason] for each in rows)
+        cells = ([row.file, row.line, row.column, row.value, row.reason] for row in rows)
         write_bytes(request.rejected, csv_text(HEADER, cells).encode())
         listed = f" ({'all' if total == len(edges) else f'the first {len(edges):,}'} in {request.rejected})"
     where = f"{first.file}, line {first.line}, column {first.column!r}"

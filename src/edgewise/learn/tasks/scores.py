@@ -58,7 +58,7 @@ def score_table(title: str, models: Mapping[str, Mapping[str, Any]], scores: Map
         models: The scores of each model by their names, the model by its label.
         scores: The names of the scores that are shown, and the heads of their columns.
     """
-    rows = [[label, *(formatted(found.get(name)) for name in scores)] for label, found in models.items()]
+    rows = [[label, *(formatted(of_model.get(name)) for name in scores)] for label, of_model in models.items()]
     return ScoreTable(title, ["", *scores.values()], rows)
 
 
@@ -82,8 +82,9 @@ def split_line(counts: Mapping[str, int], unit: str, units: str | None = None) -
 def first_rejected(rejected: "Sequence[Rejection]", folder: RunFolder) -> list[str]:
     """Where the first cell stands that cannot be used, and where all are listed; nothing where all can."""
     return [
-        f"  the first in line {each.line}: {each.column}: {each.reason} (all in {folder.path / 'rejected.csv'})"
-        for each in rejected[:1]
+        f"  the first in line {rejection.line}: {rejection.column}: {rejection.reason} "
+        f"(all in {folder.path / 'rejected.csv'})"
+        for rejection in rejected[:1]
     ]
 
 
@@ -91,9 +92,9 @@ def training_line(metrics: Mapping[str, Any]) -> str:
     """How large the model is, and how long it was trained."""
     unit = "step" if "steps" in metrics else "epoch"
     count = plural(metrics[f"{unit}s"], unit)
-    found = f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
+    line = f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
     best = metrics.get("best_epoch", 0)
-    return f"{found}; the validation loss was lowest in epoch {best}" if best > 0 and unit == "epoch" else found
+    return f"{line}; the validation loss was lowest in epoch {best}" if best > 0 and unit == "epoch" else line
 
 
 def epochs_line(metrics: Mapping[str, Any]) -> list[str]:

@@ -29,8 +29,8 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
         f"{table.source}: {plural(table.num_rows, row)}, "
         f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, {rejected} rejected"
     ]
-    for (file, column), count in Counter((each.file, each.column) for each in table.rejected).items():
-        first = next(each for each in table.rejected if (each.file, each.column) == (file, column))
+    for (file, column), count in Counter((rejection.file, rejection.column) for rejection in table.rejected).items():
+        first = next(rejection for rejection in table.rejected if (rejection.file, rejection.column) == (file, column))
         where = f"line {first.line}" if file == table.source else f"{file}, line {first.line}"
         lines.append(
             f"  {count:,} for column {column!r}, the first in {where}: {first.reason} "
@@ -47,7 +47,7 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
         contents = plural(splits.leakage, f"{singular(table.row_unit)} is", f"{table.row_unit} are")
         lines.append(f"  {contents} in training and test {row}s alike")
     if not len(splits.val):
-        lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
+        lines.append("  no validation rows: the model is that of the last epoch, without intervals")
     elif prepared.fitted.task_type == "regression":
         lines.append(f"  {calibration_note(prepared)}")
         targets, names = table.targets[splits.calibrating], table.columns.target_columns
@@ -64,8 +64,8 @@ def calibration_note(prepared: Prepared) -> str:
         return f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"
     count, unit = calibration_groups(prepared.data, prepared.splits)
     of_groups = plural(count, singular(unit), unit)
-    found = f"intervals are calibrated on {plural(len(rows), 'row')} of {of_groups} that a model has not seen"
-    return found + ("; each model of the ensemble leaves out others, at no cost" if prepared.splits.left_out else "")
+    line = f"intervals are calibrated on {plural(len(rows), 'row')} of {of_groups} that a model has not seen"
+    return line + ("; each model of the ensemble leaves out others, at no cost" if prepared.splits.left_out else "")
 
 
 def calibration_groups(table: Table, splits: Splits) -> tuple[int, str]:
@@ -115,12 +115,12 @@ def labels_without_training_rows(table: Table, splits: Splits) -> list[str]:
         splits: which of them train.
     """
     warnings = []
-    for place, name in enumerate(table.columns.target_columns):
+    for column, name in enumerate(table.columns.target_columns):
         if not (classes := table.classes.get(name)):
             continue
         counts = [
             np.bincount(values[~np.isnan(values)].astype(np.int64), minlength=len(classes))
-            for values in (table.targets[rows, place] for rows in (splits.train, splits.val, splits.test))
+            for values in (table.targets[rows, column] for rows in (splits.train, splits.val, splits.test))
         ]
         missing = np.flatnonzero((counts[0] == 0) & (counts[1] + counts[2] > 0)).tolist()
         if missing:
@@ -147,13 +147,13 @@ def rare_classes(
         classes: of each target; none where targets are numbers.
         class_weight: how classes are weighted in the loss.
     """
-    found = []
+    warnings = []
     for name, values in zip(names, targets.T):
-        known = values[~np.isnan(values)]
-        if name not in classes or not len(known):
+        labels = values[~np.isnan(values)]
+        if name not in classes or not len(labels):
             continue
-        counts = np.bincount(known.astype(np.int64), minlength=len(classes[name]))
-        share = counts.min() / len(known)
+        counts = np.bincount(labels.astype(np.int64), minlength=len(classes[name]))
+        share = counts.min() / len(labels)
         if not 0 < share < RARE_SHARE / len(counts):
             continue
         rare = f"{percent(share)} of the training rows are of class {classes[name][int(counts.argmin())]!s} of {name!r}"
@@ -163,8 +163,8 @@ def rare_classes(
             remedy = (
                 f"so that with --class-weight {class_weight} its probabilities are far larger than its share of rows"
             )
-        found.append(f"warning: only {rare}, {remedy}")
-    return found
+        warnings.append(f"warning: only {rare}, {remedy}")
+    return warnings
 
 
 def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:
@@ -174,12 +174,12 @@ def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:
         names: of the targets.
         targets: (row, target), of the training rows; NaN where missing.
     """
-    found = []
+    warnings = []
     for name, values in zip(names, targets.T):
-        known = values[~np.isnan(values)]
-        if len(known) and np.ptp(known) == 0:
-            found.append(f"warning: target {name!r} is constant in the training rows: there is nothing to learn")
-    return found
+        numbers = values[~np.isnan(values)]
+        if len(numbers) and np.ptp(numbers) == 0:
+            warnings.append(f"warning: target {name!r} is constant in the training rows: there is nothing to learn")
+    return warnings
 
 
 def names_of_features(named: Sequence[str], count: int, categories: Mapping[str, Sequence[str]]) -> list[str]:
@@ -191,13 +191,13 @@ def names_of_features(named: Sequence[str], count: int, categories: Mapping[str,
         categories: the words, which stand behind the numbers.
     """
     count -= sum(map(len, categories.values()))
-    return [repr(name) for name in named] if len(named) == count else [f"feature {place}" for place in range(count)]
+    return [repr(name) for name in named] if len(named) == count else [f"feature {number}" for number in range(count)]
 
 
 def constant_features(
     scaler: ConditionScaler, names: Sequence[str], what: str, *, adds_degrees: bool = False
 ) -> list[str]:
-    """A warning where features have one value in all training rows; none where there is no such feature.
+    """A warning where features have one value in all training rows; none where every feature varies.
 
     Args:
         scaler: of the features.

@@ -21,25 +21,25 @@ SPLITS = ("test", "validation", "training")
 def coverage_scores(prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> dict[str, Any]:
     """How many targets of some rows lie within their intervals, of several coverages, and the mean width."""
     fitted = prepared.fitted
-    found: dict[str, Any] = {
+    coverage: dict[str, Any] = {
         "promised": fitted.intervals.coverage,
         "calibration": fitted.intervals.calibration,
     }
-    found |= {"test": {}, "width": {}, "curve": {}}
-    for column, (name, each) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
-        targets, low, high = prepared.data.targets[rows, column], each.low, each.high
-        found["test"][name] = coverage_of(targets, low, high)
-        found["width"][name] = None if found["test"][name] is None else float(np.nanmean(high - low))
-        assert each.sigma is not None
-        scores = np.abs(each.value - targets) / each.sigma
+    coverage |= {"test": {}, "width": {}, "curve": {}}
+    for column, (name, prediction) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
+        targets, low, high = prepared.data.targets[rows, column], prediction.low, prediction.high
+        coverage["test"][name] = coverage_of(targets, low, high)
+        coverage["width"][name] = None if coverage["test"][name] is None else float(np.nanmean(high - low))
+        assert prediction.sigma is not None
+        scores = np.abs(prediction.value - targets) / prediction.sigma
         scores = scores[~np.isnan(scores)]
         radii = {promised: fitted.intervals.radius(column, promised) for promised in COVERAGES}
-        found["curve"][name] = [
+        coverage["curve"][name] = [
             [promised, float((scores <= radius).mean())]
             for promised, radius in radii.items()
             if len(scores) and not np.isnan(radius)
         ]
-    return found
+    return coverage
 
 
 def parts_of(prepared: Prepared, split: str) -> dict[str, list[np.ndarray]]:
@@ -47,7 +47,7 @@ def parts_of(prepared: Prepared, split: str) -> dict[str, list[np.ndarray]]:
     target; nothing where it was not computed."""
     if split == "test" and prepared.scored.test is not None:
         predictions = prepared.scored.test[0]
-        return {name: [each.parts[name] for each in predictions] for name in predictions[0].parts}
+        return {name: [prediction.parts[name] for prediction in predictions] for name in predictions[0].parts}
     if split == "validation":
         by_target = prepared.fitted.output.by_target
         return {name: by_target(part) for name, part in prepared.scored.validation_parts.items()}
@@ -60,20 +60,20 @@ def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
     split = next((name for name in SPLITS if metrics.get(name)), SPLITS[-1])
     config = folder.read_config()
     headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]
-    found: list[ScoreTable | str] = [*what_predicts(metrics, config)]
+    lines: list[ScoreTable | str] = [*what_predicts(metrics, config)]
     for target, scores in metrics[split].items():
         models = {"edgewise": scores}
         for name, of_part in metrics.get("parts", {}).get(split, {}).items():
             models[f"  {LABELS_OF_PARTS.get(name, name)} alone"] = of_part[target]
         for name, label in LABELS.items():
-            known = metrics.get("baselines", {}).get(name, {}).get(split, {})
-            if target in known:
-                models[label] = known[target]
+            of_baseline = metrics.get("baselines", {}).get(name, {}).get(split, {})
+            if target in of_baseline:
+                models[label] = of_baseline[target]
         title = f"{target}: {plural(scores['num_rows'], f'{split} row')}"
-        found.append(score_table(title, models, same(*headlines)))
+        lines.append(score_table(title, models, same(*headlines)))
         covered = metrics.get("coverage", {}).get("test", {}).get(target) if split == "test" else None
         if covered is not None:
             promised = metrics["coverage"]["promised"]
             inside = f"{percent(covered)} of these values lie within their interval"
-            found.append(f"{inside} ({100 * promised:g}% were promised)")
-    return [*found, *epochs_line(metrics)]
+            lines.append(f"{inside} ({100 * promised:g}% were promised)")
+    return [*lines, *epochs_line(metrics)]

@@ -53,7 +53,7 @@ MAX_SCORED = 2**18
 """Rows of a split that are scored; evenly chosen where there are more."""
 MAX_FITTED = 2**16
 """Training rows that a forest or models of words are fitted to; evenly chosen where there are more."""
-TOGETHER = 2**13
+ROW_CHUNK = 2**13
 """Rows whose cells, or features for baselines, are in memory at the same time."""
 
 
@@ -75,9 +75,9 @@ def mean_and_forest(
     fitted: dict[str, Predictor] = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
     rows = evenly(rows, MAX_FITTED)
     targets, weights = table.targets[rows], table.weights[rows]
-    if (known := features(rows)).shape[1]:
+    if (features_of_rows := features(rows)).shape[1]:
         seed = prepared.settings.train.seed
-        fitted["forest"] = fit_trees(known, targets, weights, classes, seed=seed)
+        fitted["forest"] = fit_trees(features_of_rows, targets, weights, classes, seed=seed)
     return fitted
 
 
@@ -227,7 +227,9 @@ class TableTask:
         if prepared.settings.class_weight is None:
             return loss
         targets = prepared.data.targets[prepared.splits.train]
-        weights = tuple(balanced(targets[:, place], len(known)) for place, known in enumerate(fitted.classes.values()))
+        weights = tuple(
+            balanced(targets[:, column], len(labels)) for column, labels in enumerate(fitted.classes.values())
+        )
         return replace(loss, class_weights=weights)
 
     def calibrate(self, prepared: Prepared) -> None:
@@ -239,10 +241,10 @@ class TableTask:
         fitted, table, splits, fresh = prepared.fitted, prepared.data, prepared.splits, {}
         members = [splits.of_member(number) for number in range(len(fitted.members))]
         seed, judging_counts = prepared.settings.train.seed, not splits.left_out
-        for kind in self.companions:
-            if kind.name in prepared.settings.companions:
+        for companion in self.companions:
+            if companion.name in prepared.settings.companions:
                 options = {"judging_counts": judging_counts}
-                fresh[kind.name] = add_companion(fitted, table, kind, members, seed, **options)
+                fresh[companion.name] = add_companion(fitted, table, companion, members, seed, **options)
         self.calibrate_intervals(prepared)
         if not judging_counts or not any(fresh.values()):
             return
@@ -273,24 +275,24 @@ class TableTask:
         groups = np.unique(groups_of(table, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
         spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
-        found = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(all_errors.T)]
-        if any(difficulty.slopes for difficulty, _ in found):
-            sigma = np.stack([sigma for _, sigma in found], axis=1)
+        learned = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(all_errors.T)]
+        if any(difficulty.slopes for difficulty, _ in learned):
+            sigma = np.stack([sigma for _, sigma in learned], axis=1)
             fitted.intervals = replace(
-                fitted.intervals, difficulty=tuple(difficulty for difficulty, _ in found), sigma=sigma
+                fitted.intervals, difficulty=tuple(difficulty for difficulty, _ in learned), sigma=sigma
             )
 
     def held_out_similarities(self, prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
         """How similar calibration rows are to the rows that the members which left them out learned from."""
         fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
         if not splits.left_out:
-            found: dict[str, np.ndarray] = fitted.similarities(table, rows)
-            return found
-        found = {}
-        for own in {own.tobytes(): own for own in splits.left_out}.values():
-            for name, values in fitted.similarities(table, own, np.setdiff1d(splits.learned, own)).items():
-                found.setdefault(name, np.zeros(len(rows)))[np.searchsorted(rows, own)] = values
-        return found
+            similarities: dict[str, np.ndarray] = fitted.similarities(table, rows)
+            return similarities
+        similarities = {}
+        for left_out in {left_out.tobytes(): left_out for left_out in splits.left_out}.values():
+            for name, values in fitted.similarities(table, left_out, np.setdiff1d(splits.learned, left_out)).items():
+                similarities.setdefault(name, np.zeros(len(rows)))[np.searchsorted(rows, left_out)] = values
+        return similarities
 
     def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
         """The scores of each split, and how many targets of the test rows lie within their interval."""
@@ -322,14 +324,14 @@ class TableTask:
             metrics["shares"] = fitted.shares
         metrics["parameters"] = num_parameters(fitted)
         metrics["epochs"] = [len(result.history) for result in results]
-        metrics["best_epochs"] = [found.get("best_epoch") for found in map(best_epoch_of, results)]
+        metrics["best_epochs"] = [best.get("best_epoch") for best in map(best_epoch_of, results)]
         spent = sum(record["seconds"] for result in results for record in result.history)
         metrics["seconds"] = {"model": round(spent, 2)}
         if prepared.settings.baselines:
             with stage("baselines"):
-                found = prepared.background.get("baselines") or Background(lambda: self.score_baselines(prepared))
-                metrics["baselines"] = found.result()
-            metrics["seconds"]["baselines"] = round(found.seconds, 2)
+                baselines = prepared.background.get("baselines") or Background(lambda: self.score_baselines(prepared))
+                metrics["baselines"] = baselines.result()
+            metrics["seconds"]["baselines"] = round(baselines.seconds, 2)
         return metrics
 
     def validation_metrics(self, prepared: Prepared) -> dict[str, Any]:
@@ -358,8 +360,8 @@ class TableTask:
                 split: table_of_scores(
                     table.targets[rows], predicted(baseline, features, rows), columns.target_columns, columns.task_type
                 )
-                for split, found in named(prepared.splits).items()
-                if split != "training" and len(rows := self.scored(prepared, found))
+                for split, rows_of_split in named(prepared.splits).items()
+                if split != "training" and len(rows := self.scored(prepared, rows_of_split))
             }
             for name, baseline in self.baselines(prepared, features, fit_trees).items()
         }
@@ -378,10 +380,10 @@ class TableTask:
             added[name] = values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]
 
         def lines() -> Iterator[list[Any]]:
-            for start in range(0, len(rows), TOGETHER):
-                some = slice(start, start + TOGETHER)
-                cells = [table.frame[name].iloc[rows[some]].to_numpy() for name in table.frame.columns]
-                columns = [rows[some], *cells, *(values[some] for values in added.values())]
+            for start in range(0, len(rows), ROW_CHUNK):
+                chunk = slice(start, start + ROW_CHUNK)
+                cells = [table.frame[name].iloc[rows[chunk]].to_numpy() for name in table.frame.columns]
+                columns = [rows[chunk], *cells, *(values[chunk] for values in added.values())]
                 yield from ([show(value) for value in row] for row in zip(*columns, strict=True))
                 release(table.mapped)
 
@@ -410,13 +412,13 @@ class TableTask:
             trained, table = self.read(request)
         trained.threads = request.threads
         trained.check_coverage(request["coverage"])
-        found = predict_rows(trained, table, request)
+        chunk = predict_rows(trained, table, request)
         note_empty_intervals(trained, request)
-        return found.content(request.data, suffix), found.tally.summary
+        return chunk.content(request.data, suffix), chunk.tally.summary
 
 
 def predicted(baseline: Predictor, features: Features, rows: np.ndarray) -> list[np.ndarray]:
     """What a baseline predicts for some rows, an array for each target."""
-    parts = np.array_split(rows, len(rows) // TOGETHER + 1)
-    found = [baseline.predict(features(part)) for part in parts if len(part)]
-    return [np.concatenate(each) for each in zip(*found, strict=True)]
+    parts = np.array_split(rows, len(rows) // ROW_CHUNK + 1)
+    predictions = [baseline.predict(features(part)) for part in parts if len(part)]
+    return [np.concatenate(of_target) for of_target in zip(*predictions, strict=True)]

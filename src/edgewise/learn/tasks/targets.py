@@ -19,7 +19,9 @@ from edgewise.learn.tasks.table_settings import TableRunSettings
 
 def outputs_of(predictions: Sequence[Prediction]) -> list[np.ndarray]:
     """The values of each target, or the probabilities of its classes."""
-    return [each.value if each.probabilities is None else each.probabilities for each in predictions]
+    return [
+        prediction.value if prediction.probabilities is None else prediction.probabilities for prediction in predictions
+    ]
 
 
 def balanced(targets: np.ndarray, num_classes: int) -> tuple[float, ...]:

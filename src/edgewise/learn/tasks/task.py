@@ -62,7 +62,7 @@ class PredictRequest:
     strict: bool = False
     """Whether the first bad cell is an error."""
     rejected: Path | None = None
-    """Where rows are listed that have no status in the output, such as edges that cannot be read; None lists none."""
+    """Where rows are listed without a status in the output, such as edges that cannot be read; None lists none."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the training that have another value here, by name; see `RunSettings.READS`."""
 
@@ -99,7 +99,7 @@ class Prepared:
     fitted: Any
     """The `Fitted`, without members until it is trained."""
     rows: Mapping[str, Any] | None = None
-    """The content of splits.json: the rows of each split, lists or arrays; None where the data has no rows."""
+    """The content of splits.json: the rows of each split, lists or arrays; None where the data is not rows."""
     rejected: tuple[Rejection, ...] | list[Rejection] = ()
     """The cells that cannot be used."""
     background: dict[str, Background] = field(default_factory=dict)
@@ -354,7 +354,7 @@ class Task:
         self.refuse_workers(workers)
         if self.predict is None:
             of_what = f"{request.folder} holds an {self.format}"
-            raise UnsupportedError(f"{of_what}, for which there is no file of predictions.")
+            raise UnsupportedError(f"{of_what}, whose predictions cannot be written to a file.")
         yield self.predict(request, suffix)
 
     def refuse_workers(self, workers: Workers | None) -> None:
@@ -366,10 +366,10 @@ class Task:
         """The trained model and the table that it is applied to, for predictions and for learned vectors.
 
         Raises:
-            UnsupportedError: models of this task have no vector for a row.
+            UnsupportedError: models of this task do not give a vector for a row.
         """
         if self.open_rows is None:
-            raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no vector of a row.")
+            raise UnsupportedError(f"{request.folder} holds an {self.format}, which does not give a vector for a row.")
         return self.open_rows(request)
 
 
@@ -389,7 +389,7 @@ def best_epoch_of(result: "FitResult") -> dict[str, int]:
 
 
 def model_name(settings: Any) -> str:
-    """What the model of a run is called among the choices of `--model`; nothing where a task has no choice."""
+    """What the model of a run is called among the choices of `--model`; empty where a task offers only one."""
     for group in (getattr(settings, "text", None), getattr(settings, "reader", None)):
         if group is not None:
             return str(group.encoder)

@@ -102,9 +102,9 @@ class TokenRow:
         """The sentences where there are several, and a note where some are left out."""
         sentences, notes = list(self._sentences()) if self.has_sentences else [], []
         if len(sentences) > (limit := self.max_groups):
-            longest = sorted(range(len(sentences)), key=lambda place: -len(sentences[place].units))[:limit]
+            longest = sorted(range(len(sentences)), key=lambda number: -len(sentences[number].units))[:limit]
             notes.append(f"Of {plural(len(sentences), 'sentence')} the {len(longest)} longest were removed.")
-            sentences = [sentences[place] for place in sorted(longest)]
+            sentences = [sentences[number] for number in sorted(longest)]
         return sentences if len(sentences) > 1 else [], notes
 
     def _sentences(self) -> Iterator[Part]:
@@ -135,7 +135,7 @@ class TokenRow:
     def layers_of(self, recorded: Sequence[Weights], name: str = "layer", num_tokens: int | None = None) -> list[Layer]:
         """Recorded weights as they are shown: all of a short text, the strongest of a longer one."""
         shown = self.top if self.top is not None or (num_tokens or len(self)) <= MAX_SHOWN else TOP
-        return [to_layer(weights, f"{name} {place}", top=shown) for place, weights in enumerate(recorded, 1)]
+        return [to_layer(weights, f"{name} {number}", top=shown) for number, weights in enumerate(recorded, 1)]
 
     def attention_at(self, place: int, model: Callable[[Trace], object], who: str) -> Attention:
         """The attention of a model whose prediction is read at one token.
@@ -219,7 +219,7 @@ class TokenExplainable(Explainable):
     more_parts: Sequence[Part] = ()
     """Parts besides sentences."""
     more_units: Sequence[Unit] = ()
-    """Units behind the tokens, which have no attributions."""
+    """Units behind the tokens, which get no attributions."""
     more_sources: Mapping[str, str] = field(default_factory=dict)
     """The texts that these units stand in."""
     show: Callable[[str], str] = visible
@@ -321,30 +321,30 @@ def batches(sizes: Iterable[int]) -> Iterator[slice]:
         yield slice(start, stop)
 
 
-def place_of(target: Any, words: Sequence[str], first: int, other: str = "") -> int:
-    """Which of some words is meant: by its place, by itself where it stands once, or by both, as in `2 Paris`.
+def index_of_word(target: Any, words: Sequence[str], first: int, other: str = "") -> int:
+    """The index of the word that `target` names: by its position, by itself if unique, or by both, as in `2 Paris`.
 
     Args:
-        target: what names it.
-        words: all of them.
-        first: the place of the first.
-        other: what else may be named, for the message.
+        target: the position, the word or both.
+        words: the words.
+        first: the position of the first word.
+        other: what else the caller accepts, for the message.
 
     Raises:
-        SettingError: there is no such word or place, or the word stands there more than once.
+        SettingError: the word or position does not exist, or the word occurs more than once.
     """
-    word, names = str(target).strip(), [f"{place} {name.strip()}" for place, name in enumerate(words, first)]
+    word, names = str(target).strip(), [f"{position} {name.strip()}" for position, name in enumerate(words, first)]
     if word in names:
         return names.index(word)
     if re.fullmatch(r"[0-9]{1,9}", word) and first <= int(word) < first + len(words):
         return int(word) - first
-    places = [place for place, name in enumerate(words) if name.strip() == word]
-    if len(places) == 1:
-        return places[0]
+    matches = [position for position, name in enumerate(words) if name.strip() == word]
+    if len(matches) == 1:
+        return matches[0]
 
-    candidates = [names[place] for place in places] or names
+    candidates = [names[position] for position in matches] or names
     listed = ", ".join(candidates[:MAX_LISTED]) + (", …" if len(candidates) > MAX_LISTED else "")
-    problem = f", which stands there {len(places)} times; name one of" if places else f"; expected {other}one of"
+    problem = f", which occurs {len(matches)} times; name one of" if matches else f"; expected {other}one of"
     raise SettingError(f"explain: target is {word[:60]!r}{problem} {listed}.")
 
 

@@ -16,7 +16,7 @@ from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loss import TokenLoss
 
 MAX_EXPONENT = 700.0
-"""Beyond it e^x is no float64."""
+"""Beyond it e^x overflows float64."""
 
 
 def load_tokenizer(folder: RunFolder, kind: TokenKind, num_tokens: int | None = None) -> Tokenizer:

@@ -81,7 +81,7 @@ def tokenizer_and_weights(
         return Tokenizer.learned(texts, tokens, vocabulary_size, special=special, lowercase=lowercase), {}
     if lowercase:
         raise SettingError(
-            f"--lowercase has no effect on the vocabulary that --pretrained {from_run} brings; leave it out."
+            f"--lowercase does not change the vocabulary that --pretrained {from_run} brings; leave it out."
         )
     from edgewise.learn.tasks.masked.task import load
 

@@ -177,8 +177,10 @@ class RunFolder:
 
     def write_config(self, settings: Mapping[str, object]) -> None:
         """Writes config.toml; settings that are None are left out."""
-        given = {name: value for name, value in settings.items() if value is not None}
-        text = "# Repeat this run: edgewise train --config-path config.toml -o another_folder\n" + tomli_w.dumps(given)
+        content = {name: value for name, value in settings.items() if value is not None}
+        text = "# Repeat this run: edgewise train --config-path config.toml -o another_folder\n" + tomli_w.dumps(
+            content
+        )
         self.write("config.toml", text.encode())
 
     def read_config(self) -> dict[str, Any]:

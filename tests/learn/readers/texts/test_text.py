@@ -180,7 +180,7 @@ def test_texts_without_spaces_are_warned_of_where_words_are_tokens():
 
 
 def test_lower_case_of_a_pretrained_vocabulary_is_refused():
-    with pytest.raises(SettingError, match="--lowercase has no effect on the vocabulary that --pretrained run brings"):
+    with pytest.raises(SettingError, match="--lowercase does not change the vocabulary that --pretrained run brings"):
         tokenizer_and_weights("run", [], "words", 10, True)
 
 

@@ -114,7 +114,7 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where `needs` says no."""
     out, logsumexp, weights = outputs
     job, query, value, lists = EdgeKernelArguments(inputs, weights), inputs.query, value_of(inputs), inputs.lists
-    # Where the score does not read queries and keys, they have no features.
+    # Where the score does not read queries and keys, they are left without features.
     tensors: Any = inputs[:7]
     packing = job.packing(lists)
     here = [need and not (packing and index == 5) for index, need in enumerate(needs)]
@@ -239,7 +239,7 @@ class EdgeKernelArguments:
         self.query, self.value = query, value
         is_alike = (
             score_name == "Constant" or query.dtype == value.dtype
-        )  # scores may be made of what is no longer as stored
+        )  # scores may be computed from tensors that differ from the stored ones
         reach = 0 if bias is None else max(bias.stride(0), 1) * bias.shape[0]  # numbers that 32 bits must count
         self.may_pack = not carries and query.shape[0] == key.shape[0] and is_alike and reach < 2**31
 

@@ -199,7 +199,8 @@ def _sized(form: Tiling, queries: int, keys: int) -> Tiling:
 
 
 def options_of(form: Tiling) -> dict[str, int]:
-    """How the compiler is to make a program: what reads few features at a time has no registers left to read ahead.
+    """How the compiler is to make a program: what reads few features at a time needs all registers and
+    cannot read ahead.
 
     What adds one feature after the other waits for them, and gives up registers for a second program beside it: an H200
     takes three quarters of the time forward, although some numbers go into memory.

@@ -81,7 +81,7 @@ def backward_ranges(
     tensors: Any = inputs[:5]
     grads = [query.new_empty(0) if x is None else x.new_empty(x.shape) for x in tensors]
 
-    # Where the score does not read queries and keys, they have no features.
+    # Where the score does not read queries and keys, they are left without features.
     needs = [need and x.shape[-1] > 0 for need, x in zip(needs, tensors)]
     if out.numel() == 0 or key.shape[-2] == 0:
         return [grad.zero_() for grad in grads]

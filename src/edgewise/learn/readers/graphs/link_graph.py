@@ -54,7 +54,7 @@ class LinkGraph:
 
     @property
     def are_numbered(self) -> bool:
-        """Whether nodes have no other names than 0, 1, 2, …"""
+        """Whether nodes are called 0, 1, 2, …"""
         return self.names == tuple(map(str, range(len(self))))
 
     def to_tensors(self) -> dict[str, Tensor]:

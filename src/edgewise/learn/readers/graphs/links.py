@@ -102,7 +102,7 @@ class Links:
         apart = edges.senders != edges.receivers
         if not apart.any() and not may_be_none:
             raise DataError(
-                f"there are no links: {plural(len(edges), 'edge')}, all of them loops; expected edges between nodes."
+                f"no links: {plural(len(edges), 'edge')}, all self-loops; expected edges between different nodes."
             )
 
         numbers, link_of_pair = np.unique(pairs.of(edges.senders[apart], edges.receivers[apart]), return_inverse=True)

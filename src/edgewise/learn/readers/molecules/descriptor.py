@@ -171,13 +171,13 @@ def _shells(number: int) -> tuple[int, int]:
 @cache
 def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]:
     """Each function, the columns of its values, and the `_symbols` without which it is 0."""
-    place_of = {name: column for column, name in enumerate(names)}
+    column_of_name = {name: column for column, name in enumerate(names)}
     plan = list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]()
     for group, function in _GROUPED:
-        if place_of.keys() >= set(group):
-            plan.append(([place_of.pop(name) for name in group], function, frozenset()))
+        if column_of_name.keys() >= set(group):
+            plan.append(([column_of_name.pop(name) for name in group], function, frozenset()))
     patterns = {name: inspect.signature(function).parameters["pattern"].default for name, function in Fragments.fns}
-    for name, column in place_of.items():
+    for name, column in column_of_name.items():
         plan.append((column, _FUNCTIONS[name], _needed(patterns[name]) if name in patterns else frozenset()))
     return plan
 

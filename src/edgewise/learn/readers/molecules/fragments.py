@@ -104,7 +104,7 @@ def fragments(molecule: Chem.Mol) -> list[Fragment]:
         components = _distinct(Chem.GetMolFrags(molecule))
         parts_by_kind = [(COMPONENT, atoms) for atoms in components]
         parts_by_kind += [(RING, atoms) for atoms in _ring_systems(molecule)]
-        parts = [Fragment(_smiles(molecule, atoms), kind, atoms) for kind, atoms in parts_by_kind]
+        parts = [Fragment(_smiles(molecule, atoms), way, atoms) for way, atoms in parts_by_kind]
         parts += [Fragment(name, GROUP, atoms) for name, atoms in _groups(molecule)]
         pieces = [atoms for atoms in _pieces(molecule) if atoms not in components]
         return parts + [Fragment(_smiles(molecule, atoms), PIECE, atoms) for atoms in pieces]

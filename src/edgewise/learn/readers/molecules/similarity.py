@@ -97,7 +97,7 @@ class KnownMolecules:
             first_rows.setdefault(_key(row), number)
         if not first_rows:
             raise DataError("similarity: known_rows is empty; hand over the training rows.")
-        self.bits, self.place_of = fingerprints(list(first_rows)), np.array(list(first_rows.values()))
+        self.bits, self.row_of_fingerprint = fingerprints(list(first_rows)), np.array(list(first_rows.values()))
 
     def nearest(self, rows: Sequence[Row]) -> tuple[Float64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
         """How close each row is to the nearest of these, and which that is; the first of several.
@@ -111,7 +111,7 @@ class KnownMolecules:
         for start in range(0, len(distinct_rows), BATCH_SIZE):
             batch = slice(start, start + BATCH_SIZE)
             _comparison()(fingerprints(distinct_rows[batch]), self.bits, values[batch], positions[batch])
-        return values[which], self.place_of[positions][which]
+        return values[which], self.row_of_fingerprint[positions][which]
 
 
 def _key(row: Row) -> str | tuple[str, ...]:

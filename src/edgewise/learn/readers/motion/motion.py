@@ -293,7 +293,7 @@ def split_moments(
         every_start: read every moment of the training trajectories, whatever `start` is.
 
     Raises:
-        SettingError: a moment lies outside the file, or `every_start` has no effect.
+        SettingError: a moment lies outside the file, or `every_start` does nothing.
         DataError: accelerations are the target and are not known, or a body weighs nothing.
     """
     num_trajectories, num_times = motion.positions.shape[:2]

@@ -78,7 +78,7 @@ def write_records(
     table: TableStream, columns: EdgeColumns, nodes: GraphStore, path: Path, scratch: Scratch, limit: int
 ) -> dict[str, Any]:
     """Writes a record for each edge, in the order of their rows, with the numbers of its nodes; and the nodes that rows
-    name which are no edges.
+    name which cannot be read.
 
     Raises:
         DataError: two nodes have one name, or no row is an edge.

@@ -96,7 +96,7 @@ def read_rows(folder: RunFolder) -> RowsByName:
         rows = rows_between(table, sender, receiver, is_directed)
         if not len(rows):
             title = title_of(table.names[sender], table.names[receiver], is_directed)
-            raise DataError(f"there is no edge {title}; name the two nodes of an edge of the graph.")
+            raise DataError(f"the edge {title} does not exist; name the two nodes of an edge of the graph.")
         return int(rows[0])
 
     return RowsByName(trained, table, "edge", find)

@@ -53,7 +53,7 @@ class ForecastRunSettings(RunSettings):
     task_type: Literal["forecast"] = "forecast"
     """What is learned."""
     time_column: str | None = setting(None, metavar="COLUMN")
-    """The column of times, numbers or dates, by which rows are sorted; it is no node. None takes rows as they come."""
+    """The column of times (numbers or dates) that rows are sorted by; not a node. None keeps the order of the file."""
     gaps: Gaps = setting("error")
     """What happens to times that are missing or repeated: error refuses them; mask reads missing ones as unknown, and
     interpolate from the rows around them; both take the mean of repeated ones."""
@@ -69,7 +69,7 @@ class ForecastRunSettings(RunSettings):
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; gru has no heads."""
+        """As of every run; gru is without heads."""
         if groups["model"].get("model") == "gru":
             usual = ForecastSettings()
             check_foreign(groups["model"], usual, [name for name in vars(usual) if name != "num_heads"], "gru")

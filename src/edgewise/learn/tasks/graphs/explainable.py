@@ -64,8 +64,8 @@ class GraphItem(Explainable):
         label: the class whose probability is explained; the predicted one by default.
 
     Raises:
-        DataError: there is no such row, or it cannot be predicted.
-        SettingError: there is no such target or class.
+        DataError: the row does not exist, or cannot be predicted.
+        SettingError: unknown target or class.
         UnsupportedError: the graph has more than 2,000 nodes.
 
     Cost: a prediction for every node and link, some for the curves of faithfulness, and 33 with gradients.
@@ -197,7 +197,7 @@ class GraphItem(Explainable):
                 f"The layers of the model {self.trained.encoder.settings.model} do not attend from node to node."
             )
         elif self.has_negative:
-            notes.append("Some weights are negative: they are no shares, and there is no rollout.")
+            notes.append("Some weights are negative, so they are not shares and rollout is undefined.")
         if len(self.roots):
             notes.append(
                 "The model reads the root of a tree: removing a node or link also removes everything that reaches the "

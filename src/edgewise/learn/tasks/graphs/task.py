@@ -319,7 +319,7 @@ def node_features(table: GraphTable, *, adds_degrees: bool) -> np.ndarray:
 
 
 def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:
-    """Of each graph the numbers of its nodes and edges, the means and sums of their features, its own numbers."""
+    """For each graph the numbers of nodes and edges, the means and sums of their features, and its own features."""
     sizes = np.maximum(table.num_nodes, 1)[:, None]
     parts = [table.num_nodes[:, None], np.diff(table.edge_offsets)[:, None]]
     for features, of_graph in (

@@ -52,7 +52,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: Any = None, top: in
         top: see `TokenRow`.
 
     Raises:
-        SettingError: the prompt cannot be read, there is no such token, or `top` is below 1.
+        SettingError: the prompt cannot be read, the token is unknown, or `top` is below 1.
     """
     tokenizer, network, output = trained.encoder.tokenizer, trained.model.eval(), trained.output
     row = read_prompt(trained, prompt)
@@ -158,7 +158,7 @@ def token_number(trained: FittedLanguage, label: Any, prediction: TargetPredicti
     """The token that is meant: that of the text `label`, or the one that is shown so; the most probable by default.
 
     Raises:
-        SettingError: there is no such token, or it is never written.
+        SettingError: the token is unknown, or is never generated.
     """
     if label is None:
         return int(prediction.value)
@@ -167,7 +167,7 @@ def token_number(trained: FittedLanguage, label: Any, prediction: TargetPredicti
     numbers = tokenizer.encode(label).numbers.tolist()
     if len(numbers) == 1 and numbers[0] not in never:
         return numbers[0]
-    # By its sign: a space is not easily typed, and part of a character is no text.
+    # By its symbol: a space is not easily typed, and part of a character is not a text.
     for number in range(len(tokenizer)):
         if number not in never and tokenizer.written(number) == label:
             return number
@@ -188,6 +188,6 @@ EXPLAINABLE = ExplainableTask(
     predict=predict,
     item=item,
     unread=unread,
-    reads_spaces=lambda trained: trained.encoder.tokenizer.kind != "words",  # words alone are no spaces
+    reads_spaces=lambda trained: trained.encoder.tokenizer.kind != "words",  # words do not contain spaces
     open=("label",),
 )

@@ -42,7 +42,7 @@ class LanguageRunSettings(RunSettings):
     ESTIMATORS = ("LanguageModel",)
     FOREIGN: ClassVar = {
         **dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
-        **dict.fromkeys(("delimiter", "decimal", "quoting", "sheet"), "a text has no columns"),
+        **dict.fromkeys(("delimiter", "decimal", "quoting", "sheet"), "a text is not a table"),
     }
     PRESETS = tuple(CONFIGURATIONS)
 

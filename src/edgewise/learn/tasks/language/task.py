@@ -47,7 +47,7 @@ class NextToken:
     """A score for each token of the vocabulary: p(next token | those before it) = softmax(scores)."""
 
     has_end: bool = False
-    """Whether it has learned where texts end; one long text has no end."""
+    """Whether it has learned where texts end; one long text never does."""
 
     def loss(self, settings: LanguageRunSettings) -> TokenLoss:
         """−ln p of the next token."""
@@ -58,7 +58,7 @@ class NextToken:
         return tokenizer.end if self.has_end else None
 
     def never_written(self, tokenizer: Tokenizer) -> list[int]:
-        """The tokens that are never written: what is unknown cannot be, and one long text has no end."""
+        """The tokens that are never written: what is unknown cannot be, and one long text never ends."""
         absent = (tokenizer.unknown, None if self.has_end else tokenizer.end)
         return [number for number in absent if number is not None]
 
@@ -311,8 +311,8 @@ def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> 
     """The mean of −ln p where p(b | a) comes from counting pairs in the training text, each once more than seen."""
     pairs, counts = np.unique(training[:-1] * num_tokens + training[1:], return_counts=True)
     validation_pairs = validation[:-1] * num_tokens + validation[1:]
-    places = np.searchsorted(pairs, validation_pairs).clip(max=len(pairs) - 1)
-    seen = np.where(pairs[places] == validation_pairs, counts[places], 0)
+    candidates = np.searchsorted(pairs, validation_pairs).clip(max=len(pairs) - 1)
+    seen = np.where(pairs[candidates] == validation_pairs, counts[candidates], 0)
     firsts = np.bincount(training[:-1], minlength=num_tokens)[validation[:-1]]
     return float(-np.log((seen + 1) / (firsts + num_tokens)).mean())
 

@@ -51,10 +51,10 @@ class LinkItem(SubgraphItem):
         graph: whose edges carry messages; that of the training by default.
         hops: how far away from an end nodes are shown and removed; by default as far as the model reaches.
         target: `link_prob`, or None.
-        label: None; there are no classes.
+        label: None; a link is not a class.
 
     Raises:
-        DataError: there is no such node, it is one twice, or the graph is none for the model.
+        DataError: unknown node, the two are the same, or the graph does not fit the model.
         SettingError: another target is named, or a class, or `hops` is below 1.
 
     Cost: a prediction for every node and link near the ends, up to 2,000 of each, and fewer of large subgraphs.
@@ -114,7 +114,7 @@ class LinkItem(SubgraphItem):
         if trained.encoder.place.directed and way_back.any():
             notes.append("Edges are one way: the link back is another one, which the graph has, and carries messages.")
         if not trained.encoder.num_columns:
-            notes.append("Nodes have no features: gradients are by the vector that each node has learned.")
+            notes.append("The nodes lack features: gradients are with respect to the learned vector of each node.")
 
         reach = self.settings.reach
         steps = f"{reach} step{'s' if reach > 1 else ''}"
@@ -163,7 +163,7 @@ def predict_links(
     """The probability of each pair, no message going along its own link; as in `LinkItem`.
 
     Raises:
-        DataError: there is no such node, or it is one twice.
+        DataError: unknown node, or the two are the same.
 
     Cost: the vectors of all nodes once, and once more for each pair that the graph links.
     """
@@ -193,7 +193,7 @@ def check_ends(graph: LinkGraph, sender: int, receiver: int) -> None:
         if not 0 <= node < len(graph):
             raise DataError(f"node {node} does not exist; they are 0 to {len(graph) - 1}.")
     if sender == receiver:
-        raise DataError(f"the node {graph.names[sender]!r} is named twice: a node and itself are no link.")
+        raise DataError(f"the node {graph.names[sender]!r} is named twice: a link joins two different nodes.")
 
 
 def check_choice(target: str | None, label: Any) -> None:

@@ -151,7 +151,7 @@ class LinkEncoder:
             table: the table that it was read from; None where it comes from arrays.
 
         Raises:
-            SettingError: a scale is given, and there are no features.
+            SettingError: a scale is given without features.
         """
         num_columns = graph.features.shape[1]
         if num_columns:
@@ -224,7 +224,7 @@ class LinkEncoder:
 
         Raises:
             DataError: its nodes or edges have another number of features than those of the training graph; or nodes
-                have no features, and one was not in the training.
+                lack features, and one was not in the training data.
         """
         of_training, of_graph = (
             (each_graph.features.shape[1], each_graph.edges.features.shape[1]) for each_graph in (self.graph, graph)

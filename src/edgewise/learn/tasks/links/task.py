@@ -224,8 +224,8 @@ def warnings(prepared: Prepared) -> list[str]:
     """Features of nodes that do not vary; Python warns of them, too."""
     encoder: LinkEncoder = prepared.fitted.encoder
     graph, scaler = encoder.graph, encoder.scaler
-    is_loop = "edge is a loop, which is no link, and carries messages"
-    are_loops = "edges are loops, which are no links, and carry messages"
+    is_loop = "edge is a self-loop: it carries messages, but is not a link"
+    are_loops = "edges are self-loops: they carry messages, but are not links"
     num_loops = graph.edges.num_loops
     lines = [plural(num_loops, is_loop, are_loops)] if num_loops else []
     of_edges = prepared.settings.graph.edge_feature_columns
@@ -258,15 +258,15 @@ def next_commands(folder: RunFolder) -> list[str]:
 def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Any, str]:
     """How probably each pair of a table is a link, and whether it is one already."""
     fitted = _loaded(request)
-    graph, place = graph_of(fitted, request), fitted.encoder.place
-    table = read_pairs_of_nodes(request.data, NodeNames(graph.names), place.edge_columns, strict=request.strict)
+    graph, source = graph_of(fitted, request), fitted.encoder.place
+    table = read_pairs_of_nodes(request.data, NodeNames(graph.names), source.edge_columns, strict=request.strict)
     rows = np.flatnonzero(table.usable)
     ends = table.senders[rows], table.receivers[rows]
 
     hops_of_node = lost_within_reach(fitted.encoder.settings, graph.edges, len(graph))
     hops = np.minimum(hops_of_node[ends[0]], hops_of_node[ends[1]])
     status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
-    links = Links.of(graph.edges, len(graph), place.directed, may_be_none=True)
+    links = Links.of(graph.edges, len(graph), source.directed, may_be_none=True)
     are_known = links.know(links.pairs.of(*ends)).astype(int)
     is_known: list[Any] = [""] * table.num_rows
     for row, known_link in zip(rows.tolist(), are_known.tolist(), strict=True):
@@ -347,7 +347,7 @@ def graph_of(fitted: FittedLinks, request: PredictRequest) -> LinkGraph:
         if request[name] is not None:
             raise SettingError(f"--{name.replace('_', '-')} belongs to a table of nodes; name it: --nodes nodes.csv.")
     encoder = fitted.encoder
-    graph, place = encoder.graph, encoder.place
+    graph, source = encoder.graph, encoder.place
     if request["edges"] is None:
         return graph
 
@@ -355,15 +355,15 @@ def graph_of(fitted: FittedLinks, request: PredictRequest) -> LinkGraph:
         request["edges"],
         NodeNames(graph.names),
         graph.source,
-        edge_columns=place.edge_columns,
-        feature_columns=place.edge_feature_columns,
-        category_columns=place.edge_category_columns,
+        edge_columns=source.edge_columns,
+        feature_columns=source.edge_feature_columns,
+        category_columns=source.edge_category_columns,
         categories=encoder.edge_categories,
         imputes=bool(encoder.edge_imputer.median),
         strict=request.strict,
     )
     list_left_out(edges.rejected, request=request)
-    return replace(graph, edges=edges if place.directed else edges.both_ways(len(graph)), source=request["edges"])
+    return replace(graph, edges=edges if source.directed else edges.both_ways(len(graph)), source=request["edges"])
 
 
 def nodes_of(fitted: FittedLinks, request: PredictRequest, path: str) -> NodeTable:

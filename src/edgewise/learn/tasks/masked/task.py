@@ -47,7 +47,7 @@ class HiddenTokens:
     has_head: bool = True
     """Whether hidden tokens are predicted; a converted encoder may not."""
     left_out: tuple[str, ...] = ()
-    """The parts of the checkpoint it came from that it has no place for."""
+    """The parts of the original checkpoint that are ignored."""
 
     def loss(self, settings: MaskedRunSettings) -> TokenLoss:
         """−ln p of the hidden tokens."""

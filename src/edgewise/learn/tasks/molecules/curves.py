@@ -23,20 +23,20 @@ def curves_of(
     the model takes the logarithm; and on to the value of the row where that lies beyond.
     """
     curves, notes = [], []
-    for place, name in enumerate(names):
-        if np.isnan(here := row.conditions[place]):
-            here = scaler.imputer.median[place]
+    for column, name in enumerate(names):
+        if np.isnan(here := row.conditions[column]):
+            here = scaler.imputer.median[column]
             notes.append(f"{name} is missing, {FILLED} of the training rows, {here:g}.")
-        if scaler.std[place] == 0:
+        if scaler.std[column] == 0:
             notes.append(f"{name} is the same in all training rows, so that the model ignores it.")
             continue
-        low, high = scaler.smallest[place], scaler.largest[place]
+        low, high = scaler.smallest[column], scaler.largest[column]
         if not low <= here <= high:
             notes.append(f"{name} is {here:g}, beyond what training rows have: {low:g} to {high:g}.")
-        floor = scaler.log_smallest[scaler.log_columns.index(place)] if place in scaler.log_columns else None
+        floor = scaler.log_smallest[scaler.log_columns.index(column)] if column in scaler.log_columns else None
         at = _steps(min(low, here), max(high, here), floor)
         raw = np.tile(np.array(row.conditions), (STEPS, 1))
-        raw[:, place] = at
+        raw[:, column] = at
         curves.append(Curve(name, at, predict(raw), here))
     return tuple(curves), tuple(notes)
 

@@ -90,7 +90,7 @@ class TableBatches:
         settings: PropertySettings,
         num_substructures: int = 0,
     ) -> Self:
-        """The table, scaled, with the places of the atoms where the model looks at them."""
+        """The scaled table, with the coordinates of the atoms where the model reads them."""
         store = table.store.with_coordinates() if settings.needs_coordinates else table.store
         targets = table.targets
         if scale is not None and targets.shape[1]:
@@ -112,8 +112,8 @@ class TableBatches:
 
     def training_batch(self, rows: np.ndarray) -> Batch:
         """Rows to learn from."""
-        graphs, known = self.graph_of_row[rows], (self.targets[rows], self.weights[rows])
-        return planned(self.store.batch(graphs, self.conditions[rows], *known), self.settings)
+        graphs, targets_and_weights = self.graph_of_row[rows], (self.targets[rows], self.weights[rows])
+        return planned(self.store.batch(graphs, self.conditions[rows], *targets_and_weights), self.settings)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class MoleculesEncoder:
         """A companion of the sizes that its saved tensors have, still empty.
 
         Raises:
-            DataError: there is no such companion, or a tensor is missing.
+            DataError: unknown companion, or a tensor is missing.
         """
         try:
             if name == FOREST:
@@ -189,8 +189,8 @@ class MoleculesEncoder:
         if known is not None:
             to_known = self._known(molecules_of(table, evenly(distinct_rows(table, known), MAX_KNOWN)))
         parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)] or [rows]
-        found = [self._similarities(molecules_of(table, part), *to_known) for part in parts]
-        return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        by_part = [self._similarities(molecules_of(table, part), *to_known) for part in parts]
+        return {name: np.concatenate([part[name] for part in by_part]) for name in by_part[0]}
 
     def similarities_of(
         self, molecules: Sequence[tuple[str, ...]], known: Sequence[tuple[str, ...]] | None = None
@@ -201,10 +201,10 @@ class MoleculesEncoder:
     def _similarities(
         self, molecules: Sequence[tuple[str, ...]], whole: KnownMolecules, columns: Mapping[str, KnownMolecules]
     ) -> dict[str, np.ndarray]:
-        found = {"similarity": whole.nearest(molecules)[0]}
-        for place, (name, column) in enumerate(columns.items()):
-            found[f"similarity_{name}"] = column.nearest([row[place] for row in molecules])[0]
-        return found
+        similarities = {"similarity": whole.nearest(molecules)[0]}
+        for number, (name, column) in enumerate(columns.items()):
+            similarities[f"similarity_{name}"] = column.nearest([row[number] for row in molecules])[0]
+        return similarities
 
     @cached_property
     def known_molecules(self) -> tuple[KnownMolecules, dict[str, KnownMolecules]]:
@@ -214,11 +214,11 @@ class MoleculesEncoder:
     def _known(self, rows: Sequence[tuple[str, ...]]) -> tuple[KnownMolecules, dict[str, KnownMolecules]]:
         names = self.columns.smiles_columns if len(self.columns.smiles_columns) > 1 else ()
         return KnownMolecules(rows), {
-            name: KnownMolecules([row[place] for row in rows]) for place, name in enumerate(names)
+            name: KnownMolecules([row[number] for row in rows]) for number, name in enumerate(names)
         }
 
     def statuses(self, table: MoleculeTable) -> list[str]:
-        """The status of each row; where the model looks at places, which molecules are not in space."""
+        """The status of each row; where the model reads coordinates, which molecules lack them."""
         conditions = [repr(name) for name in self.columns.descriptors_columns]
         missing: dict[int, list[str]] = {}
         for row, column in np.argwhere(np.isnan(table.conditions)).tolist():
@@ -226,11 +226,11 @@ class MoleculesEncoder:
         if not self.settings.needs_coordinates:
             return with_filled(list(table.status), missing)
         conformers, names = table.store.conformers, table.columns.smiles_columns
-        found = [
+        statuses = [
             conformer_status([conformers[graph].how for graph in graphs], names) if status == OK else status
             for status, graphs in zip(table.status, table.graph_of_row.tolist(), strict=True)
         ]
-        return with_filled(found, missing)
+        return with_filled(statuses, missing)
 
     def new_parts(self, table: MoleculeTable, rows: np.ndarray) -> list[str] | None:
         """For each row which of its parts are new, see `new_parts_of`; None for one part, or where only some of the
@@ -249,7 +249,7 @@ class MoleculesEncoder:
         texts = []
         for row, is_beyond in zip(molecules, beyond, strict=True):
             columns = zip(names, row, known_of_column, strict=True)
-            new = [name for name, molecule, known in columns if molecule not in known]
+            new = [name for name, molecule, known_molecules in columns if molecule not in known_molecules]
             if not new and row not in combinations:
                 new.append("combination")
             new += [name for name, far in zip(self.columns.descriptors_columns, is_beyond, strict=True) if far]
@@ -261,7 +261,7 @@ class MoleculesEncoder:
         sizes, scales, columns = self.sizes, self.scales, self.columns
         if sizes.num_outputs != output.num_outputs:
             raise DataError(f"sizes.num_outputs is {sizes.num_outputs}, expected {output.num_outputs}.")
-        for name, size, found in (
+        for name, size, expected in (
             ("sizes.num_global_features", sizes.num_global_features, len(scales.feature.center)),
             ("sizes.num_global_features", sizes.num_global_features, len(set(self.descriptors))),
             ("sizes.num_global_features", sizes.num_global_features, len(self.descriptors)),
@@ -269,8 +269,8 @@ class MoleculesEncoder:
             ("sizes.num_components", sizes.num_components, len(columns.smiles_columns)),
             ("descriptors_columns", len(columns.descriptors_columns), len(scales.condition.mean)),
         ):
-            if size != found:
-                raise DataError(f"{name} is {size}, but the other fields have {found}.")
+            if size != expected:
+                raise DataError(f"{name} is {size}, but the other fields have {expected}.")
         if any(len(row) != sizes.num_components for row in self.known_rows):
             raise DataError(f"known_rows has a row that is not of {plural(sizes.num_components, 'molecule')}.")
         ends = [len(end) for end in (sizes.low, sizes.high) if end is not None]
@@ -292,6 +292,8 @@ def distinct_rows(table: MoleculeTable, rows: np.ndarray) -> np.ndarray:
 
 def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]]:
     """The canonical molecules of each row."""
-    found = [tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()]
+    molecules = [
+        tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()
+    ]
     release(table.mapped)
-    return found
+    return molecules

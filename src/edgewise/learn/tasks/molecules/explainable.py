@@ -56,11 +56,17 @@ def attention_of(
     if isinstance(model.encoder, MoleculeTransformer):
         return _of_transformer(row, trace)
     *between, readout = trace.weights
-    layers = [_layer(f"layer {place}", weights) for place, weights in enumerate(between, start=1)]
+    layers = [_layer(f"layer {number}", weights) for number, weights in enumerate(between, start=1)]
     firsts = row.first_atoms
     for number, column in enumerate(columns):
-        own = (readout.senders >= firsts[number]) & (readout.senders < firsts[number + 1])
-        part = Weights(readout.senders[own], readout.receivers[own] * 0, readout.values[:, own], row.num_atoms, 1)
+        is_of_molecule = (readout.senders >= firsts[number]) & (readout.senders < firsts[number + 1])
+        part = Weights(
+            readout.senders[is_of_molecule],
+            readout.receivers[is_of_molecule] * 0,
+            readout.values[:, is_of_molecule],
+            row.num_atoms,
+            1,
+        )
         name = "readout" if len(columns) == 1 else f"readout of {column}"
         layers.append(replace(_layer(name, part), is_readout=True))
     share = readout.values.double().mean(0)
@@ -75,7 +81,7 @@ def attention_of(
             "The layers are convolutions, which weigh neighbors by their number alone: only the readout attends."
         )
     elif any(not bool((weights.values >= 0).all()) for weights in between):
-        notes.append("Some weights are negative, so that they are no shares, and there is no rollout.")
+        notes.append("Some weights are negative, so they are not shares and rollout is undefined.")
         through = []
     about = ABOUT.format("the readout", ", mean of its heads"), ABOUT.format("the readout", " through all layers")
     return Attention(layers, [Attended(direct, share, through)], *about), notes
@@ -90,11 +96,11 @@ def _of_transformer(row: Row, trace: Trace) -> tuple[Attention, list[str]]:
     unit = torch.full((row.num_atoms + len(offsets) - 1,), -1).scatter(0, of_atom, torch.arange(row.num_atoms))
     sizes, layers = offsets.diff() + 1, []
     evenly = torch.repeat_interleave(1 / sizes.double(), sizes)
-    for place, weights in enumerate(trace.weights, start=1):
+    for number, weights in enumerate(trace.weights, start=1):
         atoms = (unit[weights.senders] >= 0) & (unit[weights.receivers] >= 0)
         ends = unit[weights.senders[atoms]], unit[weights.receivers[atoms]]
         part = Weights(*ends, weights.values[:, atoms], row.num_atoms, row.num_atoms)
-        layers.append(_layer(f"layer {place}", part))
+        layers.append(_layer(f"layer {number}", part))
     last = trace.weights[-1]
     seen = evenly[last.receivers] * last.values.double().mean(0)
     direct = torch.zeros(len(unit), dtype=torch.float64).index_add(0, last.senders, seen)
@@ -140,7 +146,7 @@ class MoleculeItem(Explainable):
 
     Units are the atoms of all molecules, in the order of the SMILES as they came. The number that is explained is the
     target in its own unit, or the probability of a class; it is the average over the members of the ensemble, and so
-    is every effect. Attention is that of the first member: heads have no counterpart in another member.
+    is every effect. Attention is that of the first member: heads of different members do not correspond.
 
     Args:
         trained: the ensemble.
@@ -200,8 +206,8 @@ class MoleculeItem(Explainable):
 
     def _copies(self, atoms: np.ndarray, edges: np.ndarray | None = None) -> Batch:
         """Copies of the row without some atoms and edges, whose substructures are counted again."""
-        found, count = copies(self.row.batch, atoms, edges), self.trained.encoder.num_substructures
-        return with_substructures(found, count) if count else found
+        batch, count = copies(self.row.batch, atoms, edges), self.trained.encoder.num_substructures
+        return with_substructures(batch, count) if count else batch
 
     def _predict(self, removed: Sequence[np.ndarray], count: int, taken: Callable[[np.ndarray], Batch]) -> np.ndarray:
         return self.explained.without(removed, count, taken, max(1, BATCH_SIZE // max(1, self.num_units)))
@@ -238,15 +244,15 @@ class MoleculeItem(Explainable):
         return self.attended[0]
 
     def parts(self) -> list[Part]:
-        """What the molecules are made of; the whole row is no part of itself."""
-        found = [
+        """What the molecules are made of, without the row as a whole."""
+        fragments_of_row = [
             (part, tuple(first + atom for atom in part.atoms))
             for molecule, first in zip(self.row.molecules, self.row.first_atoms, strict=False)
             for part in fragments(molecule)
         ]
         return [
             Part(part.name, part.kind, atoms, np.nan)
-            for part, atoms in found
+            for part, atoms in fragments_of_row
             if part.kind != COMPONENT or len(atoms) < self.num_units
         ]
 
@@ -303,7 +309,7 @@ def molecule_item(
 
     Raises:
         DataError: a SMILES or a condition cannot be used, or their number is not that of the training.
-        SettingError: there is no such target or class.
+        SettingError: unknown target or class.
     """
     return MoleculeItem(trained, Row.of(trained, smiles, conditions), **more)
 
@@ -377,20 +383,22 @@ def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndar
             atoms all add the same say nothing and are left out.
 
     Returns:
-        The mean by the name of the attribution, the best first; where an attribution has no order, as it gives all
-        atoms of a molecule the same number, it has recovered nothing there, which counts as 0.
+        The mean by the name of the attribution, the best first. A molecule whose atoms all get the same attribution
+        counts as 0.
     """
-    found: dict[str, list[float]] = {}
+    correlations: dict[str, list[float]] = {}
     for smiles, true in contributions.items():
         if len(np.unique(true)) < 2:
             continue
         item = QuickItem(trained, Row.of(trained, (smiles,)))
         with cpu_threads(trained.threads):
             attributions = [METHODS[name].attribute(item) for name in item.methods]
-        for each in attributions:
-            if each is not None:
-                found.setdefault(each.name, []).append(float(np.nan_to_num(spearman(each.values, true))))
-    means = {name: float(np.mean(each)) for name, each in found.items()}
+        for attribution in attributions:
+            if attribution is not None:
+                correlations.setdefault(attribution.name, []).append(
+                    float(np.nan_to_num(spearman(attribution.values, true)))
+                )
+    means = {name: float(np.mean(values)) for name, values in correlations.items()}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 

@@ -39,18 +39,18 @@ class Row:
         """The row of some SMILES and conditions.
 
         Raises:
-            DataError: a SMILES cannot be read, a condition is no finite number and is not filled, or there are not as
-                many of either as the model was trained on.
+            DataError: a SMILES cannot be read, a condition is neither finite nor imputed, or the number of either
+                differs from that of the training.
         """
         smiles = (smiles,) if isinstance(smiles, str) else tuple(smiles)
         columns = trained.columns
-        for what, given, names in (
+        for what, values, names in (
             ("SMILES", smiles, columns.smiles_columns),
             ("conditions", conditions, columns.descriptors_columns),
         ):
-            if len(given) != len(names):
+            if len(values) != len(names):
                 raise DataError(
-                    f"explain: {len(given)} {what}, but the model was trained on {len(names)}: "
+                    f"explain: {len(values)} {what}, but the model was trained on {len(names)}: "
                     f"{', '.join(names) or 'none'}."
                 )
         raw = np.array([conditions], dtype=np.float64).reshape(1, -1)
@@ -96,7 +96,7 @@ def _batch(trained: FittedMolecules, smiles: Sequence[str], conditions: Float[np
         for side in ("senders", "receivers")
     )
     features = np.concatenate([store.global_features.numpy() for store in stores])
-    places = [store.coordinates for store in stores if store.coordinates is not None]
+    coordinates = [store.coordinates for store in stores if store.coordinates is not None]
     batch = Batch(
         node_features=torch.cat([store.node_features for store in stores]),
         edges=Edges(senders, receivers, int(offsets[-1]), int(offsets[-1])),
@@ -105,6 +105,6 @@ def _batch(trained: FittedMolecules, smiles: Sequence[str], conditions: Float[np
         offsets=torch.from_numpy(offsets),
         graph_of_row=torch.arange(len(stores))[None, :],
         conditions=torch.from_numpy(conditions),
-        coordinates=torch.cat(places) if places else None,
+        coordinates=torch.cat(coordinates) if coordinates else None,
     )
     return with_substructures(batch, count) if (count := trained.encoder.num_substructures) else batch

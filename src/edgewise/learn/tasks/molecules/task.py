@@ -191,8 +191,8 @@ def features(prepared: Prepared) -> Features:
 
     def raw(rows: np.ndarray) -> np.ndarray:
         graphs = table.graph_of_row[rows].reshape(-1)
-        known = copied_rows(table.store.global_features.numpy(), graphs).reshape(len(rows), -1)
-        return np.concatenate([known, table.conditions[rows]], axis=1)
+        descriptors = copied_rows(table.store.global_features.numpy(), graphs).reshape(len(rows), -1)
+        return np.concatenate([descriptors, table.conditions[rows]], axis=1)
 
     learned = raw(evenly(prepared.splits.train, MAX_FITTED))
     if not learned.shape[1]:
@@ -212,10 +212,10 @@ def warnings(prepared: Prepared) -> list[str]:
     """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
     scaler, names = prepared.fitted.encoder.scales.condition, prepared.fitted.columns.descriptors_columns
     table = prepared.data
-    found = filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
-    found += constant_features(scaler, list(map(repr, names)), "training rows")
+    lines = filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
+    lines += constant_features(scaler, list(map(repr, names)), "training rows")
     conformers = table.store.conformer_note if prepared.settings.model.needs_coordinates else ""
-    return [*found, *([f"conformers: {conformers}"] if conformers else [])]
+    return [*lines, *([f"conformers: {conformers}"] if conformers else [])]
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -228,9 +228,9 @@ def notes(prepared: Prepared) -> list[str]:
     chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
     if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
         notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
-    if (known := prepared.fitted.encoder.num_known) is not None:
+    if (num_known := prepared.fitted.encoder.num_known) is not None:
         unit = prepared.data.row_unit
-        notes.append(f"new {unit} will be compared with {chosen.format(known, unit)}")
+        notes.append(f"new {unit} will be compared with {chosen.format(num_known, unit)}")
     return notes
 
 
@@ -274,8 +274,10 @@ def tally(trained: FittedMolecules, table: MoleculeTable) -> Tally:
     if not trained.encoder.settings.needs_coordinates:
         return Tally()
     store = table.store
-    found = zip(store.canonical, store.conformers, store.smiles, strict=True)
-    return Tally(conformers={key: (each.how, text) for key, each, text in found if each.how != "relaxed"})
+    molecules = zip(store.canonical, store.conformers, store.smiles, strict=True)
+    return Tally(
+        conformers={key: (conformer.how, text) for key, conformer, text in molecules if conformer.how != "relaxed"}
+    )
 
 
 def scaled_bounds(
@@ -295,9 +297,9 @@ def scaled_bounds(
     targets = table.targets[rows]
     beyond = np.argwhere((targets < bounds[0]) | (targets > bounds[1]))
     where = table.places(rows, table.columns.target_columns)
-    for place, column in beyond[:1].tolist():
+    for row, column in beyond[:1].tolist():
         raise DataError(
-            f"{where(place, column)}: {targets[place, column]:.6g} lies beyond --bounds "
+            f"{where(row, column)}: {targets[row, column]:.6g} lies beyond --bounds "
             f"{bounds[0]:g} {bounds[1]:g}; {plural(len(beyond), 'target does', 'targets do')}."
         )
     for name, std in zip(table.columns.target_columns, scaler.std, strict=True):
@@ -314,8 +316,8 @@ def scaled_bounds(
 
 def could_be_fractions(targets: np.ndarray) -> bool:
     """Whether all known targets lie between 0 and 1, and some between them."""
-    known = targets[~np.isnan(targets)]
-    return bool(len(known) and known.min() >= 0 and known.max() <= 1 and ((known > 0) & (known < 1)).any())
+    values = targets[~np.isnan(targets)]
+    return bool(len(values) and values.min() >= 0 and values.max() <= 1 and ((values > 0) & (values < 1)).any())
 
 
 def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:

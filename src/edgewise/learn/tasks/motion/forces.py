@@ -122,7 +122,7 @@ def accelerations_of(fitted: FittedMotion, motion: Motion, trajectories: np.ndar
 
 def rollout_metrics(rollout: Rollout, motion: Motion, moment: int) -> dict[str, Any]:
     """How far a rollout ends from the true positions, beside bodies that go straight on, and how well it conserves the
-    energy, by the law of the file; None where the file has no law, or a number is not finite."""
+    energy, by the law of the file; None where the file names none, or a number is not finite."""
     rows = np.ix_(rollout.trajectories, np.arange(moment, moment + len(rollout.times)))
     true_positions, true_velocities = motion.positions[rows].astype(np.float64), motion.velocities[rows]
     elapsed = rollout.times - rollout.times[0]
@@ -167,7 +167,7 @@ def energy_drift(
 
 
 def finite(value: Any) -> float | None:
-    """A number for JSON, which has no infinite ones."""
+    """A number for JSON, which cannot hold infinities."""
     return float(value) if np.isfinite(value) else None
 
 

@@ -138,7 +138,7 @@ class SubgraphItem(Explainable):
     def links(self) -> UnitLinks:
         """The edges between the nodes that are shown, both ways one link, nearest first.
 
-        Edges that a model adds to the graph are no links of it: they stay when one is removed.
+        Edges that the model adds to the graph are not links: they stay when a link is removed.
         """
         batch, count = self.perturbation.subgraph.batch, self.num_units
         senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
@@ -148,7 +148,7 @@ class SubgraphItem(Explainable):
             is_of_graph = batch.edge_features[:, -len(EDGE_TYPES)].numpy() > 0
             is_link &= is_of_graph
             added = f"{int((~is_of_graph).sum()):,} edges that the model adds to the graph (expander, virtual nodes)"
-            self.link_notes.append(f"{added} carry messages here too; they go with their nodes, and are no links.")
+            self.link_notes.append(f"{added} carry messages here too; they go with their nodes, and are not links.")
         # Nodes stand by hops: the smaller number of a pair is the nearer.
         first, groups = undirected(senders, receivers, is_link)
         if len(groups) > self.max_removals:
@@ -211,7 +211,7 @@ class SubgraphItem(Explainable):
         )
 
     def _over_distances(self) -> Attention:
-        """Attention over distances: there are no layers from node to node."""
+        """Attention over distances, without layers from node to node."""
         size, count = len(self.subgraph.nodes), self.subgraph.num_centers
         distances = torch.stack([trace.weights[0].values.reshape(size, -1)[:count] for trace in self.traces])
         spread = [_spread(self.subgraph.batch, of_member) for of_member in distances]
@@ -324,8 +324,8 @@ class EnsembleItem(SubgraphItem):
         labels = [(name, "type of node") for name in names.nodes]
         labels += [(in_words(relation), "type of edge") for relation in names.relations]
         return [
-            Part(name, kind, tuple(of_type[of_type < count].tolist()), float(effect))
-            for (name, kind), of_type, effect in zip(labels, units, effects, strict=True)
+            Part(name, decomposition, tuple(of_type[of_type < count].tolist()), float(effect))
+            for (name, decomposition), of_type, effect in zip(labels, units, effects, strict=True)
             if len(of_type)
         ]
 
@@ -391,8 +391,8 @@ def node_item(
         label: the class whose probability is explained; the predicted one by default.
 
     Raises:
-        DataError: there is no such row, or it cannot be predicted.
-        SettingError: there is no such target or class, or `hops` is below 1.
+        DataError: the row does not exist, or cannot be predicted.
+        SettingError: unknown target or class, or `hops` is below 1.
 
     Cost: a prediction for every node and link near the node, up to 2,000 of each.
     """

@@ -20,7 +20,7 @@ MAX_SHOWN = 12
 
 
 def check_types(table: NodeTable, model: NodeSettings) -> None:
-    """Raise a SettingError where a model that looks at types finds none, or they are given to one that does not."""
+    """Raise a SettingError where a model with types gets none, or types are given to a model that ignores them."""
     if model.is_relational and table.types is None:
         raise SettingError(
             f"--model {model.model} needs types of nodes and edges, and none are given: name --node-type-column or "

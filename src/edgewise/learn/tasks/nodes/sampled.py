@@ -31,7 +31,7 @@ class Samples(Protocol):
 
 
 class GraphSampler:
-    """Samples around rows of a graph in memory. Loops are no neighbors: a node keeps its own.
+    """Samples around rows of a graph in memory. A self-loop is not sampled: a node keeps its own.
 
     Args:
         graph: all of it, in the units of a model.
@@ -54,11 +54,11 @@ class GraphSampler:
         """Rows and the sampled graph around them."""
         sample = self.sampler.sample(rows, epoch=epoch, batch=batch)
         nodes, size = sample.n_id.numpy(), len(sample.n_id)
-        places, offsets = runs(self.loop_offsets, nodes)
+        positions, offsets = runs(self.loop_offsets, nodes)
         looped = torch.from_numpy(np.repeat(np.arange(size), np.diff(offsets)))
         edges = sample.graph.edges
         senders, receivers = torch.cat([edges.senders, looped]), torch.cat([edges.receivers, looped])
-        of_edges = torch.cat([self.links[sample.e_id], self.loops[torch.from_numpy(places)]])
+        of_edges = torch.cat([self.links[sample.e_id], self.loops[torch.from_numpy(positions)]])
         return select(self.graph, nodes, of_edges.numpy(), Edges(senders, receivers, size, size), sample.seeds)
 
 
@@ -98,5 +98,5 @@ class SampledLoader:
     def batch(self, rows: np.ndarray, epoch: int, batch: int) -> NodeBatch:
         """Rows, their targets, and the sampled graph around them."""
         targets, weights = self.batches.targets[rows], self.batches.weights[rows]
-        found = self.samples.sample(rows, epoch, batch)
-        return replace(found, targets=torch.from_numpy(targets), weights=torch.from_numpy(weights))
+        sampled = self.samples.sample(rows, epoch, batch)
+        return replace(sampled, targets=torch.from_numpy(targets), weights=torch.from_numpy(weights))

@@ -28,7 +28,7 @@ MEMORY_SHARE, MIN_BYTES, MAX_BYTES = 32, 2**21, 2**26
 """The part of the free memory that the vectors of a part may take, and its bounds."""
 MAX_ROWS = 2**18
 """Nodes of a part, at most."""
-EDGES_TOGETHER = 2**22
+EDGE_CHUNK = 2**22
 
 
 def check_stored(settings: NodeSettings, store: GraphStore) -> None:
@@ -81,14 +81,14 @@ class StoredNodes:
         self.reads_weights, self.num_marks = reads_weights, num_marks
         self._weights: np.ndarray | None = None
         self._words = [
-            (place, one_hot_of(self.store["edge_words"][name], known))
-            for place, (name, known) in self._edge_words(table)
+            (column, one_hot_of(self.store["edge_words"][name], words))
+            for column, (name, words) in self._edge_words(table)
         ]
         self._kept: dict[tuple[int, str], tuple[Any, tuple[int, ...], torch.Tensor]] = {}
 
     def _edge_words(self, table: StoredTable) -> list[tuple[int, tuple[str, Sequence[str]]]]:
         stored = list(self.store["edge_words"])
-        return [(stored.index(name), (name, known)) for name, known in table.edge_categories.items()]
+        return [(stored.index(name), (name, words)) for name, words in table.edge_categories.items()]
 
     def features(self, nodes: np.ndarray) -> torch.Tensor:
         """The features of some nodes, in model units."""
@@ -118,15 +118,15 @@ class StoredNodes:
 
     def _part(self, rows: np.ndarray) -> tuple[np.ndarray, NodeBatch, int]:
         """Some nodes, ascending, with all edges that come to them."""
-        places, ends = runs(self.offsets, rows)
-        senders = self.links[places, 0].astype(np.int64)
-        own = self._with_senders(rows, senders)
-        self._place[own] = np.arange(len(own))
+        edges, ends = runs(self.offsets, rows)
+        senders = self.links[edges, 0].astype(np.int64)
+        nodes = self._with_senders(rows, senders)
+        self._place[nodes] = np.arange(len(nodes))
         local = self._place[senders]
         receivers = np.repeat(np.arange(len(rows)), np.diff(ends))
-        batch = self.batch(own, local, receivers, places, np.arange(len(rows)))
-        degrees = self.degrees(own) if self.settings.spec.reads_sender_degrees else None
-        return own, NodeBatch(**{**vars(batch), "degrees": degrees}), len(rows)
+        batch = self.batch(nodes, local, receivers, edges, np.arange(len(rows)))
+        degrees = self.degrees(nodes) if self.settings.spec.reads_sender_degrees else None
+        return nodes, NodeBatch(**{**vars(batch), "degrees": degrees}), len(rows)
 
     def _with_senders(self, rows: np.ndarray, senders: np.ndarray) -> np.ndarray:
         """Some nodes, then the other senders of their edges, ascending; marks are faster than a sort of all senders."""
@@ -148,30 +148,30 @@ class StoredNodes:
     @property
     def num_edge_features(self) -> int:
         """Numbers of an edge as the model reads them; loops that were added have a mark."""
-        known = self.table.num_edge_features + self.num_marks
-        return known + (known > 0 and self.settings.has_loops)
+        num_features = self.table.num_edge_features + self.num_marks
+        return num_features + (num_features > 0 and self.settings.has_loops)
 
     def degrees(self, nodes: np.ndarray) -> torch.Tensor:
         """Edges that come to some nodes, or the sums of their weights."""
         if not self.reads_weights:
-            own = np.searchsorted(self.loops, nodes, side="right") - np.searchsorted(self.loops, nodes)
-            return torch.from_numpy(self.offsets[nodes + 1].astype(np.int64) - self.offsets[nodes] + own).float()
+            num_loops = np.searchsorted(self.loops, nodes, side="right") - np.searchsorted(self.loops, nodes)
+            return torch.from_numpy(self.offsets[nodes + 1].astype(np.int64) - self.offsets[nodes] + num_loops).float()
         if self._weights is None:
             self._weights = self._summed_weights()
         return torch.from_numpy(self._weights[nodes])
 
     def _summed_weights(self) -> np.ndarray:
-        found = mapped_array((self.num_nodes,), np.float32, self.scratch_folder)
+        sums = mapped_array((self.num_nodes,), np.float32, self.scratch_folder)
         for start in range(0, self.num_nodes, MAX_ROWS):
             stop = min(start + MAX_ROWS, self.num_nodes)
             low, high = int(self.offsets[start]), int(self.offsets[stop])
-            for first in range(low, high, EDGES_TOGETHER):
-                places = np.arange(first, min(first + EDGES_TOGETHER, high))
-                of_edge = np.searchsorted(self.offsets[start : stop + 1], places, side="right") - 1
-                weights = self.store.array("edge_features")[places, 0]
-                found[start:stop] += np.bincount(of_edge, weights, minlength=stop - start).astype(np.float32)
-        np.add.at(found, self.loops, self.store.array("loop_features")[:, 0])
-        return found
+            for first in range(low, high, EDGE_CHUNK):
+                edges = np.arange(first, min(first + EDGE_CHUNK, high))
+                of_edge = np.searchsorted(self.offsets[start : stop + 1], edges, side="right") - 1
+                weights = self.store.array("edge_features")[edges, 0]
+                sums[start:stop] += np.bincount(of_edge, weights, minlength=stop - start).astype(np.float32)
+        np.add.at(sums, self.loops, self.store.array("loop_features")[:, 0])
+        return sums
 
     def batch(
         self, nodes: np.ndarray, senders: np.ndarray, receivers: np.ndarray, places: np.ndarray, looped: np.ndarray
@@ -180,7 +180,7 @@ class StoredNodes:
 
         Args:
             nodes: by number.
-            senders, receivers: the ends of the edges, which are no loops, by their place in `nodes`.
+            senders, receivers: the ends of the edges without self-loops, as positions in `nodes`.
             places: where the edges stand in the store.
             looped: the places in `nodes` of those that get their loops.
         """
@@ -191,8 +191,8 @@ class StoredNodes:
         added = looped[counts == 0] if self.settings.has_loops else looped[:0]
         ends = [np.concatenate([side, at_loops, added]).astype(np.int64) for side in (senders, receivers)]
         among = Edges(torch.from_numpy(ends[0]), torch.from_numpy(ends[1]), len(nodes), len(nodes))
-        known = [self._edge_features("edge", places), self._edge_features("loop", own_loops)]
-        features = torch.from_numpy(np.concatenate(known))
+        tables = [self._edge_features("edge", places), self._edge_features("loop", own_loops)]
+        features = torch.from_numpy(np.concatenate(tables))
         if self.settings.has_loops and features.shape[1]:
             marked = F.pad(features.new_ones(len(added), 1), (features.shape[1], 0))
             features = torch.cat([F.pad(features, (0, 1)), marked])
@@ -212,12 +212,12 @@ class StoredNodes:
     def whole(self) -> NodeBatch:
         """The whole graph, in memory."""
         everyone = np.arange(self.num_nodes)
-        places = np.arange(len(self.links))
+        edges = np.arange(len(self.links))
         counts = self.offsets[1:].astype(np.int64) - self.offsets[:-1]
         receivers = np.repeat(everyone, counts)
-        found = self.batch(everyone, self.links[:, 0].astype(np.int64), receivers, places, everyone)
+        batch = self.batch(everyone, self.links[:, 0].astype(np.int64), receivers, edges, everyone)
         features = torch.cat([self.features(rows) for rows in np.array_split(everyone, self.num_nodes // MAX_ROWS + 1)])
-        return NodeBatch(**{**vars(found), "features": features})
+        return NodeBatch(**{**vars(batch), "features": features})
 
     def sampler(self, fanouts: Sequence[int], seed: int) -> "StoreSampler":
         """Samples around rows."""
@@ -255,8 +255,8 @@ class StoreSampler:
         sample = self.sampler.sample(rows, epoch=epoch, batch=batch)
         numbers, edges = sample.n_id.numpy(), sample.graph.edges
         ends = edges.senders.numpy(), edges.receivers.numpy()
-        found = self.nodes.batch(numbers, *ends, sample.e_id.numpy(), np.arange(len(numbers)))
-        return NodeBatch(**{**vars(found), "features": self.nodes.features(numbers), "rows": sample.seeds})
+        batch_of_nodes = self.nodes.batch(numbers, *ends, sample.e_id.numpy(), np.arange(len(numbers)))
+        return NodeBatch(**{**vars(batch_of_nodes), "features": self.nodes.features(numbers), "rows": sample.seeds})
 
 
 def notes_of_store(table: StoredTable, settings: NodeSettings) -> list[str]:
@@ -264,28 +264,28 @@ def notes_of_store(table: StoredTable, settings: NodeSettings) -> list[str]:
     store = table.store
     mirrored = store.manifest.get("num_mirrored")
     way = "one way each" if mirrored is None else f"both ways, {mirrored:,} of them added for it"
-    found = [f"{plural(store.num_edges, 'edge')}, {way}; {plural(table.features.shape[1], 'feature')} of a node"]
+    lines = [f"{plural(store.num_edges, 'edge')}, {way}; {plural(table.features.shape[1], 'feature')} of a node"]
     if count := store["num_loops"]:
-        found.append(plural(count, "edge is a loop, counted as a neighbor", "edges are loops, counted as neighbors"))
+        lines.append(plural(count, "edge is a loop, counted as a neighbor", "edges are loops, counted as neighbors"))
     if count := store["rejected_edges"]["count"]:
         _, file, line, column, _, reason = store["rejected_edges"]["first"][0]
         what = f"{plural(count, 'row of the edges has', 'rows of the edges have')} a cell that cannot be read"
-        found.append(f"{what}, the first in {file}, line {line}, column {column!r}: {reason}")
-    found += note_of_edges(table.num_edge_features, settings)
+        lines.append(f"{what}, the first in {file}, line {line}, column {column!r}: {reason}")
+    lines += note_of_edges(table.num_edge_features, settings)
     types = store["edge_type_column"], store["config"]["columns"]["node_type_column"]
     for column, whose in zip(types, ("edges", "nodes"), strict=True):
         if column:
-            found.append(f"the types of {whose} (column {column!r}) are stored; --model {settings.model} ignores them")
+            lines.append(f"the types of {whose} (column {column!r}) are stored; --model {settings.model} ignores them")
     if column := store["edge_time_column"]:
-        found.append(f"the times of edges (column {column!r}) are stored; no model reads them")
-    return found
+        lines.append(f"the times of edges (column {column!r}) are stored; no model reads them")
+    return lines
 
 
 def check_stored_weights(table: StoredTable, settings: NodeSettings) -> None:
     """Raise DataError where the one feature of an edge is read as its weight, and is below 0."""
     weights = table.store.array("edge_features")[:, 0]
-    for start in range(0, len(weights), EDGES_TOGETHER):
-        if (least := float(weights[start : start + EDGES_TOGETHER].min(initial=0))) < 0:
+    for start in range(0, len(weights), EDGE_CHUNK):
+        if (least := float(weights[start : start + EDGE_CHUNK].min(initial=0))) < 0:
             raise DataError(
                 f"{table.source}: the weight of an edge is {least:g}; --model {settings.model} reads the one feature "
                 "of an edge as its weight, expected zero or more."

@@ -26,13 +26,13 @@ from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import Tally, note_empty_intervals
 from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
-from edgewise.learn.tasks.nodes.stored import EDGES_TOGETHER, StoredNodes
+from edgewise.learn.tasks.nodes.stored import EDGE_CHUNK, StoredNodes
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.estimate import of_counts, size
 
-PREDICTED_TOGETHER = 2**16
+PREDICTION_CHUNK = 2**16
 """Nodes whose predictions are written together."""
 FANOUTS = (15, 10, 5)
 """Edges a node in each hop where the whole graph does not fit; further hops have the last."""
@@ -53,31 +53,33 @@ def stored_table(settings: NodeRunSettings) -> StoredTable:
     lost_edges_of(table.store, strict=settings.strict)
     kept = source_of(table.store)
     for name in ("edge_columns", "edge_feature_columns", "edge_category_columns", "edge_type_column", "directed"):
-        wanted, own = getattr(settings.graph, name), getattr(kept, name)
-        if wanted and wanted != own:
-            known = f" has {', '.join(own)}" if isinstance(own, tuple) and own else " was prepared without"
+        wanted, stored = getattr(settings.graph, name), getattr(kept, name)
+        if wanted and wanted != stored:
+            preparation = (
+                f" has {', '.join(stored)}" if isinstance(stored, tuple) and stored else " was prepared without"
+            )
             raise SettingError(
-                f"{settings.data[0]} is a store, which{known}: {spelled(name)} cannot change it; leave it out, or "
-                "prepare the store again with it."
+                f"{settings.data[0]} is a store, which{preparation}: {spelled(name)} cannot change it; leave it out, "
+                "or prepare the store again with it."
             )
     return table
 
 
 def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], int]:
-    """The first rows of the tables of a store that are no edge, and how many there are.
+    """The first edge rows of a store that cannot be read, and how many there are.
 
     Raises:
         DataError: `strict`, and there is one.
     """
-    known = store["rejected_edges"]
-    found = [Rejection(*each[1:]) for each in known["first"]]
-    if found and strict:
-        first = found[0]
+    rejected_edges = store["rejected_edges"]
+    rejections = [Rejection(*record[1:]) for record in rejected_edges["first"]]
+    if rejections and strict:
+        first = rejections[0]
         raise DataError(
             f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; fix the row and prepare the "
             "store again, or drop --strict to skip it."
         )
-    return found, known["count"]
+    return rejections, rejected_edges["count"]
 
 
 def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
@@ -88,19 +90,19 @@ def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
     Raises:
         DataError: `strict`, and there is one.
     """
-    store, places = table.store, list(table.store["edge_words"])
-    for name, known in table.edge_categories.items():
+    store, columns = table.store, list(table.store["edge_words"])
+    for name, words_of_model in table.edge_categories.items():
         words = store["edge_words"][name]
-        if not (unknown := [code for code, word in enumerate(words) if word not in known]):
+        if not (unknown := [code for code, word in enumerate(words) if word not in words_of_model]):
             continue
         count = 0
-        for kind in ("edge", "loop"):
-            codes = store.array(f"{kind}_words")
-            for start in range(0, len(codes), EDGES_TOGETHER):
-                count += int(np.isin(codes[start : start + EDGES_TOGETHER, places.index(name)], unknown).sum())
+        for array in ("edge", "loop"):
+            codes = store.array(f"{array}_words")
+            for start in range(0, len(codes), EDGE_CHUNK):
+                count += int(np.isin(codes[start : start + EDGE_CHUNK, columns.index(name)], unknown).sum())
         if not count:
             continue
-        which = f"{words[unknown[0]]!r} is not one of the {plural(len(known), 'known word')}"
+        which = f"{words[unknown[0]]!r} is not one of the {plural(len(words_of_model), 'known word')}"
         if strict:
             raise DataError(f"{store.folder}, column {name!r} of the edges: {which}; drop --strict to read none.")
         ways = "" if "num_mirrored" not in store.manifest else ", both ways counted,"
@@ -126,8 +128,8 @@ def stored_batches(table: StoredTable, nodes: StoredNodes, scale: TargetScaler |
     graph: NodeBatch | None = nodes.whole() if whole else None
 
     def batch(rows: np.ndarray) -> Any:
-        places = torch.from_numpy(np.asarray(rows, dtype=np.int64))
-        return StoredBatch(nodes, places) if graph is None else replace(graph, rows=places)
+        nodes_of_batch = torch.from_numpy(np.asarray(rows, dtype=np.int64))
+        return StoredBatch(nodes, nodes_of_batch) if graph is None else replace(graph, rows=nodes_of_batch)
 
     stand_in = None if whole else partial(Remembered, nodes)
     return RowBatches.of(table, scale, batch, nodes if graph is None else graph, stand_in)
@@ -145,8 +147,8 @@ class Remembered:
 
     def fingerprint(self, _: Any) -> torch.Tensor:
         """The learned vectors of the rows."""
-        found = self.nodes.outputs(self.member, lambda: self.member.fingerprint(self.everyone).cpu(), "vectors")
-        return found[self.rows]
+        vectors = self.nodes.outputs(self.member, lambda: self.member.fingerprint(self.everyone).cpu(), "vectors")
+        return vectors[self.rows]
 
 
 def stored_predictions(
@@ -155,16 +157,16 @@ def stored_predictions(
     """The names of the nodes of a store with their predictions, some at a time, and a line about those so far."""
     usable, column = table.usable, table.store["name_column"] or "node"
     statuses, tally = trained.statuses(table), Tally()
-    for start in range(0, table.num_rows, PREDICTED_TOGETHER):
-        stop = min(start + PREDICTED_TOGETHER, table.num_rows)
+    for start in range(0, table.num_rows, PREDICTION_CHUNK):
+        stop = min(start + PREDICTION_CHUNK, table.num_rows)
         rows = start + np.flatnonzero(usable[start:stop])
-        places = rows - start, stop - start
-        found = trained.predict_rows(
-            table, rows, coverage=request["coverage"], device=pick_device(request.device), among=places
+        positions = rows - start, stop - start
+        predictions = trained.predict_rows(
+            table, rows, coverage=request["coverage"], device=pick_device(request.device), among=positions
         )
         frame = pd.DataFrame({column: node_names(table.store, start, stop)})
         status = statuses[start:stop]
-        added: dict[str, Any] = {**prediction_columns(trained, found), "status": status}
+        added: dict[str, Any] = {**prediction_columns(trained, predictions), "status": status}
         without_edges = sum(said != read for said, read in zip(status, table.status[start:stop], strict=True))
         tally += Tally(stop - start, len(rows), num_without_edges=without_edges)
         yield with_columns(frame, added, request.data, suffix, with_header=not start), tally.summary
@@ -190,16 +192,16 @@ def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
     with torch.device("meta"):
         model = fitted.new_member()
     device = pick_device(settings.train.device)
-    whole = of_counts(
+    full_step = of_counts(
         model, num_nodes, num_edges, settings.train, device, read if isinstance(table, StoredTable) else 0
     )
-    if whole.available is None or whole.needed <= whole.available:
+    if full_step.available is None or full_step.needed <= full_step.available:
         return prepared
     hops = min(settings.model.reach, len(FANOUTS)) if settings.model.spec.over_distances else settings.model.reach
     fanouts = tuple(FANOUTS[min(hop, len(FANOUTS) - 1)] for hop in range(hops))
     chosen = replace(settings, fanouts=fanouts, train=replace(settings.train, batch_size=batch_size or SAMPLED_ROWS))
     line = (
         f"neighbors are sampled, --fanouts {' '.join(map(str, fanouts))}: a step over the whole graph needs about "
-        f"{size(whole.needed)} of memory, and {size(whole.available)} are available"
+        f"{size(full_step.needed)} of memory, and {size(full_step.available)} are available"
     )
     return replace(prepared, settings=chosen, decisions=(*prepared.decisions, line))

@@ -62,10 +62,10 @@ class Subgraph:
         is_inside = np.zeros(len(senders), dtype=bool)
         for hop in range(1, reach + border + 1):
             is_inside = is_own & (distance[receivers] >= 0)
-            found = senders[is_inside]
-            found = found[distance[found] < 0]
-            distance[found] = hop
-            if not len(found):
+            neighbors = senders[is_inside]
+            neighbors = neighbors[distance[neighbors] < 0]
+            distance[neighbors] = hop
+            if not len(neighbors):
                 break
         distance = distance[:num_nodes]
         if is_whole or num_nodes < graph.edges.num_receivers:
@@ -116,8 +116,8 @@ class NodePerturbation:
         """The number without these nodes and edges, each removal in a copy of the graph of its own."""
         # Virtual nodes stand behind all others, once: then a batch holds one copy.
         step = 1 if self.subgraph.num_virtual else max(1, BATCH_SIZE // self.subgraph.size)
-        found = [self._predict(removed[start : start + step]) for start in range(0, len(removed), step)]
-        return np.concatenate([np.zeros(0), *found])
+        numbers = [self._predict(removed[start : start + step]) for start in range(0, len(removed), step)]
+        return np.concatenate([np.zeros(0), *numbers])
 
     def _predict(self, removed: Sequence[Removed]) -> np.ndarray:
         batch, num_centers = self.subgraph.batch, self.subgraph.num_centers
@@ -143,11 +143,11 @@ def border_of(settings: NodeSettings) -> int:
 def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: int) -> NodeBatch:
     """Some nodes of a graph, in an order, and some edges among them; the first nodes are the rows."""
     total = len(nodes) + graph.edges.num_receivers - graph.features.shape[0]
-    place = np.full(graph.edges.num_receivers, -1)
-    place[nodes] = np.arange(len(nodes))
-    place[graph.features.shape[0] :] = np.arange(len(nodes), total)
+    position = np.full(graph.edges.num_receivers, -1)
+    position[nodes] = np.arange(len(nodes))
+    position[graph.features.shape[0] :] = np.arange(len(nodes), total)
     senders, receivers = (
-        torch.from_numpy(place[side.numpy()[edges]]) for side in (graph.edges.senders, graph.edges.receivers)
+        torch.from_numpy(position[side.numpy()[edges]]) for side in (graph.edges.senders, graph.edges.receivers)
     )
     return select(graph, nodes, edges, Edges(senders, receivers, total, total), torch.arange(num_centers))
 
@@ -155,7 +155,7 @@ def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: i
 def _copies(
     batch: NodeBatch, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy center"]
 ) -> NodeBatch:
-    """Copies of a part side by side, each with its own edges; nodes that are blank have no features."""
+    """Copies of a part side by side, each with its own edges; the features of blank nodes are zero."""
     (num_copies, num_centers), num_nodes = is_blank.shape, batch.features.shape[0]
     size = num_nodes * num_copies + batch.edges.num_receivers - num_nodes
     shift = torch.from_numpy(copy_of_edge) * num_nodes
@@ -163,28 +163,30 @@ def _copies(
         side[torch.from_numpy(edges)] + shift for side in (batch.edges.senders, batch.edges.receivers)
     )
     rows = (batch.rows + torch.arange(num_copies)[:, None] * num_nodes).flatten()
-    found = select(batch, np.tile(np.arange(num_nodes), num_copies), edges, Edges(senders, receivers, size, size), rows)
+    copied = select(
+        batch, np.tile(np.arange(num_nodes), num_copies), edges, Edges(senders, receivers, size, size), rows
+    )
     blank = torch.zeros(num_copies, num_nodes, dtype=torch.bool)
     blank[:, :num_centers] = torch.from_numpy(is_blank)
     blank = blank.flatten()
-    if isinstance(found.features, torch.Tensor):
-        return replace(found, features=torch.where(blank[:, None], 0, found.features))
-    entries, values = found.features.edges, found.features.values
-    return replace(found, features=SparseFeatures(entries, torch.where(blank[entries.receivers], 0, values)))
+    if isinstance(copied.features, torch.Tensor):
+        return replace(copied, features=torch.where(blank[:, None], 0, copied.features))
+    entries, values = copied.features.edges, copied.features.values
+    return replace(copied, features=SparseFeatures(entries, torch.where(blank[entries.receivers], 0, values)))
 
 
 def select(batch: NodeBatch, nodes: np.ndarray, edges: np.ndarray, among: Edges, rows: torch.Tensor) -> NodeBatch:
     """Some nodes of a graph, each as often as it is listed, and some edges, which now join the nodes `among` says."""
-    of_node, of_edge, types, known = torch.from_numpy(nodes), torch.from_numpy(edges), batch.types, batch.relations
+    of_node, of_edge, types, relations = torch.from_numpy(nodes), torch.from_numpy(edges), batch.types, batch.relations
     features = batch.features
     if isinstance(features, torch.Tensor):
         features = features[of_node]
     else:  # the entries of a node stand side by side
         entries = features.edges
-        places, offsets = runs(entries.plan.receiver_offsets.numpy(), nodes)
+        rows_of_entries, offsets = runs(entries.plan.receiver_offsets.numpy(), nodes)
         receivers = torch.from_numpy(np.repeat(np.arange(len(nodes)), np.diff(offsets)))
-        own = Edges(entries.senders[places], receivers, entries.num_senders, len(nodes))
-        features = SparseFeatures(own, features.values[places])
+        chosen = Edges(entries.senders[rows_of_entries], receivers, entries.num_senders, len(nodes))
+        features = SparseFeatures(chosen, features.values[rows_of_entries])
     return NodeBatch(
         features,
         among,
@@ -192,5 +194,5 @@ def select(batch: NodeBatch, nodes: np.ndarray, edges: np.ndarray, among: Edges,
         rows,
         positions=None if batch.positions is None else batch.positions[of_node],
         types=None if types is None else Types(types.of_row[of_node], types.num_types),
-        relations=None if known is None else Relations(among, known.relation[of_edge], known.num_relations),
+        relations=None if relations is None else Relations(among, relations.relation[of_edge], relations.num_relations),
     )

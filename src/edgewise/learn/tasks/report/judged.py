@@ -19,7 +19,7 @@ MAX_LABELS = 20
 """Classes that are shown; the rarer ones are taken together."""
 OTHERS = "(others)"
 MAX_ROWS = 2**16
-"""Test rows that a report looks at; evenly chosen where there are more."""
+"""Test rows that a report reads; evenly chosen where there are more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Probabilities beside how often what they speak of was so, in stretches of probability."""
+    """Reliability: predicted probability against observed frequency, by bin."""
 
     about: str
     """What they are the probability of."""
@@ -143,16 +143,19 @@ def coverage(target: Numbers, curve: Sequence[tuple[float, float]] | None = None
         points = np.array(curve, dtype=np.float64).reshape(-1, 2)
         return Coverage(points[:, 0], points[:, 1], len(sizes)) if curve else None
     radii = [interval_radius(target.errors, promise) for promise in COVERAGES]
-    good = [place for place, radius in enumerate(radii) if np.isfinite(radius)]
+    good = [number for number, radius in enumerate(radii) if np.isfinite(radius)]
     if not len(sizes) or not good:
         return None
     # The file has seven digits: a value on the edge of its interval lies inside.
-    observed = [float((sizes <= radii[place] * (1 + 1e-6)).mean()) for place in good]
-    return Coverage(np.array([COVERAGES[place] for place in good]), np.array(observed), len(sizes))
+    observed = [float((sizes <= radii[number] * (1 + 1e-6)).mean()) for number in good]
+    return Coverage(np.array([COVERAGES[number] for number in good]), np.array(observed), len(sizes))
 
 
 def reliability(target: Labels) -> Reliability | None:
-    """Of two classes the probability of the second, of more that of the most probable; None without rows."""
+    """Predicted probability against observed frequency, by bin; None without rows.
+
+    With two classes the probability of the second, with more that of the predicted class.
+    """
     rows = target.known
     if not len(rows):
         return None
@@ -161,10 +164,12 @@ def reliability(target: Labels) -> Reliability | None:
         about, chance, is_so = f"being {target.classes[1]}", predicted[:, 1], target.true[rows] == 1
     else:
         about, chance, is_so = "being right", predicted.max(axis=1), predicted.argmax(axis=1) == target.true[rows]
-    place = np.minimum((chance * NUM_BINS).astype(int), NUM_BINS - 1)
-    counts = np.bincount(place, minlength=NUM_BINS)
+    bin_of_row = np.minimum((chance * NUM_BINS).astype(int), NUM_BINS - 1)
+    counts = np.bincount(bin_of_row, minlength=NUM_BINS)
     full = np.flatnonzero(counts)
-    sums = [np.bincount(place, weights, NUM_BINS)[full] / counts[full] for weights in (chance, is_so.astype(float))]
+    sums = [
+        np.bincount(bin_of_row, weights, NUM_BINS)[full] / counts[full] for weights in (chance, is_so.astype(float))
+    ]
     return Reliability(about, sums[0], sums[1], counts[full])
 
 
@@ -178,10 +183,14 @@ def confusion(true: Sequence[str], predicted: Sequence[str], order: Sequence[str
     if len(labels) > MAX_LABELS:
         frequent = {label for label, _ in often.most_common(MAX_LABELS - 1)}
         labels = [*(label for label in labels if label in frequent), OTHERS]
-    place = {label: number for number, label in enumerate(labels)}
+    index_of_label = {label: number for number, label in enumerate(labels)}
     counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
-    rest = len(labels) - 1
-    np.add.at(counts, ([place.get(label, rest) for label in true], [place.get(label, rest) for label in predicted]), 1)
+    last = len(labels) - 1
+    np.add.at(
+        counts,
+        ([index_of_label.get(label, last) for label in true], [index_of_label.get(label, last) for label in predicted]),
+        1,
+    )
     return Confusion(tuple(labels), counts)
 
 
@@ -205,10 +214,10 @@ def judged_targets(folder: RunFolder) -> list[Numbers | Labels]:
 
     names = tuple(model["columns"]["target_columns"])
     header = list(cells)
-    own = header[1 : header.index(f"{names[0]}_pred")] if f"{names[0]}_pred" in header else []
-    rows = _rows(cells, tuple(name for name in own if name not in names))
-    found: list[Numbers | Labels] = []
-    for place, name in enumerate(names):
+    data_columns = header[1 : header.index(f"{names[0]}_pred")] if f"{names[0]}_pred" in header else []
+    rows = _rows(cells, tuple(name for name in data_columns if name not in names))
+    targets: list[Numbers | Labels] = []
+    for column_number, name in enumerate(names):
         if name not in cells or f"{name}_pred" not in cells:
             continue
         if not model["classes"]:
@@ -216,14 +225,14 @@ def judged_targets(folder: RunFolder) -> list[Numbers | Labels]:
                 read_numbers(cells[column], column, Problems(), may_be_missing=True)
                 for column in (name, f"{name}_pred")
             )
-            found.append(Numbers(name, values, predictions, rows, _errors(folder, place)))
+            targets.append(Numbers(name, values, predictions, rows, _errors(folder, column_number)))
             continue
         classes = tuple(str(label) for label in model["classes"][name])
         true = np.nan_to_num(read_labels(cells[name], name, classes, Problems()), nan=-1).astype(np.int64)
         chances = [f"{name}_prob_{label}" for label in classes]
         probabilities = [read_numbers(cells[column], column, Problems(), may_be_missing=True) for column in chances]
-        found.append(Labels(name, classes, true, np.stack(probabilities, axis=1), rows))
-    return found
+        targets.append(Labels(name, classes, true, np.stack(probabilities, axis=1), rows))
+    return targets
 
 
 def judged_links(folder: RunFolder) -> list[Numbers | Labels]:
@@ -240,7 +249,7 @@ def judged_links(folder: RunFolder) -> list[Numbers | Labels]:
 
 
 def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
-    """The cells of test_predictions.csv by column, of many rows some; None where there is no row."""
+    """The cells of test_predictions.csv by column, of some rows where there are many; None without rows."""
     path = folder.path / "test_predictions.csv"
     if not _has_rows(path):
         return None
@@ -256,17 +265,17 @@ def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
 
 
 def tagged(folder: RunFolder) -> list[tuple[list[str], list[str], list[str]]]:
-    """Of each test sentence its words, their tags, and the predicted tags; nothing where there are none."""
+    """For each test sentence its words, their true tags and the predicted tags; empty without predictions of tags."""
     path = folder.path / "test_predictions.jsonl"
     if not path.is_file():
         return []
-    found = [list(json.loads(line).values()) for line in path.read_text("utf-8").split("\n") if line]
-    return [(words, true, predicted) for words, true, predicted in found]
+    sentences = [list(json.loads(line).values()) for line in path.read_text("utf-8").split("\n") if line]
+    return [(words, true, predicted) for words, true, predicted in sentences]
 
 
 def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> JudgedRows:
     length = len(next(iter(cells.values())))
-    numbers = cells.get("row_in_data", [str(place) for place in range(length)])
+    numbers = cells.get("row_in_data", [str(number) for number in range(length)])
     return JudgedRows(numbers, header, list(zip(*(cells[name] for name in header), strict=True)) or [()] * length)
 
 

@@ -64,61 +64,64 @@ def leakage(split: SplitContents) -> dict[str, Any]:
     """
     keys, content_of = _numbered(split.contents)
     train_rows = np.asarray(split.rows["train"])
-    known, first = np.unique(keys["train"], return_index=True)
-    first_row = train_rows[first] if len(known) else train_rows
-    distinct = evenly(known[np.argsort(first)], MAX_KNOWN)
-    found: dict[str, Any] = {"unit": split.unit, "least": split.least, "about": split.about}
+    train_keys, first = np.unique(keys["train"], return_index=True)
+    first_row = train_rows[first] if len(train_keys) else train_rows
+    distinct = evenly(train_keys[np.argsort(first)], MAX_KNOWN)
+    metrics: dict[str, Any] = {"unit": split.unit, "least": split.least, "about": split.about}
 
     def training_row(key: Any) -> int:
-        return int(first_row[np.searchsorted(known, key)])
+        return int(first_row[np.searchsorted(train_keys, key)])
 
     for split_key, name in (("val", "validation"), ("test", "test")):
-        own, rows = keys.get(split_key, known[:0]), np.asarray(split.rows.get(split_key, ()))
+        split_keys, rows = keys.get(split_key, train_keys[:0]), np.asarray(split.rows.get(split_key, ()))
         if not len(rows):
             continue
-        is_same = np.isin(own, known)
+        is_same = np.isin(split_keys, train_keys)
         scores: dict[str, Any] = {"rows": len(rows), "same": int(is_same.sum())}
         examples: list[dict[str, Any]] = [
-            {"row": int(rows[place]), "training_row": training_row(own[place])}
-            for place in np.flatnonzero(is_same)[:MAX_EXAMPLES].tolist()
+            {"row": int(rows[index]), "training_row": training_row(split_keys[index])}
+            for index in np.flatnonzero(is_same)[:MAX_EXAMPLES].tolist()
         ]
         if split.near is not None and len(distinct):
             others = np.flatnonzero(~is_same)
-            _, places = np.unique(own[others], return_index=True)
-            queried = evenly(own[others][np.sort(places)], MAX_QUERIED)
-            how_near, place = split.near(content_of(queried), content_of(distinct))
+            _, firsts = np.unique(split_keys[others], return_index=True)
+            queried = evenly(split_keys[others][np.sort(firsts)], MAX_QUERIED)
+            how_near, nearest = split.near(content_of(queried), content_of(distinct))
             near = {
                 key: (float(value), training_row(distinct[at]))
-                for key, value, at in zip(queried.tolist(), how_near.tolist(), place.tolist(), strict=True)
+                for key, value, at in zip(queried.tolist(), how_near.tolist(), nearest.tolist(), strict=True)
                 if at >= 0 and value >= split.least
             }
-            is_near = others[np.isin(own[others], list(near))]
+            is_near = others[np.isin(split_keys[others], list(near))]
             rows_near = sorted(
-                ((*near[key], row) for key, row in zip(own[is_near].tolist(), rows[is_near].tolist(), strict=True)),
+                (
+                    (*near[key], row)
+                    for key, row in zip(split_keys[is_near].tolist(), rows[is_near].tolist(), strict=True)
+                ),
                 key=lambda each: -each[0],
             )
-            scores |= {"near": len(rows_near), "compared": int(np.isin(own[others], queried).sum())}
+            scores |= {"near": len(rows_near), "compared": int(np.isin(split_keys[others], queried).sum())}
             examples += [
                 {"row": row, "training_row": other, "similarity": round(value, 4)}
                 for value, other, row in rows_near[:MAX_EXAMPLES]
             ]
-        found[name] = scores | {"examples": examples}
-    return found
+        metrics[name] = scores | {"examples": examples}
+    return metrics
 
 
 def _numbered(
     contents: Mapping[str, Sequence[Hashable] | np.ndarray],
 ) -> tuple[dict[str, np.ndarray], Callable[[np.ndarray], list[Any]]]:
     """A number for each content, and what contents are handed on for some numbers."""
-    if all(isinstance(each, np.ndarray) for each in contents.values()):
-        return {split: np.asarray(each) for split, each in contents.items()}, lambda keys: keys.tolist()
+    if all(isinstance(content, np.ndarray) for content in contents.values()):
+        return {split: np.asarray(content) for split, content in contents.items()}, lambda keys: keys.tolist()
     numbers: dict[Hashable, int] = {}
     keys = {
-        split: np.array([numbers.setdefault(each, len(numbers)) for each in some], np.int64)
-        for split, some in contents.items()
+        split: np.array([numbers.setdefault(content, len(numbers)) for content in contents_of_split], np.int64)
+        for split, contents_of_split in contents.items()
     }
-    known = list(numbers)
-    return keys, lambda some: [known[key] for key in some.tolist()]
+    distinct = list(numbers)
+    return keys, lambda some: [distinct[key] for key in some.tolist()]
 
 
 def molecule_contents(
@@ -161,7 +164,11 @@ def text_contents(
     def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         return near_texts(queried, known) if read is None else near_texts(read(queried), read(known))
 
-    contents = texts if read else {split: [normalized(text) for text in some] for split, some in texts.items()}
+    contents = (
+        texts
+        if read
+        else {split: [normalized(text) for text in texts_of_split] for split, texts_of_split in texts.items()}
+    )
     return SplitContents(unit, rows, contents, near, MIN_SHARED, "shared part of their different words")
 
 
@@ -189,7 +196,7 @@ def by_key(
         keys: of each of these rows; equal where their contents are.
         read: the contents of some rows.
     """
-    all_rows, all_keys = (np.concatenate([*each.values()]) for each in (rows, keys))
+    all_rows, all_keys = (np.concatenate([*of_split.values()]) for of_split in (rows, keys))
     distinct, first = np.unique(all_keys, return_index=True)
     return lambda some: read(all_rows[first[np.searchsorted(distinct, some)]])
 
@@ -225,15 +232,17 @@ def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray
         return ordered[: len(ordered) - math.ceil(MIN_SHARED * len(ordered) - 1e-9) + 1]
 
     holders: dict[str, list[int]] = {}
-    for place, text in enumerate(known):
+    for candidate, text in enumerate(known):
         for word in rarest(text):
-            holders.setdefault(word, []).append(place)
-    values, places = np.zeros(len(queried)), np.full(len(queried), -1)
+            holders.setdefault(word, []).append(candidate)
+    values, nearest = np.zeros(len(queried)), np.full(len(queried), -1)
     for number, text in enumerate(queried):
-        candidates = list(dict.fromkeys(place for word in rarest(text) for place in holders.get(word, ())))
-        for place in candidates[:MAX_CANDIDATES]:
-            shared = len(words[text] & words[known[place]])
-            ratio = shared / (len(words[text]) + len(words[known[place]]) - shared)
+        candidates = list(
+            dict.fromkeys(known_number for word in rarest(text) for known_number in holders.get(word, ()))
+        )
+        for candidate in candidates[:MAX_CANDIDATES]:
+            shared = len(words[text] & words[known[candidate]])
+            ratio = shared / (len(words[text]) + len(words[known[candidate]]) - shared)
             if ratio >= MIN_SHARED and ratio > values[number]:
-                values[number], places[number] = ratio, place
-    return values, places
+                values[number], nearest[number] = ratio, candidate
+    return values, nearest

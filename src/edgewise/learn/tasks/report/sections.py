@@ -50,15 +50,15 @@ def sections(folder: RunFolder) -> list[Section]:
         RunFolderError: a file of the folder is damaged.
     """
     metrics, config = folder.read_json("metrics.json"), folder.read_config()
-    found: list[Section] = [("Scores", scores(metrics, config))]
+    report: list[Section] = [("Scores", scores(metrics, config))]
     cautions = cautions_of(metrics)
     if cautions:
-        found.insert(0, ("Warnings", cautions))
-    found += training_sections(folder)
+        report.insert(0, ("Warnings", cautions))
+    report += training_sections(folder)
     for target in task_of(folder).test_targets(folder):
-        found += of_numbers(target, metrics) if isinstance(target, Numbers) else of_labels(target)
-    found += of_tags(tagged(folder))
-    return [*found, ("Data", data(folder, metrics, config)), ("Settings", [settings(config)])]
+        report += of_numbers(target, metrics) if isinstance(target, Numbers) else of_labels(target)
+    report += of_tags(tagged(folder))
+    return [*report, ("Data", data(folder, metrics, config)), ("Settings", [settings(config)])]
 
 
 def write_report(folder: RunFolder) -> Path:
@@ -68,10 +68,10 @@ def write_report(folder: RunFolder) -> Path:
         RunFolderError: a file of the folder is missing or damaged.
     """
     with corrupt_as_run_error(folder.path):
-        found = sections(folder)
-    kind = (folder.read_format() or "").removeprefix("edgewise ")
+        report = sections(folder)
+    task_name = (folder.read_format() or "").removeprefix("edgewise ")
     with folder.locked():
-        folder.write("report.html", page(f"{folder.path.resolve().name}: {kind}", found).encode())
+        folder.write("report.html", page(f"{folder.path.resolve().name}: {task_name}", report).encode())
     return folder.path / "report.html"
 
 
@@ -85,7 +85,7 @@ def training_sections(folder: RunFolder) -> list[Section]:
     seconds = sum(float(np.nansum(history["seconds"])) for history in histories.values())
     length = f"{len(first['epoch']):,} epochs" + (f", {len(histories):,} members" if len(histories) > 1 else "")
     caption = "The loss over the epochs. " + (
-        "A ring marks the lowest validation loss." if has_validation else "There are no validation rows to judge by."
+        "A ring marks the lowest validation loss." if has_validation else "Without validation rows, no epoch is marked."
     )
     return [("Training", [f"{length}, {seconds:.1f} s of training.", Picture(svg(draw_losses(histories)), caption)])]
 
@@ -101,7 +101,7 @@ def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
     names = ("epoch", "train_loss", "val_loss", "seconds")
     return {
         member: {
-            name: np.array([float(each[name] or "nan") for each in listed]) + (1 if name == "epoch" else 0)
+            name: np.array([float(record[name] or "nan") for record in listed]) + (1 if name == "epoch" else 0)
             for name in names
         }
         for member, listed in rows.items()
@@ -120,15 +120,15 @@ def scores(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
         for label, by_target in models.items():
             for target, numbers in _by_target(by_target).items():
                 columns.setdefault(target, {})[f"{label}, {split}"] = numbers
-    found: list[Any] = []
+    tables: list[Any] = []
     for target, by_column in columns.items():
         names = list(dict.fromkeys(score for numbers in by_column.values() for score in numbers))
         rows = [[_spaced(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MAX_SCORES]]
         cut = f", the first {MAX_SCORES} of {plural(len(names), 'score')}" if len(names) > MAX_SCORES else ""
-        found.append(PageTable((target or "All") + cut, ["", *by_column], rows))
+        tables.append(PageTable((target or "All") + cut, ["", *by_column], rows))
     sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
     predicted_by = [f"{line[0].upper()}{line[1:]}." for line in what_predicts(metrics, config)]
-    return [*predicted_by, *found, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
+    return [*predicted_by, *tables, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
 
 
 def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
@@ -147,12 +147,12 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
             "Predictions over true values, errors over predictions, and how often each error occurs.",
         ),
     ]
-    found = coverage(target, metrics.get("coverage", {}).get("curve", {}).get(target.name))
-    if found is not None:
+    covered = coverage(target, metrics.get("coverage", {}).get("curve", {}).get(target.name))
+    if covered is not None:
         promise = metrics.get("coverage", {}).get("promised")
         content.append(
             Picture(
-                svg(draw_coverage(found.promised, found.observed, found.num_rows, promise)),
+                svg(draw_coverage(covered.promised, covered.observed, covered.num_rows, promise)),
                 f"The share of the test values inside intervals of several promises, made of {len(target.errors):,} "
                 "validation errors. Below the line, intervals promise too much; the band is what chance explains.",
             )
@@ -168,27 +168,28 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
 
 def of_labels(target: Labels) -> list[Section]:
     """A target that is a class: what was taken for what, probabilities, and the worst predicted rows."""
-    known = target.known
-    if not len(known):
+    rows = target.known
+    if not len(rows):
         return []
-    true, predicted = ([target.classes[number] for number in side[known]] for side in (target.true, target.predicted))
+    true, predicted = ([target.classes[number] for number in side[rows]] for side in (target.true, target.predicted))
     mixed = confusion(true, predicted, target.classes)
     right = sum(one == other for one, other in zip(true, predicted, strict=True))
     content: list[Any] = [
-        f"{plural(len(known), 'test row')}, {right:,} of them right.",
+        f"{plural(len(rows), 'test row')}, {right:,} of them right.",
         Picture(
             svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its share of the row."
         ),
     ]
-    found = reliability(target)
-    if found is not None:
+    reliable = reliability(target)
+    if reliable is not None:
         content.append(
             Picture(
-                svg(draw_reliability(found.mean, found.observed, found.counts, found.about)),
-                f"How often what the probabilities speak of was so. On average they are {percent(found.error)} off.",
+                svg(draw_reliability(reliable.mean, reliable.observed, reliable.counts, reliable.about)),
+                "Predicted probability against observed frequency. On average the probabilities are "
+                f"{percent(reliable.error)} off.",
             )
         )
-    if (known[target.true[known] != target.predicted[known]]).size:
+    if (rows[target.true[rows] != target.predicted[rows]]).size:
 
         def cells(row: int) -> list[str]:
             one, other = target.true[row], target.predicted[row]
@@ -209,19 +210,19 @@ def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list
     )
     wrong = sorted(
         (
-            (sum(one != other for one, other in zip(true, predicted)), place)
-            for place, (_, true, predicted) in enumerate(sentences)
+            (sum(one != other for one, other in zip(true, predicted)), number)
+            for number, (_, true, predicted) in enumerate(sentences)
         ),
         key=lambda each: (-each[0], each[1]),
     )
     rows = []
-    for count, place in wrong[:MAX_WORST]:
+    for count, number in wrong[:MAX_WORST]:
         if count:
-            words, true, predicted = sentences[place]
+            words, true, predicted = sentences[number]
             off = [
                 f"{word}: {one}, predicted {other}" for word, one, other in zip(words, true, predicted) if one != other
             ]
-            rows.append([str(place), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
+            rows.append([str(number), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
     content: list[Any] = [
         Picture(
             svg(draw_confusion(mixed.labels, mixed.counts)),
@@ -257,7 +258,7 @@ def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any
 
 
 def rejected_rows(folder: RunFolder) -> list[list[str]]:
-    """The lines of rejected.csv: file, line, column, value, reason; none where there is no such file."""
+    """The lines of rejected.csv: file, line, column, value, reason; none if the file is missing."""
     path = folder.path / "rejected.csv"
     if not path.is_file():
         return []
@@ -271,24 +272,24 @@ GRAVE_LEAKAGE = 0.05
 def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
     """What of the split makes the scores look better than they are."""
 
-    leaks, found = metrics.get("leakage") or {}, []
+    leaks, cautions = metrics.get("leakage") or {}, []
     for split in ("test", "validation"):
         scores = leaks.get(split) or {}
         unit, rows = leaks.get("unit", "rows"), scores.get("rows", 0)
         if same := scores.get("same"):
-            known = f"{same:,} of {rows:,} {split} rows contain {unit} that are also in the training set"
+            overlap = f"{same:,} of {rows:,} {split} rows contain {unit} that are also in the training set"
             if same >= GRAVE_LEAKAGE * rows:
-                found.append(Caution(f"Data leakage: {known}, so this score measures interpolation."))
+                cautions.append(Caution(f"Data leakage: {overlap}, so this score measures interpolation."))
             else:
-                found.append(Caution(f"{known}, {percent(same / rows)}, which moves this score by little."))
+                cautions.append(Caution(f"{overlap}, {percent(same / rows)}, which moves this score by little."))
         if scores.get("near"):
-            found.append(
+            cautions.append(
                 Caution(
                     f"{scores['near']:,} of {scores['compared']:,} further {split} rows that were compared hold {unit} "
                     f"nearly the same as training rows ({leaks['about']} of {leaks['least']:g} or more)."
                 )
             )
-    return found
+    return cautions
 
 
 def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
@@ -313,9 +314,9 @@ def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
         )
     ]
     examples = [
-        [split, str(each["row"]), str(each["training_row"]), _number(each.get("similarity", 1.0))]
+        [split, str(example["row"]), str(example["training_row"]), _number(example.get("similarity", 1.0))]
         for split in looked
-        for each in leaks[split]["examples"]
+        for example in leaks[split]["examples"]
     ]
     if examples:
         title = f"Some of them; rows counted from 0. Similarity: {leaks['about']}" if leaks["about"] else "Some of them"
@@ -345,9 +346,9 @@ def _worst(
         words: The columns before the data that are words.
     """
     columns = _columns(target.rows)
-    header = ["row", "true", "predicted", measure, *(target.rows.header[place] for place in columns)]
+    header = ["row", "true", "predicted", measure, *(target.rows.header[column] for column in columns)]
     rows = [
-        [target.rows.numbers[row], *cells(row), *(_cut(target.rows.cells[row][place]) for place in columns)]
+        [target.rows.numbers[row], *cells(row), *(_cut(target.rows.cells[row][column]) for column in columns)]
         for row in worst(target, MAX_WORST).tolist()
     ]
     return PageTable(title, header, rows, (*words, *range(4, len(header))))
@@ -360,14 +361,14 @@ def _by_target(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {"": _flat(found)} if found else {}
 
 
-def _flat(found: Mapping[str, Any]) -> dict[str, float]:
+def _flat(nested: Mapping[str, Any]) -> dict[str, float]:
     """Nested scores and lists of them, each under a name of its own."""
     flat: dict[str, float] = {}
-    for name, value in found.items():
+    for name, value in nested.items():
         if isinstance(value, list):
-            value = {f"step {place + 1}": each for place, each in enumerate(value)}
+            value = {f"step {step + 1}": score for step, score in enumerate(value)}
         if isinstance(value, Mapping):
-            flat |= {f"{name}, {inner}": each for inner, each in _flat(value).items()}
+            flat |= {f"{name}, {inner}": score for inner, score in _flat(value).items()}
         else:
             flat[str(name)] = value
     return flat
@@ -375,7 +376,7 @@ def _flat(found: Mapping[str, Any]) -> dict[str, float]:
 
 def _columns(rows: JudgedRows) -> list[int]:
     """Which columns of the data are shown beside a row: the first ones, those that are the same everywhere left out."""
-    varied = [place for place in range(len(rows.header)) if len({cells[place] for cells in rows.cells}) > 1]
+    varied = [column for column in range(len(rows.header)) if len({cells[column] for cells in rows.cells}) > 1]
     return (varied or list(range(len(rows.header))))[:MAX_COLUMNS]
 
 

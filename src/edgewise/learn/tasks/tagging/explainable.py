@@ -22,7 +22,7 @@ from edgewise.learn.readers.texts.tags import SentenceChunk, WrittenSentence
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row
 from edgewise.learn.tasks.tagging.task import FittedTagger, load, scores_of_chunks
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, place_of
+from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, index_of_word
 
 OUTSIDE = "O"
 """The tag of a word in no span."""
@@ -87,12 +87,12 @@ def sentence_item(
 
     Raises:
         DataError: the sentence is empty.
-        SettingError: there is no such word or tag, the word is no token, or `top` is below 1.
+        SettingError: unknown word or tag, the word is not a token, or `top` is below 1.
     """
     encoder, output, network = trained.encoder, trained.output, trained.model.eval()
     written = WrittenSentence.of(sentence)
     (predictions,) = predict_words(trained, [written])
-    word = _default_word(trained, predictions) if target is None else place_of(target, written.words, 1)
+    word = _default_word(trained, predictions) if target is None else index_of_word(target, written.words, 1)
     number, name = tag_number(trained, predictions[word], label), written.names()[word]
 
     chunk = next(chunk for chunk in encoder.chunks(written.words) if word in chunk.words)
@@ -135,7 +135,7 @@ def tag_number(trained: FittedTagger, prediction: TargetPrediction, label: Any) 
     """The number of the tag that is meant; the predicted one by default.
 
     Raises:
-        SettingError: there is no such tag, or the word is no token.
+        SettingError: unknown tag, or the word is not a token.
     """
     tags = trained.output.tags
     if not prediction.probabilities:
@@ -154,7 +154,7 @@ def _chunk_notes(trained: FittedTagger, names: Sequence[str], chunk: SentenceChu
     """Which words are read with one, where these are not all."""
     if len(chunk.words) == len(names):
         return []
-    first, last = (names[chunk.words[place]] for place in (0, -1))
+    first, last = (names[chunk.words[end]] for end in (0, -1))
     return [
         f"The model reads at most {trained.encoder.settings.context:,} tokens at once: with {word} the words from "
         f"{first} to {last}, and only they are explained."
@@ -162,7 +162,7 @@ def _chunk_notes(trained: FittedTagger, names: Sequence[str], chunk: SentenceChu
 
 
 def predict_words(trained: FittedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[TargetPrediction, ...]]:
-    """The tag of each word of some sentences; one that is no token has the usual tag, and no probabilities."""
+    """The tag of each word of some sentences; words without tokens get the most frequent tag, without probabilities."""
     tags, usual_tag = trained.output.tags, trained.output.usual
     usual = float(tags.index(usual_tag))
     predictions = [[TargetPrediction(name, usual, usual_tag) for name in sentence.names()] for sentence in sentences]
@@ -186,8 +186,8 @@ def _default_word(trained: FittedTagger, predictions: Sequence[TargetPrediction]
     """The first word with a tag other than that of most words, else the first that can be read."""
     output = trained.output
     outside = OUTSIDE if output.mark_spans and OUTSIDE in output.tags else output.usual
-    readable = [place for place, prediction in enumerate(predictions) if prediction.probabilities]
-    return next((place for place in readable if predictions[place].label != outside), (*readable, 0)[0])
+    readable = [word for word, prediction in enumerate(predictions) if prediction.probabilities]
+    return next((word for word in readable if predictions[word].label != outside), (*readable, 0)[0])
 
 
 def _around(predictions: Sequence[TargetPrediction], word: int) -> tuple[tuple[TargetPrediction, ...], list[str]]:

@@ -48,7 +48,7 @@ class Tags:
     tags: tuple[str, ...]
     """Those of the training, in the order of the scores."""
     usual: str
-    """The most frequent of them: what a word gets that is no token at all, such as a no-break space."""
+    """The most frequent of them: the tag of a word without tokens, such as a no-break space."""
     names: tuple[str, str] = KEYS
     """What the words and the tags were called in training."""
 
@@ -133,7 +133,7 @@ def scores_of_chunks(
     fitted: FittedTagger, sentences: Sequence[Sequence[str]], device: str = "cpu"
 ) -> Iterator[tuple[int, SentenceChunk, Float[np.ndarray, " word tag"]]]:
     """The chunks of some sentences, the number of the sentence of each, and how well each tag fits each word of it
-    before softmax; a word that is no token at all stands in none."""
+    before softmax; a word without tokens appears in none."""
     chunks = [(number, chunk) for number, words in enumerate(sentences) for chunk in fitted.encoder.chunks(words)]
     chunks.sort(key=lambda numbered: len(numbered[1].numbers))
     network = fitted.model.to(device).eval()
@@ -163,9 +163,9 @@ def tag_loader(
             targets.append(np.full(len(chunk.numbers), -1, dtype=np.int64))
             targets[-1][chunk.firsts] = numbers[chunk.words]
 
-    def batch(places: np.ndarray) -> TextBatch:
-        targets_of_batch = torch.from_numpy(np.concatenate([targets[place] for place in places]))
-        return replace(TextBatch.packed([chunks[place].numbers for place in places]), targets=targets_of_batch)
+    def batch(rows_of_batch: np.ndarray) -> TextBatch:
+        targets_of_batch = torch.from_numpy(np.concatenate([targets[row] for row in rows_of_batch]))
+        return replace(TextBatch.packed([chunks[row].numbers for row in rows_of_batch]), targets=targets_of_batch)
 
     return RowLoader(np.arange(len(chunks)), batch, batch_size, seed)
 
@@ -185,7 +185,7 @@ def prepared(
     """The same of sentences that are read; the vocabulary and the tags are those of the training sentences.
 
     Raises:
-        DataError: There is no training sentence, or one tag alone.
+        DataError: No training sentence, or only one tag.
     """
     splits = splits or sentences.split(settings.split_sizes, settings.data_seed)
     if not len(splits["train"]):

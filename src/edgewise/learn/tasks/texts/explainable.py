@@ -52,7 +52,7 @@ class TextNumber:
         """The number of a target and a label.
 
         Raises:
-            SettingError: there is no such target or class.
+            SettingError: unknown target or class.
         """
         nothing = nothing_of(trained.encoder.tokenizer)
         batch = text_rows(tokens.row, [np.ones(len(tokens), dtype=bool)], nothing)
@@ -113,7 +113,7 @@ def item(
 
     Raises:
         DataError: a text is empty, or there are more or fewer than the model reads.
-        SettingError: there is no such target or class, or `top` is below 1.
+        SettingError: unknown target or class, or `top` is below 1.
     """
     names, encoder = trained.columns.text_columns, trained.encoder
     if len(texts) != len(names):

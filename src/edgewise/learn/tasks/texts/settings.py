@@ -61,7 +61,7 @@ class TextRunSettings(TableRunSettings):
     def scheduled(self, num_rows: int, *, of_classes: bool = False) -> TrainSettings:
         """The recipe with a number of epochs that fits the training rows.
 
-        Beside counts of words the rest of the model begins to learn rows by heart sooner: it has half of the epochs,
+        With counts of words as a companion, the network overfits sooner: it gets half of the epochs,
         and the best of them counts.
         """
         if not (of_classes and self.text.word_counts):

@@ -188,7 +188,7 @@ def notes(prepared: Prepared) -> list[str]:
 
 
 def warnings(prepared: Prepared) -> list[str]:
-    """Scripts that have no words between spaces, and how many texts are longer than the model reads."""
+    """Scripts that do not separate words by spaces, and how many texts are longer than the model reads."""
     encoder, data = prepared.fitted.encoder, prepared.data
     sample = ("\n".join(texts) for texts in data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
     cut = cut_note(encoder.num_cut(data), f"--context {prepared.settings.model.context}")

@@ -27,7 +27,7 @@ from edgewise.learn.networks.translation import TranslationModel
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.explainable import ExplainableTask, Row
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, place_of, require_text
+from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, index_of_word, require_text
 from edgewise.learn.tasks.translation.task import FittedTranslation, decoder_input, load, padded, translated_tokens
 from edgewise.learn.training.device import cpu_threads
 from edgewise.trace import Trace, Weights
@@ -181,7 +181,7 @@ def translation_item(
 
     Raises:
         DataError: the sentence is empty, or longer than the model reads.
-        SettingError: the translation has no such token, or several, or `top` is below 1.
+        SettingError: the token does not occur in the translation, or occurs more than once, or `top` is below 1.
 
     Cost: one search, and the scores of one translation for every token of a sentence of up to 512 tokens.
     """
@@ -197,11 +197,11 @@ def translation_item(
         beside=len(translated),
     )
 
-    place = None if target in (None, WHOLE) else place_of(target, names, 0, f"{WHOLE}, or of its tokens ")
-    number = TranslatedNumber(trained, translated, place)
+    token = None if target in (None, WHOLE) else index_of_word(target, names, 0, f"{WHOLE}, or of its tokens ")
+    number = TranslatedNumber(trained, translated, token)
     explained = f"{MEAN} of the translation"
-    if place is not None:
-        explained = f"p of {names[place].strip()!r}, token {place} of the translation"
+    if token is not None:
+        explained = f"p of {names[token].strip()!r}, token {token} of the translation"
 
     # The source of the translation's tokens.
     written = WHOLE if column != WHOLE else f"{WHOLE} of it"
@@ -230,7 +230,7 @@ def notes_of(translated: Translated) -> list[str]:
     """How to read the numbers of a translation, and what was cut."""
     notes = [
         "ln p is of the translation that the model gives, each token given those before it; its tokens stay the "
-        "same while those of the source are removed, and have no attributions of their own."
+        "same while those of the source are removed, and get no attributions."
     ]
     if translated.is_cut:
         notes.append(f"The translation was cut after {plural(len(translated), 'token')}, the limit of the search.")
@@ -292,7 +292,7 @@ def spans(tokenizer: Tokenizer, numbers: Sequence[int]) -> tuple[str, list[int],
         so_far = tokenizer.decode(numbers[:count])
         starts.append(num_certain)
         stops.append(min(len(so_far), len(text)))
-        # Cut within a character, the two parts are no text that is the whole again: its last sign is yet to come.
+        # Cut within a character, the two parts do not join to the original text: its last character is incomplete.
         is_complete = so_far + tokenizer.decode(numbers[count:]) == text
         num_certain = min(len(so_far) if is_complete else len(so_far) - 1, len(text))
     return text, starts, stops
