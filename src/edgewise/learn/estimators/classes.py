@@ -2307,9 +2307,9 @@ class NodeClassifier(ClassifierMixin, Estimator):
             X: A graph: `Graph`, PyTorch Geometric's `Data` or `HeteroData`, a graph of networkx, `GraphNodes`; or the
                 features of its nodes (node, feature), a sparse matrix or a DataFrame, too, with `edges` beside them;
                 None where nothing is known of them.
-            y: (node) or (node, target): class labels. None, NaN or an empty text is a missing label. −1 among whole numbers
-                with two or more other values is none either, with a warning; with fewer it is a class, as in −1 and 1.
-                Nodes without a label are part of the graph. A Series or a DataFrame names the targets.
+            y: (node) or (node, target): class labels. None, NaN or an empty text is a missing label. −1 among whole
+                numbers with two or more other values is none either, with a warning; with fewer it is a class, as in −1
+                and 1. Nodes without a label are part of the graph. A Series or a DataFrame names the targets.
             edges: The edges beside features of nodes: `Edges`, whole numbers (2, edge), sender above receiver, or a
                 sparse matrix of SciPy, a row a receiver. They are taken as they are: give both ways where both are
                 meant.
@@ -3811,8 +3811,7 @@ class LinkPredictor(Estimator):
     ) -> np.ndarray:
         """(pair, 2): the probabilities that each pair is not a link and that it is one.
 
-        They hold for a test with as many negative pairs as in training; of all pairs of a graph far fewer are
-        links.
+        They hold for a test with as many negative pairs as in training; of all pairs of a graph far fewer are links.
 
         Args:
             X: (pair, 2) nodes, by their names in a graph with names, else counted from 0.
@@ -4004,8 +4003,8 @@ class Forecaster(Estimator):
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
-        time_column: The column of times, numbers or dates, by which rows are sorted; it is not a node. None takes rows as
-            they come.
+        time_column: The column of times (numbers or dates) that rows are sorted by; not a node. None keeps the order of
+            the file.
         gaps: What happens to times that are missing or repeated: error refuses them; mask reads missing ones as
             unknown, and interpolate from the rows around them; both take the mean of repeated ones.
         split_sizes: Fractions for training, validation and test, in the order of time.
