@@ -296,7 +296,7 @@ def test_bad_words(learn, words, message):
     [
         ({"s": [], "r": []}, "a header but no rows"),
         ({"s": ["q"], "r": ["n1"]}, "'q' is not a node of"),
-        ({"s": ["n1"], "r": ["n1"]}, "no links: 1 edge, all of them self-loops"),
+        ({"s": ["n1"], "r": ["n1"]}, "no links: 1 edge, all self-loops"),
         ({"s": ["n1", "n2"], "r": ["n2", "n3"]}, "2 links cannot fill train, val, test"),
         ({"s": ["n1", "n2", "n3"], "r": ["n2", "n3", "n1"]}, "1 training link; expected two or more"),
     ],

@@ -143,7 +143,7 @@ def test_every_pair_that_is_none_is_drawn_equally_often():
 
 
 def test_too_few_links_or_pairs_that_are_none():
-    with pytest.raises(DataError, match="no links: 2 edges, all of them self-loops"):
+    with pytest.raises(DataError, match="no links: 2 edges, all self-loops"):
         Links.of(edges_of([(0, 0), (1, 1)]), 2, False)
     with pytest.raises(DataError, match="no links: 0 edges"):
         Links.of(edges_of([]), 2, False)
