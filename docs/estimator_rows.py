@@ -64,8 +64,8 @@ class Rows:
     """What rows are."""
     X: Argument
     """The rows."""
-    beside: tuple[Argument, ...] = ()
-    """What stands beside them."""
+    extra_inputs: tuple[Argument, ...] = ()
+    """The further arguments that describe rows, such as the edges of a graph."""
     by_place_in_fit: tuple[str, ...] = ()
     """Which of these may follow y."""
     by_place: tuple[str, ...] = ()
@@ -81,23 +81,23 @@ class Rows:
     explained: tuple[Argument, ...] = ()
     """Further arguments of `explain`."""
     explain_text: str = ""
-    explains_beside: bool = True
-    """Whether `explain` has a function of the rows' own, which takes what stands beside an item."""
-    fingerprint_reads_beside: bool = True
+    explains_extra_inputs: bool = True
+    """Whether `explain` takes the extra inputs of an item."""
+    fingerprint_reads_extra_inputs: bool = True
     item: str = "One row as `predict` takes it."
-    beside_item: str = "As in `fit`."
-    """What stands beside an item."""
+    extra_inputs_of_item: str = "As in `fit`."
+    """What the extra inputs of an item mean."""
     item_type: str = ""
     """The type of an item, where it is another one than that of X."""
 
     @property
     def dictionary(self) -> str:
         """The arguments beside X, as the functions take them."""
-        return "{" + ", ".join(f'"{argument.name}": {argument.name}' for argument in self.beside) + "}"
+        return "{" + ", ".join(f'"{argument.name}": {argument.name}' for argument in self.extra_inputs) + "}"
 
     def arguments(self, by_place: tuple[str, ...], *, explain: bool = True) -> tuple[Argument, ...]:
         """The arguments beside X, those by place first."""
-        listed = [replace(each, by_name=each.name not in by_place) for each in self.beside]
+        listed = [replace(each, by_name=each.name not in by_place) for each in self.extra_inputs]
         listed.sort(key=lambda argument: argument.by_name)
         return tuple(each if explain else replace(each, meaning="As in `fit`.") for each in listed)
 
@@ -216,7 +216,7 @@ def _score(rows: Rows, call: str) -> Method:
 
 def _fingerprint(rows: Rows, called: str, arguments: tuple[Argument, ...]) -> Method:
     """The learned vectors."""
-    if rows.fingerprint_reads_beside:
+    if rows.fingerprint_reads_extra_inputs:
         text = "(row, dim): the learned vector of each row; NaN for a row that cannot be read."
         body = f"return row_methods.fingerprint({called}, {rows.dictionary})"
         return Method("fingerprint", arguments, "np.ndarray", text, body)
@@ -233,10 +233,10 @@ def _explain(rows: Rows) -> Method:
     """The explanation of one row."""
     item = Argument("item", rows.item_type or rows.X.type, rows.item, None)
     arguments = (item, *rows.explained, TARGET, LABEL, *([HOPS] if rows.is_one_graph else []), METHODS)
-    beside = tuple(replace(each, by_name=True, meaning=rows.beside_item) for each in rows.beside)
+    extra_inputs = tuple(replace(each, by_name=True, meaning=rows.extra_inputs_of_item) for each in rows.extra_inputs)
     names = [argument.name for argument in arguments[1:]]
     passed = ", ".join(f"{name}={name}" for name in names)
-    if not rows.explains_beside:
+    if not rows.explains_extra_inputs:
         body = f"return state.explain_item(self, _{rows.module}(), item, {passed})"
         return Method("explain", arguments, '"Explanation"', rows.explain_text, body)
     body = f"""
@@ -244,7 +244,7 @@ def _explain(rows: Rows) -> Method:
 
         return explain(self, item, {rows.dictionary}, {passed})
     """
-    return Method("explain", (*arguments, *beside), '"Explanation"', rows.explain_text, body)
+    return Method("explain", (*arguments, *extra_inputs), '"Explanation"', rows.explain_text, body)
 
 
 ONE_GRAPH = {"classes_": "(class): the classes in order; of several targets a list with those of each."}
@@ -256,7 +256,7 @@ EDGE_ROWS = Rows(
     module="edges",
     rows="edges",
     X=replace(GRAPH, meaning=GRAPH.meaning.format(rows="GraphEdges")),
-    beside=(EDGES, EDGE_FEATURES),
+    extra_inputs=(EDGES, EDGE_FEATURES),
     by_place_in_fit=("edges",),
     by_place=("edges", "edge_features"),
     has_groups=False,
@@ -279,7 +279,7 @@ NODE_ROWS = Rows(
             "Geometric's `Data`", "Geometric's `Data` or `HeteroData`"
         ),
     ),
-    beside=(
+    extra_inputs=(
         EDGES,
         EDGE_FEATURES,
         Argument("node_types", '"Table | None"', "(node): words or whole numbers, beside `edges`."),
@@ -310,17 +310,17 @@ GRAPH_ROWS = Rows(
         "batch of graphs. Edges are taken as they are: give both ways where both are meant.",
         None,
     ),
-    beside=(Argument("graph_features", '"Table | None"', "(row, feature): numbers of each graph as a whole."),),
+    extra_inputs=(Argument("graph_features", '"Table | None"', "(row, feature): numbers of each graph as a whole."),),
     by_place=("graph_features",),
     y_by_default=True,
     label_note="(row) or (row, target): class labels; None or NaN where one of several is missing. By default the `y` "
     "of each graph.",
     number_note="(row) or (row, target): numbers; NaN where one is missing. By default the `y` of each graph.",
     explain_text="Explain one graph: where the model attends, and what changes its prediction.",
-    beside_item="(feature): numbers of the graph as a whole.",
+    extra_inputs_of_item="(feature): numbers of the graph as a whole.",
     item="A graph, as in `fit`.",
     item_type='"GraphInput"',
-    fingerprint_reads_beside=False,
+    fingerprint_reads_extra_inputs=False,
 )
 MOLECULE_ROWS = Rows(
     module="molecules",
@@ -332,12 +332,14 @@ MOLECULE_ROWS = Rows(
         "conditions.",
         None,
     ),
-    beside=(Argument("conditions", '"Table | None"', "(row, condition): numbers such as temperature and pressure."),),
+    extra_inputs=(
+        Argument("conditions", '"Table | None"', "(row, condition): numbers such as temperature and pressure."),
+    ),
     by_place=("conditions",),
     validation_note="The forest and the Gaussian process learn from them in the end: score a model on rows that `fit` "
     "has not seen.",
     explain_text="Explain one row: which atoms the model attends to, and what changes its prediction.",
-    beside_item="(condition): the numbers of the row.",
+    extra_inputs_of_item="(condition): the numbers of the row.",
     item="One row as `predict` takes it, or one SMILES; a dict or a Series names the values of a row.",
     item_type='"Table | Mapping[str, object]"',
 )
@@ -354,7 +356,7 @@ TEXT_ROWS = Rows(
     explain_text="Explain one row: which tokens the model attends to, and what changes its prediction.",
     item="One text, or one for each column, which a dict, a Series or a DataFrame of one row may name.",
     item_type='"Table | Mapping[str, object]"',
-    explains_beside=False,
+    explains_extra_inputs=False,
 )
 
 

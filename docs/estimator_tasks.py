@@ -38,7 +38,7 @@ def fields_as_arguments(settings: type) -> list[tuple[str, str, str, str]]:
     return listed
 
 
-Y_EDGES = Argument("y", '"EdgesInput | None"', "Beside features of nodes, the edges, as `edges`.")
+Y_EDGES = Argument("y", '"EdgesInput | None"', "The edges, as `edges`, where X holds features of nodes.")
 SERIES_EDGES = Argument(
     "edges",
     '"EdgesInput | None"',
@@ -133,8 +133,8 @@ LINK_METHODS = (
         ),
         "Self",
         "Learn the links of a graph; `metrics_` has the scores of validation and test links.",
-        'beside = {"edges": y if edges is None else edges, "edge_features": edge_features}\n'
-        "links.fit(self, X, beside, splits=splits, sample_weight=sample_weight, validation=validation)",
+        'extra_inputs = {"edges": y if edges is None else edges, "edge_features": edge_features}\n'
+        "links.fit(self, X, extra_inputs, splits=splits, sample_weight=sample_weight, validation=validation)",
         {
             "DataError": "Shapes do not fit, an edge names no node, or there are too few links, or pairs that are "
             "none.",

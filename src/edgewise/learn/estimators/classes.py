@@ -3783,7 +3783,7 @@ class LinkPredictor(Estimator):
         Args:
             X: A graph: `Graph`, PyTorch Geometric's `Data`, a graph of networkx; or the features of its nodes (node,
                 feature), None where nothing is known of them: each node then has a vector of its own, which is learned.
-            y: Beside features of nodes, the edges, as `edges`.
+            y: The edges, as `edges`, where X holds features of nodes.
             edges: The edges beside features of nodes; the other way of each is added where it is missing, unless
                 `directed`.
             edge_features: (edge, feature), beside `edges`.
@@ -3798,8 +3798,8 @@ class LinkPredictor(Estimator):
         """
         from edgewise.learn.estimators import links
 
-        beside = {"edges": y if edges is None else edges, "edge_features": edge_features}
-        links.fit(self, X, beside, splits=splits, sample_weight=sample_weight, validation=validation)
+        extra_inputs = {"edges": y if edges is None else edges, "edge_features": edge_features}
+        links.fit(self, X, extra_inputs, splits=splits, sample_weight=sample_weight, validation=validation)
         return self
 
     def predict_proba(

@@ -15,7 +15,7 @@ from edgewise.learn.estimators.graph_rows import (
     spread_columns,
 )
 from edgewise.learn.estimators.parameters import naming_parameters
-from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
+from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, edges_from_arrays
@@ -69,7 +69,7 @@ EDGES = RowAdapter(
 def explain(
     estimator: Estimator,
     item: Any,
-    beside: Beside,
+    extra_inputs: ExtraInputs,
     *,
     edge: int | None,
     target: str | None,
@@ -79,5 +79,5 @@ def explain(
 ) -> Explanation:
     """One edge, explained: what its two nodes attend to, and what changes its prediction."""
     trained = estimator.trained
-    inputs, number = row_to_explain(estimator, EDGES, item, edge, "edge", beside)
+    inputs, number = row_to_explain(estimator, EDGES, item, edge, "edge", extra_inputs)
     return explain_edge(trained, table(trained, inputs), number, hops=hops, target=target, label=label, methods=methods)

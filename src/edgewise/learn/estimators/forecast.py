@@ -90,7 +90,7 @@ def score(estimator: Any, X: Any, y: Any, edges: Any) -> float:
     return r2(truth.ravel(), values.ravel(), ["no value is known"] * values.size)
 
 
-def _split_times(estimator: Any, method: str, held: Any) -> tuple[Any, pd.Index | None]:
+def _split_times(estimator: Any, method: str, X: Any) -> tuple[Any, pd.Index | None]:
     """The nodes of a DataFrame, and its times where its index or a column has them.
 
     Raises:
@@ -98,20 +98,20 @@ def _split_times(estimator: Any, method: str, held: Any) -> tuple[Any, pd.Index 
         SettingError: There is a column of times, but no DataFrame to train on.
     """
     column: str | None = estimator.time_column
-    if not hasattr(held, "columns"):
-        if column is not None and method == "fit" and not isinstance(held, Series):
+    if not hasattr(X, "columns"):
+        if column is not None and method == "fit" and not isinstance(X, Series):
             raise SettingError(f"time_column is {column!r}, but X is not a DataFrame with named columns.")
-        return held, None
-    if column is not None and column in held.columns:
-        return held.drop(columns=column), pd.Index(held[column])
-    if isinstance(held.index, pd.DatetimeIndex):
-        return held, held.index
+        return X, None
+    if column is not None and column in X.columns:
+        return X.drop(columns=column), pd.Index(X[column])
+    if isinstance(X.index, pd.DatetimeIndex):
+        return X, X.index
     if column is not None and method == "fit":
-        raise DataError(f"X has no column {column!r} of times; its columns are {', '.join(map(str, held.columns))}.")
-    for name, dtype in held.dtypes.items():
+        raise DataError(f"X has no column {column!r} of times; its columns are {', '.join(map(str, X.columns))}.")
+    for name, dtype in X.dtypes.items():
         if dtype.kind == "M":
             raise DataError(f"column {name!r} of X holds times, not a node; pass time_column={name!r}.")
-    return held, None
+    return X, None
 
 
 def _in_time(estimator: Any, series: Series, times: pd.Index | None) -> Series:
@@ -136,11 +136,11 @@ def index_behind(series: Series, num_steps: int, times: pd.Index) -> pd.Index:
     return index.tz_convert(getattr(times, "tz", None)) if isinstance(times, pd.DatetimeIndex) else index
 
 
-def series_of(held: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...] | None = None) -> Series:
+def series_of(X: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...] | None = None) -> Series:
     """A series, whatever holds it.
 
     Args:
-        held: As `Forecaster.fit` takes it.
+        X: As `Forecaster.fit` takes it.
         edges: As `Forecaster.fit` takes it.
         is_directed: Whether edges are one way.
         names: The nodes that a trained model knows; an array is unnamed, and takes these where it has as many nodes.
@@ -148,20 +148,20 @@ def series_of(held: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...
     Raises:
         DataError: It has another shape than (time, node), holds infinity, or edges do not fit.
     """
-    if isinstance(held, Series):
+    if isinstance(X, Series):
         if edges is not None:
             raise DataError("a Series has its own edges; leave out edges, or give an array (time, node).")
-        list_left_out(held.edges.rejected)
-        return held
-    values = as_numbers("X", held.detach().cpu().numpy() if isinstance(held, torch.Tensor) else held)
+        list_left_out(X.edges.rejected)
+        return X
+    values = as_numbers("X", X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X)
     if values.ndim != 2:
         raise DataError(f"X has {plural(values.ndim, 'axis', 'axes')}; expected (time, node).")
     if np.isinf(values).any():
         time, node = np.argwhere(np.isinf(values))[0].tolist()
         raise DataError(f"X holds an infinite number at time {time}, node {node}; NaN says that nothing is known.")
     count = values.shape[1]
-    if hasattr(held, "columns"):
-        names = tuple(map(str, held.columns))
+    if hasattr(X, "columns"):
+        names = tuple(map(str, X.columns))
     elif names is None or len(names) != count:
         names = tuple(map(str, range(count)))
     listed = GraphNodes(np.zeros((count, 1)), np.zeros((2, 0), dtype=np.int64) if edges is None else edges).edges

@@ -15,7 +15,7 @@ from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
 from edgewise.learn.estimators.graph_warnings import warn_of_positions
-from edgewise.learn.estimators.names import column_names, places_of
+from edgewise.learn.estimators.names import column_names, positions_of_names
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.file import check_edges
@@ -38,7 +38,7 @@ class GraphNodes:
         cross_val_score(NodeClassifier(), nodes, y, cv=NodeKFold(5))
 
     Args:
-        held: A `Graph`, or what `Graph.of` takes; or features of nodes (node, feature).
+        data: A `Graph`, or what `Graph.of` takes; or features of nodes (node, feature).
         edges: The edges beside features: `Edges`, whole numbers (2, edge), sender above receiver, or a sparse matrix
             of SciPy, a row a receiver. They are taken as they are: give both ways where both are meant.
         edge_features: (edge, feature).
@@ -59,19 +59,19 @@ class GraphNodes:
     """What rows are."""
 
     def __init__(
-        self, held: Any, edges: Any = None, edge_features: Any = None, *, node_types: Any = None, edge_types: Any = None
+        self, data: Any, edges: Any = None, edge_features: Any = None, *, node_types: Any = None, edge_types: Any = None
     ) -> None:
-        beside = {"edge_features": edge_features, "node_types": node_types, "edge_types": edge_types}
-        rows: GraphNodes | None = held if isinstance(held, GraphNodes) else None
-        if rows is None and edges is None and not is_graph(held):
-            raise DataError(f"edges is missing: give edges, or a Graph in place of X; X is {type(held).__name__}.")
+        extra_inputs = {"edge_features": edge_features, "node_types": node_types, "edge_types": edge_types}
+        rows: GraphNodes | None = data if isinstance(data, GraphNodes) else None
+        if rows is None and edges is None and not is_graph(data):
+            raise DataError(f"edges is missing: give edges, or a Graph in place of X; X is {type(data).__name__}.")
         if edges is None:
-            for name, values in beside.items():
+            for name, values in extra_inputs.items():
                 if values is not None:
                     raise DataError(f"{name} was given beside a graph that holds it; put it into the graph.")
-            rows = rows or _checked(Graph.of(held))
+            rows = rows or _checked(Graph.of(data))
         else:
-            rows = _from_arrays(held, edges, **beside)
+            rows = _from_arrays(data, edges, **extra_inputs)
         for name, value in vars(rows).items():
             object.__setattr__(self, name, value)
 
@@ -90,20 +90,21 @@ class GraphNodes:
             object.__setattr__(nodes, name, value)
         return nodes
 
-    def in_order(self, known: Mapping[str, Sequence[str]]) -> Self:
+    def in_order(self, trained_names: Mapping[str, Sequence[str]]) -> Self:
         """The same with the features that a model was trained on, in the order of the training.
 
         Args:
-            known: The names of the features of nodes (`X`) and of edges (`edge_features`); features without names stay.
+            trained_names: The names of the features of nodes (`X`) and of edges (`edge_features`) in the training;
+                features without names stay.
 
         Raises:
             DataError: One is missing.
         """
         graph, names = self.graph, dict(self.column_names)
         for argument, attribute in (("X", "node_features"), ("edge_features", "edge_features")):
-            columns, wanted = names.get(argument, ()), tuple(known.get(argument, ()))
+            columns, wanted = names.get(argument, ()), tuple(trained_names.get(argument, ()))
             if columns and wanted and columns != wanted:
-                order = places_of(argument, columns, wanted)
+                order = positions_of_names(argument, columns, wanted)
                 graph = replace(graph, **{attribute: getattr(graph, attribute)[:, order]})
                 names[argument] = wanted
         return self if graph is self.graph else self.of(graph, self.sparse_features, self.rows, names)
@@ -265,18 +266,18 @@ def node_number(node: Any, names: Sequence[str] | None, num_nodes: int) -> int:
     return int(node)
 
 
-def is_graph(held: Any) -> bool:
+def is_graph(data: Any) -> bool:
     """Whether it is a graph as a whole: ours, one of PyTorch Geometric or networkx, or (node features, edges)."""
-    return isinstance(held, Graph | GraphNodes | tuple) or library_of(held) in ("pyg", "networkx")
+    return isinstance(data, Graph | GraphNodes | tuple) or library_of(data) in ("pyg", "networkx")
 
 
-def plain_nodes(owner: str, held: Any, edges: Any = None, edge_features: Any = None, **more: Any) -> GraphNodes:
+def plain_nodes(owner: str, data: Any, edges: Any = None, edge_features: Any = None, **more: Any) -> GraphNodes:
     """The nodes of a graph for an estimator that knows one type of nodes and edges.
 
     Raises:
         DataError: The graph has more.
     """
-    return plain(owner, GraphNodes(held, edges, edge_features, **more))
+    return plain(owner, GraphNodes(data, edges, edge_features, **more))
 
 
 def plain(owner: str, rows: GraphNodes) -> GraphNodes:
@@ -293,23 +294,23 @@ def one_by_one(graphs: Any) -> Any:
     return graphs.to_data_list() if library_of(graphs) == "pyg" and hasattr(graphs, "to_data_list") else graphs
 
 
-def edges_of(held: Any, num_nodes: int | None = None) -> Edges:
+def edges_of(edges: Any, num_nodes: int | None = None) -> Edges:
     """Edges, whatever holds them: `Edges`, whole numbers (2, edge), or a sparse matrix of SciPy.
 
     Args:
-        held: The edges.
+        edges: The edges.
         num_nodes: How many nodes there are; by default as many as the edges know or name.
 
     Raises:
         DataError: They have another shape, or name no node.
     """
-    if hasattr(held, "tocoo") and not isinstance(held, Edges):
-        held = Edges.from_adjacency(held)
-    num_known = held.num_receivers if isinstance(held, Edges) else 0
-    if isinstance(held, Edges):
-        index = np.stack([held.senders.cpu().numpy(), held.receivers.cpu().numpy()])
+    if hasattr(edges, "tocoo") and not isinstance(edges, Edges):
+        edges = Edges.from_adjacency(edges)
+    num_known = edges.num_receivers if isinstance(edges, Edges) else 0
+    if isinstance(edges, Edges):
+        index = np.stack([edges.senders.cpu().numpy(), edges.receivers.cpu().numpy()])
     else:
-        index = held.cpu().numpy() if isinstance(held, Tensor) else np.asarray(held)
+        index = edges.cpu().numpy() if isinstance(edges, Tensor) else np.asarray(edges)
         if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
             raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
     num_nodes = max(num_known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
@@ -318,38 +319,38 @@ def edges_of(held: Any, num_nodes: int | None = None) -> Edges:
     return Edges(senders, receivers, num_nodes, num_nodes)
 
 
-def sparse_features_of(held: Any) -> NodeFeatures:
+def sparse_features_of(matrix: Any) -> NodeFeatures:
     """The features of nodes in a sparse matrix of SciPy."""
-    table = held.tocsr().tocoo()
+    table = matrix.tocsr().tocoo()
     filled = table.data != 0
     rows, columns = (numbers[filled].astype(np.int64) for numbers in (table.row, table.col))
     return NodeFeatures.of_entries(rows, columns, table.data[filled].astype(np.float32), table.shape)
 
 
-def dense_features_of(held: Any) -> Tensor:
+def dense_features_of(features: Any) -> Tensor:
     """The features of nodes (node, feature) in a tensor, an array or a DataFrame.
 
     Raises:
         DataError: They have another shape.
     """
-    if not isinstance(held, Tensor):
-        array = np.asarray(held)
+    if not isinstance(features, Tensor):
+        array = np.asarray(features)
         if array.dtype.kind == "c":
             raise DataError(f"X is {array.dtype}. Complex data not supported: give real and imaginary parts apart.")
-        held = torch.from_numpy(np.array(as_numbers("X", held)))
-    values = held.detach().cpu()
+        features = torch.from_numpy(np.array(as_numbers("X", features)))
+    values = features.detach().cpu()
     if values.ndim != 2:
         axes = plural(values.ndim, "axis", "axes")
         raise DataError(f"X has {axes}; expected (node, feature). Reshape your data: X.reshape(-1, 1) is one feature.")
     return values
 
 
-def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edge_types: Any) -> GraphNodes:
+def _from_arrays(node_features: Any, edges: Any, edge_features: Any, node_types: Any, edge_types: Any) -> GraphNodes:
     """A graph out of its parts."""
-    is_sparse = hasattr(held, "tocoo")
-    features = None if is_sparse or held is None else dense_features_of(held)
-    sparse = sparse_features_of(held) if is_sparse else None
-    shape = None if held is None else tuple(held.shape if is_sparse else features.shape)  # type: ignore[union-attr]
+    is_sparse = hasattr(node_features, "tocoo")
+    features = None if is_sparse or node_features is None else dense_features_of(node_features)
+    sparse = sparse_features_of(node_features) if is_sparse else None
+    shape = None if node_features is None else tuple(node_features.shape if is_sparse else features.shape)  # type: ignore[union-attr]
     size = None if shape is None else shape[0]
     if edge_types is not None and hasattr(edges, "tocoo") and not isinstance(edges, Edges):
         raise DataError("edge_types go with edges that have an order: give Edges, or an array (2, edge).")
@@ -374,17 +375,17 @@ def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edg
         names = zip(_names_of_rows(ends), _names_of_rows(relations))
         relations = Types.of([(sender, name, receiver) for (sender, _, receiver), name in names])
     graph = Graph(features, edge_list, of_edges, node_types=types, edge_types=relations)
-    tables = {"X": held, "edge_features": edge_features}
+    tables = {"X": node_features, "edge_features": edge_features}
     return GraphNodes.of(
         graph, sparse, column_names={name: column_names(name, table) for name, table in tables.items()}
     )
 
 
-def _types(name: str, held: Any, size: int, rows: str) -> Types | None:
-    if held is None:
+def _types(name: str, type_of_row: Any, size: int, rows: str) -> Types | None:
+    if type_of_row is None:
         return None
-    refuse_single_text(name, held)
-    words = [str(word).strip() for word in np.asarray(held).tolist()]
+    refuse_single_text(name, type_of_row)
+    words = [str(word).strip() for word in np.asarray(type_of_row).tolist()]
     if len(words) != size:
         raise DataError(f"{name} has {plural(len(words), 'row')}, but there are {size} {rows}.")
     return Types.of(words)

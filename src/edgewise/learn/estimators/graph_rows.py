@@ -23,16 +23,16 @@ from edgewise.learn.estimators.row_methods import (
     truth_of,
     warn_of_unread,
 )
-from edgewise.learn.estimators.rows import Beside, EncodedTargets, Inputs, RowAdapter, Supervision, is_here
+from edgewise.learn.estimators.rows import EncodedTargets, ExtraInputs, Inputs, RowAdapter, Supervision, without_none
 from edgewise.learn.estimators.state import Estimator, Names, warn_caller
 
 
-def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, Any, Beside], Inputs]:
+def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, Any, ExtraInputs], Inputs]:
     """What reads the rows of one graph: `GraphNodes` or `GraphEdges`, out of a graph or its parts."""
 
-    def inputs(estimator: Estimator, X: Any, beside: Beside) -> Inputs:
+    def inputs(estimator: Estimator, X: Any, extra_inputs: ExtraInputs) -> Inputs:
         names: Names = getattr(estimator, "column_names_", {})
-        return Inputs(type(estimator).__name__, rows_type(X, **beside).in_order(names), {}, names)
+        return Inputs(type(estimator).__name__, rows_type(X, **extra_inputs).in_order(names), {}, names)
 
     return inputs
 
@@ -67,7 +67,7 @@ def names_of_run(trained: Any) -> Names:
 
 
 def row_to_explain(
-    estimator: Estimator, adapter: RowAdapter, item: Any, row: Any, name: str, beside: Beside
+    estimator: Estimator, adapter: RowAdapter, item: Any, row: Any, name: str, extra_inputs: ExtraInputs
 ) -> tuple[Inputs, int]:
     """The graph of an item, and the number of the row that is explained.
 
@@ -77,12 +77,12 @@ def row_to_explain(
         item: One row; or a graph, with `row`.
         row: Its number; a node of a graph with names by its name.
         name: What the argument is called.
-        beside: The parts of a graph.
+        extra_inputs: The parts of a graph.
 
     Raises:
         SettingError: The row is not said.
     """
-    inputs = adapter.inputs(estimator, item, is_here(beside))
+    inputs = adapter.inputs(estimator, item, without_none(extra_inputs))
     rows: GraphNodes = inputs.X
     if row is not None:
         return inputs, rows.number_of(row) if rows.unit == "nodes" else row
@@ -109,9 +109,9 @@ def label_targets(unit: str) -> Callable[[Any], EncodedTargets]:
     return encode
 
 
-def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray:
+def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> np.ndarray:
     """(row), or (row, target): the most probable class; −1 or None, as in `fit`, where nothing is predicted."""
-    probabilities, statuses = probabilities_of(estimator, adapter, X, beside)
+    probabilities, statuses = probabilities_of(estimator, adapter, X, extra_inputs)
     warn_of_unread(estimator, "predict", X, statuses, np.isnan(probabilities[0]).any(axis=1))
     targets = zip(probabilities, classes_of(estimator), strict=True)
     return stacked([_most_probable(values, classes) for values, classes in targets])
@@ -135,7 +135,7 @@ def score_classes(
     adapter: RowAdapter,
     X: Any,
     y: Any,
-    beside: Beside,
+    extra_inputs: ExtraInputs,
     nodes: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> float:
@@ -153,7 +153,7 @@ def score_classes(
     judged = np.any(has_labels, axis=0) & (True if nodes is None else np.asarray(nodes, dtype=bool))
     if not judged.any():
         raise DataError("score: no row has a label; expected labels to compare with.")
-    predicted = predict_classes(estimator, adapter, X, beside)
+    predicted = predict_classes(estimator, adapter, X, extra_inputs)
     if len(columns) != len(classes_of(estimator)) or len(predicted) != len(columns[0]):
         raise DataError(f"score: y is {np.shape(y)}, but predictions are {predicted.shape}.")
     right = all_right(columns, has_labels, predicted)[judged]
@@ -166,13 +166,13 @@ def score_numbers(
     adapter: RowAdapter,
     X: Any,
     y: Any,
-    beside: Beside,
+    extra_inputs: ExtraInputs,
     nodes: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> float:
     """R² over the rows with a target, of several targets the mean; of `nodes` (row, bool) where given."""
     refuse_single_text("nodes", nodes)
-    rows: GraphNodes = adapter.inputs(estimator, X, is_here(beside)).X
+    rows: GraphNodes = adapter.inputs(estimator, X, without_none(extra_inputs)).X
     targets = as_numbers("y", truth_of(estimator, adapter, X, y))
     predicted, values = numbers_of(estimator, adapter, rows, {})
     if len(targets) != len(values):

@@ -17,7 +17,7 @@ from edgewise.learn.estimators.graph_warnings import warn_of_degrees, warn_of_ig
 from edgewise.learn.estimators.names import column_names, in_order, one_row
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import fingerprint as row_fingerprint
-from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns, is_here, table_inputs
+from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns, table_inputs, without_none
 from edgewise.learn.estimators.state import Estimator, Names, names_of, warn_caller
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphRow, GraphTable, graphs_from_arrays
@@ -32,7 +32,7 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> GraphT
         columns.targets,
         columns.weights,
         columns.groups,
-        graph_features_of(inputs.X, inputs.beside.get("graph_features")),
+        graph_features_of(inputs.X, inputs.extra.get("graph_features")),
         task_type=columns.task_type,
         need_roots=job.whole.needs_roots,
         missing="impute",
@@ -44,7 +44,7 @@ def table(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> GraphTable:
     missing = trained.columns.missing
     return graphs_from_arrays(
         graphs_of(inputs.X, inputs.names.get("features", ()), missing),
-        conditions=graph_features_of(inputs.X, inputs.beside.get("graph_features")),
+        conditions=graph_features_of(inputs.X, inputs.extra.get("graph_features")),
         need_roots=trained.encoder.whole.needs_roots,
         missing=missing,
     )
@@ -68,22 +68,22 @@ def _check(job: Any, table: GraphTable) -> None:
     warn_of_ignored_edges(job.model, table.edges.features.shape[1])
 
 
-def targets_of(held: Any, y: Any) -> Any:
+def targets_of(graphs: Any, y: Any) -> Any:
     """The targets of graphs: y, or the attribute `y` of each.
 
     Raises:
         DataError: Neither is there, or not as many as graphs.
     """
-    held = one_by_one(held)
+    graphs = one_by_one(graphs)
     if y is None:
-        if not all(getattr(graph, "y", None) is not None for graph in held):
+        if not all(getattr(graph, "y", None) is not None for graph in graphs):
             raise DataError("fit: y is missing; hand over the targets, or graphs that all have y.")
-        values = [np.asarray(graph.y) for graph in held]
+        values = [np.asarray(graph.y) for graph in graphs]
         if any(value.size != 1 for value in values):
             raise DataError("fit: y of a graph holds several values; hand over y (row, target).")
         return np.array([value.reshape(-1)[0] for value in values])
-    if len(y) != len(held):
-        raise DataError(f"fit: y has {plural(len(y), 'row')}, but X has {plural(len(held), 'graph')}.")
+    if len(y) != len(graphs):
+        raise DataError(f"fit: y has {plural(len(y), 'row')}, but X has {plural(len(graphs), 'graph')}.")
     return y
 
 
@@ -109,23 +109,23 @@ def fingerprint(estimator: Estimator, X: Any) -> np.ndarray:
 
 @naming_parameters
 def explain(
-    estimator: Estimator, item: Any, beside: Beside, *, target: str | None, label: Any, methods: Choice
+    estimator: Estimator, item: Any, extra_inputs: ExtraInputs, *, target: str | None, label: Any, methods: Choice
 ) -> Explanation:
     """One graph, explained: where the model attends, and what changes the prediction."""
     trained = estimator.trained
     names = trained.columns.graph_feature_columns
-    row = one_row("graph_features", beside["graph_features"], names_of(estimator, "graph_features"), names)
+    row = one_row("graph_features", extra_inputs["graph_features"], names_of(estimator, "graph_features"), names)
     if not hasattr(row, "columns"):
         row = None if row is None else [row]
-    inputs = table_inputs(estimator, [item], is_here({"graph_features": row}))
+    inputs = table_inputs(estimator, [item], without_none({"graph_features": row}))
     return explain_graph(trained, table(trained, inputs), 0, target=target, label=label, methods=methods)
 
 
-def graphs_of(held: Any, names: Sequence[str] = (), missing: str = "impute") -> list[GraphRow]:
+def graphs_of(graphs: Any, names: Sequence[str] = (), missing: str = "impute") -> list[GraphRow]:
     """Graphs, whatever holds them.
 
     Args:
-        held: The graphs.
+        graphs: The graphs.
         names: Of the features of nodes in the order of the training, where DataFrames hold them; by default those of
             the first graph.
         missing: As in `GraphNodes.arrays`.
@@ -133,13 +133,13 @@ def graphs_of(held: Any, names: Sequence[str] = (), missing: str = "impute") -> 
     Raises:
         DataError: There is none, or one is held in no known way; the message counts it from 0.
     """
-    held = one_by_one(held)
-    if not len(held):
+    graphs = one_by_one(graphs)
+    if not len(graphs):
         raise DataError("X is empty; expected at least one graph.")
-    names = names or _feature_names(held)
+    names = names or _feature_names(graphs)
     with warnings.catch_warnings(record=True) as caught:  # graphs of one list often give the same warning
         warnings.simplefilter("always")
-        rows = [_graph_of(number, _with_features(number, graph, names), missing) for number, graph in enumerate(held)]
+        rows = [_graph_of(number, _with_features(number, graph, names), missing) for number, graph in enumerate(graphs)]
     for text, category in dict.fromkeys((str(warning.message), warning.category) for warning in caught):
         warn_caller(text, category)
     return rows
@@ -151,22 +151,22 @@ def _feature_names(graphs: Any) -> tuple[str, ...]:
     return column_names("graph 0", first[0]) if isinstance(first, tuple) and first else ()
 
 
-def _with_features(number: int, held: Any, names: Sequence[str]) -> Any:
+def _with_features(number: int, graph: Any, names: Sequence[str]) -> Any:
     """A graph with its features in the order of the training, where a DataFrame names them."""
-    if not names or not isinstance(held, tuple) or not held:
-        return held
-    return (in_order(f"graph {number}", held[0], names), *held[1:])
+    if not names or not isinstance(graph, tuple) or not graph:
+        return graph
+    return (in_order(f"graph {number}", graph[0], names), *graph[1:])
 
 
-def _graph_of(number: int, held: Any, missing: str) -> GraphRow:
-    if isinstance(held, GraphRow):
-        return held
-    parts = held
-    if not isinstance(held, tuple) and not is_graph(held) and hasattr(held, "edge_index"):
-        parts = (held.x, held.edge_index, getattr(held, "edge_attr", None))
+def _graph_of(number: int, graph: Any, missing: str) -> GraphRow:
+    if isinstance(graph, GraphRow):
+        return graph
+    parts = graph
+    if not isinstance(graph, tuple) and not is_graph(graph) and hasattr(graph, "edge_index"):
+        parts = (graph.x, graph.edge_index, getattr(graph, "edge_attr", None))
     if not is_graph(parts) or (isinstance(parts, tuple) and len(parts) not in (2, 3)):
         raise DataError(
-            f"graph {number} is a {type(held).__name__}; expected a Graph, (features, edges), (features, edges, "
+            f"graph {number} is a {type(graph).__name__}; expected a Graph, (features, edges), (features, edges, "
             "edge_features), or an object with x and edge_index."
         )
     try:
@@ -177,8 +177,12 @@ def _graph_of(number: int, held: Any, missing: str) -> GraphRow:
         raise DataError(f"graph {number}: {str(error).removeprefix('edges: ')}") from error
 
 
-def graph_features_of(held: Any, given: Any) -> Any:
+def graph_features_of(graphs: Any, graph_features: Any) -> Any:
     """(row, feature): the numbers of each graph as a whole that were given, or those that all graphs have."""
-    features = [graph.graph_features if isinstance(graph, Graph) else None for graph in one_by_one(held)]
+    features = [graph.graph_features if isinstance(graph, Graph) else None for graph in one_by_one(graphs)]
     present = [part for part in features if part is not None]
-    return torch.cat(present).numpy() if given is None and present and len(present) == len(features) else given
+    return (
+        torch.cat(present).numpy()
+        if graph_features is None and present and len(present) == len(features)
+        else graph_features
+    )

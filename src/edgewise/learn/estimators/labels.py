@@ -117,18 +117,18 @@ def accuracy(y: Any, predicted: np.ndarray, sample_weight: Any = None) -> float:
     return float(np.average(all_right(columns, is_labeled, predicted), weights=sample_weight))
 
 
-def all_right(columns: Sequence[np.ndarray], known: Sequence[np.ndarray], predicted: np.ndarray) -> np.ndarray:
+def all_right(columns: Sequence[np.ndarray], is_labeled: Sequence[np.ndarray], predicted: np.ndarray) -> np.ndarray:
     """(row): whether the known labels of all targets are predicted right.
 
     Args:
         columns: The labels of each target.
-        known: Which of them are known.
+        is_labeled: Which of them are known.
         predicted: (row, target), or (row) of one target.
     """
     by_target = predicted.T if predicted.ndim == 2 else [predicted]
     right = [
         (labels == predictions) | ~is_there
-        for labels, is_there, predictions in zip(columns, known, by_target, strict=True)
+        for labels, is_there, predictions in zip(columns, is_labeled, by_target, strict=True)
     ]
     return np.all(right, axis=0)
 

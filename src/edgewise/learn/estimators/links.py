@@ -14,7 +14,7 @@ from edgewise.formatting import plural
 from edgewise.learn.estimators.graph_input import is_graph, missing_of, node_number, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
 from edgewise.learn.estimators.parameters import naming_parameters
-from edgewise.learn.estimators.rows import Beside, is_here
+from edgewise.learn.estimators.rows import ExtraInputs, without_none
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, learn_names, refuse, settings_of, train
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.links import Links, LinkSplits, named_splits, random_splits
@@ -32,7 +32,7 @@ LINKS = Adapter(task=TASK, required={"data": ("the nodes",)})
 def fit(
     estimator: Estimator,
     X: Any,
-    beside: Beside,
+    extra_inputs: ExtraInputs,
     *,
     splits: ArrayLike | None,
     sample_weight: ArrayLike | None,
@@ -45,15 +45,15 @@ def fit(
         SettingError: A parameter has a value that it cannot have, or there are weights.
     """
     refuse(estimator, sample_weight=(sample_weight, "all links count the same"))
-    beside = is_here(beside)
-    is_here({"splits": splits, "validation": validation})
+    extra_inputs = without_none(extra_inputs)
+    without_none({"splits": splits, "validation": validation})
     if validation is not None:
         splits = np.where(np.asarray(validation, dtype=bool), "val", "train")
     job = settings_of(estimator, LINKS)
-    learn_names(estimator, {"X": X, **beside}, getattr(X, "column_names", {}))
+    learn_names(estimator, {"X": X, **extra_inputs}, getattr(X, "column_names", {}))
 
     is_directed = job.graph.directed
-    graph = graph_of(X, beside, is_directed, estimator.column_names_, missing_of(job.feature_scale))
+    graph = graph_of(X, extra_inputs, is_directed, estimator.column_names_, missing_of(job.feature_scale))
     warn_of_ignored_edges(job.model, graph.edges.features.shape[1])
     links = Links.of(graph.edges, len(graph), is_directed)
     if splits is None:
@@ -70,31 +70,31 @@ def fit(
 
 
 @naming_parameters
-def predict_proba(estimator: Estimator, pairs: Any, graph: Any, beside: Beside) -> np.ndarray:
+def predict_proba(estimator: Estimator, pairs: Any, graph: Any, extra_inputs: ExtraInputs) -> np.ndarray:
     """(pair, 2): the probabilities that each pair is not a link and that it is one.
 
     Raises:
         DataError: Pairs have another shape, or name no node or one node twice.
     """
-    trained, other = estimator.trained, _other_graph(estimator, "predict", graph, beside)
+    trained, other = estimator.trained, _other_graph(estimator, "predict", graph, extra_inputs)
     senders, receivers = pairs_of(pairs, other or trained.encoder.graph)
     probabilities = model.predict(trained, senders, receivers, other, device_of(estimator))
     return np.stack([1 - probabilities, probabilities], axis=1)
 
 
-def predict(estimator: Estimator, pairs: Any, graph: Any, beside: Beside) -> np.ndarray:
+def predict(estimator: Estimator, pairs: Any, graph: Any, extra_inputs: ExtraInputs) -> np.ndarray:
     """(pair): whether each pair is more likely a link than not."""
-    is_link: np.ndarray = predict_proba(estimator, pairs, graph, beside)[:, 1] > 0.5
+    is_link: np.ndarray = predict_proba(estimator, pairs, graph, extra_inputs)[:, 1] > 0.5
     return is_link
 
 
 @naming_parameters
 def score(
-    estimator: Estimator, pairs: Any, y: Any, sample_weight: ArrayLike | None, graph: Any, beside: Beside
+    estimator: Estimator, pairs: Any, y: Any, sample_weight: ArrayLike | None, graph: Any, extra_inputs: ExtraInputs
 ) -> float:
     """The share of the pairs for which it is predicted right whether they are a link."""
     refuse_single_text("y", y)
-    predicted, truth = predict(estimator, pairs, graph, beside), np.asarray(y)
+    predicted, truth = predict(estimator, pairs, graph, extra_inputs), np.asarray(y)
     if truth.shape != predicted.shape:
         raise DataError(f"score: y is {truth.shape}, but there are {len(predicted)} pairs.")
     return float(np.average(predicted == truth.astype(bool), weights=sample_weight))  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def explain(
     estimator: Estimator,
     pair: Any,
     graph: Any,
-    beside: Beside,
+    extra_inputs: ExtraInputs,
     *,
     target: str | None,
     label: Any,
@@ -120,27 +120,27 @@ def explain(
     """
     if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
         raise SettingError(f"explain: item is {pair!r}; expected a pair of nodes, (sender, receiver).")
-    trained, other = estimator.trained, _other_graph(estimator, "explain", graph, beside)
+    trained, other = estimator.trained, _other_graph(estimator, "explain", graph, extra_inputs)
     nodes = other or trained.encoder.graph
     sender, receiver = (node_number(node, node_names_of(nodes), len(nodes)) for node in pair)
     return explain_link(trained, sender, receiver, graph=other, hops=hops, target=target, label=label, methods=methods)
 
 
 @naming_parameters
-def fingerprint(estimator: Estimator, graph: Any, beside: Beside) -> np.ndarray:
+def fingerprint(estimator: Estimator, graph: Any, extra_inputs: ExtraInputs) -> np.ndarray:
     """(node, dim): the learned vector of each node of a graph, that of the training by default."""
-    trained, other = estimator.trained, _other_graph(estimator, "predict", graph, beside)
+    trained, other = estimator.trained, _other_graph(estimator, "predict", graph, extra_inputs)
     batch = trained.encoder.scaled(other or trained.encoder.graph).batch()
     return model.node_vectors(trained, batch, device_of(estimator)).numpy()
 
 
-def _other_graph(estimator: Estimator, method: str, graph: Any, beside: Beside) -> LinkGraph | None:
+def _other_graph(estimator: Estimator, method: str, graph: Any, extra_inputs: ExtraInputs) -> LinkGraph | None:
     """Another graph than that of the training, where there is one."""
-    beside = is_here(beside)
-    if "edges" in beside or is_graph(graph):
+    extra_inputs = without_none(extra_inputs)
+    if "edges" in extra_inputs or is_graph(graph):
         names, encoder = getattr(estimator, "column_names_", {}), estimator.trained.encoder
-        return graph_of(graph, beside, encoder.place.directed, names, encoder.on_graph.columns.missing)
-    if graph is not None or "edge_features" in beside:
+        return graph_of(graph, extra_inputs, encoder.place.directed, names, encoder.on_graph.columns.missing)
+    if graph is not None or "edge_features" in extra_inputs:
         raise DataError(f"{method}: there are nodes or features of edges, but no edges; give them too.")
     return None
 
@@ -151,24 +151,24 @@ def node_names_of(graph: LinkGraph) -> tuple[str, ...] | None:
 
 
 def graph_of(
-    held: Any,
-    beside: Beside,
+    X: Any,
+    extra_inputs: ExtraInputs,
     is_directed: bool,
-    known: Mapping[str, Sequence[str]] = {},
+    trained_names: Mapping[str, Sequence[str]] = {},
     missing: str = "impute",
 ) -> LinkGraph:
     """A graph from arrays; as many nodes as there are features, else as the edges know or name.
 
     Args:
-        held, beside: As `GraphNodes` takes them.
+        X, extra_inputs: As `GraphNodes` takes them.
         is_directed: Whether edges are one way.
-        known: The names of features in the order of the training, as `GraphNodes.in_order` takes them.
+        trained_names: The names of features in the order of the training, as `GraphNodes.in_order` takes them.
         missing: As in `GraphNodes.arrays`.
 
     Raises:
         DataError: Shapes do not fit, an edge names no node, or a feature of the training is missing.
     """
-    nodes = plain_nodes("LinkPredictor", held, **beside).in_order(known)
+    nodes = plain_nodes("LinkPredictor", X, **extra_inputs).in_order(trained_names)
     warn_of_graph_features(nodes.graph)
     count, listed = nodes.graph.num_nodes, nodes.edges
     features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays(missing)["features"]

@@ -11,7 +11,7 @@ from edgewise.formatting import plural
 from edgewise.learn.estimators.names import one_row
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import inputs_of_run
-from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
+from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator, names_of
 from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arrays
 from edgewise.learn.tasks.molecules.encoder import FittedMolecules
@@ -21,7 +21,7 @@ from edgewise.learn.tasks.molecules.task import TASK
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
     """The rows as the table of a training."""
-    smiles, conditions = columns_of(inputs.X, inputs.beside.get("conditions"))
+    smiles, conditions = columns_of(inputs.X, inputs.extra.get("conditions"))
     if len(smiles) != len(columns.targets):
         molecules = plural(len(smiles), "row")
         raise DataError(f"fit: {molecules} of molecules, but {plural(len(columns.targets), 'target')}.")
@@ -40,7 +40,7 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> Molecu
 
 def table(trained: FittedMolecules, inputs: Inputs) -> MoleculeTable:
     """The rows as a table to predict; one that cannot be read keeps its place."""
-    smiles, conditions = columns_of(inputs.X, inputs.beside.get("conditions"))
+    smiles, conditions = columns_of(inputs.X, inputs.extra.get("conditions"))
     read = table_from_arrays(
         smiles,
         None,
@@ -70,13 +70,13 @@ MOLECULES = RowAdapter(
 
 @naming_parameters
 def explain(
-    estimator: Estimator, item: Any, beside: Beside, *, target: str | None, label: Any, methods: Choice
+    estimator: Estimator, item: Any, extra_inputs: ExtraInputs, *, target: str | None, label: Any, methods: Choice
 ) -> Explanation:
     """One row, explained: which atoms the model attends to, and what changes its prediction."""
     trained = estimator.trained
     item = one_row("item", item, names_of(estimator, "X"), trained.columns.inputs)
     names = names_of(estimator, "conditions")
-    conditions = one_row("conditions", beside["conditions"], names, trained.columns.descriptors_columns)
+    conditions = one_row("conditions", extra_inputs["conditions"], names, trained.columns.descriptors_columns)
     smiles, conditions = columns_of([item] if isinstance(item, str) else item, conditions)
     if len(smiles) != 1:
         raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
@@ -88,19 +88,19 @@ def explain(
     return explain_molecule(trained, row, numbers, target=target, label=label, methods=methods)
 
 
-def columns_of(held: Any, conditions: Any) -> tuple[Any, Any]:
+def columns_of(X: Any, conditions: Any) -> tuple[Any, Any]:
     """SMILES and conditions; a DataFrame holds both, its text columns and its numbers.
 
     Raises:
         DataError: It is one SMILES, it holds no text, or there are conditions beside it, too.
     """
-    refuse_single_text("X", held)
-    if not hasattr(held, "select_dtypes"):
-        return (held.tolist() if hasattr(held, "tolist") else list(held)), conditions
-    numbers = held.select_dtypes("number")
-    texts = held[[name for name in held.columns if name not in numbers.columns]]
+    refuse_single_text("X", X)
+    if not hasattr(X, "select_dtypes"):
+        return (X.tolist() if hasattr(X, "tolist") else list(X)), conditions
+    numbers = X.select_dtypes("number")
+    texts = X[[name for name in X.columns if name not in numbers.columns]]
     if not texts.shape[1]:
-        raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, held.columns))}.")
+        raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, X.columns))}.")
     if numbers.shape[1] and conditions is not None:
         raise DataError("conditions came twice: as number columns of X and as an argument; give them once.")
     smiles = texts.to_numpy(dtype=object)

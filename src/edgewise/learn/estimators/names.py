@@ -13,17 +13,17 @@ IN_ARRAYS = re.compile(r"\barrays, row ([0-9]+)")
 """What tables call a row of arrays."""
 
 
-def column_names(argument: str, held: Any) -> tuple[str, ...]:
+def column_names(argument: str, table: Any) -> tuple[str, ...]:
     """The names of the columns of a DataFrame; none for an array, or where a name is not a string, as in scikit-learn.
 
     Args:
         argument: What the DataFrame is called in a message.
-        held: It, or anything else.
+        table: The DataFrame, or anything else.
 
     Raises:
         DataError: Two columns have one name.
     """
-    names = list(getattr(held, "columns", ()))
+    names = list(getattr(table, "columns", ()))
     if not names or not all(isinstance(name, str) for name in names):
         return ()
     (name, count), *_ = Counter(names).most_common(1)
@@ -32,62 +32,62 @@ def column_names(argument: str, held: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def series_name(held: Any) -> tuple[str, ...]:
+def series_name(series: Any) -> tuple[str, ...]:
     """The name of a Series; none for anything else, or where it is not a string."""
-    name = getattr(held, "name", None) if hasattr(held, "iloc") else None
+    name = getattr(series, "name", None) if hasattr(series, "iloc") else None
     return (name,) if isinstance(name, str) and name.strip() else ()
 
 
-def in_order(argument: str, held: Any, known: Sequence[str]) -> Any:
+def in_order(argument: str, table: Any, trained_names: Sequence[str]) -> Any:
     """The columns of a DataFrame that the model was trained on, in the order of the training; others are not read.
 
     Args:
         argument: What the DataFrame is called in a message.
-        held: It; anything without names of columns is given back as it is.
-        known: The names in the order of the training; none where the training had no names.
+        table: The DataFrame; anything without column names is returned as it is.
+        trained_names: The names in the order of the training; none where the training had no names.
 
     Raises:
         DataError: A column is missing.
     """
-    if not len(known) or not hasattr(held, "columns"):
-        return held
-    places_of(argument, list(held.columns), known)
-    column_names(argument, held)
-    return held[list(known)]
+    if not len(trained_names) or not hasattr(table, "columns"):
+        return table
+    positions_of_names(argument, list(table.columns), trained_names)
+    column_names(argument, table)
+    return table[list(trained_names)]
 
 
-def places_of(argument: str, names: Sequence[Any], known: Sequence[str]) -> list[int]:
-    """Where each of the names that the model was trained on stands among those of an argument.
+def positions_of_names(argument: str, names: Sequence[Any], trained_names: Sequence[str]) -> list[int]:
+    """The position of each name that the model was trained on among the names of an argument.
 
     Raises:
         DataError: One is missing.
     """
     position_of_name = {name: number for number, name in enumerate(names)}
-    if missing := [name for name in known if name not in position_of_name]:
+    if missing := [name for name in trained_names if name not in position_of_name]:
         raise DataError(
             f"{argument} lacks {', '.join(missing)}, which the model was trained on; its columns are "
             f"{', '.join(map(str, names))}. The feature names should match those that were passed during fit."
         )
-    return [position_of_name[name] for name in known]
+    return [position_of_name[name] for name in trained_names]
 
 
-def as_rows(argument: str, held: Any) -> Any:
+def as_rows(argument: str, rows: Any) -> Any:
     """A list of dicts as the DataFrame that it describes, a row each; other rows as they are.
 
     Raises:
         DataError: It is one dict, whose keys Python would take for rows; or an unordered set.
     """
-    if isinstance(held, Mapping) and not hasattr(held, "toarray"):  # SciPy's dictionary of keys is a dict, too
+    if isinstance(rows, Mapping) and not hasattr(rows, "toarray"):  # SciPy's dictionary of keys is a dict, too
         raise DataError(
             f"{argument} is a dict, where rows are expected; give a list of dicts, a row each, or a DataFrame."
         )
-    if isinstance(held, set | frozenset):
+    if isinstance(rows, set | frozenset):
         raise DataError(f"{argument} is a set, which is unordered; give a list.")
-    if isinstance(held, list | tuple) and held and all(isinstance(row, Mapping) for row in held):
+    if isinstance(rows, list | tuple) and rows and all(isinstance(row, Mapping) for row in rows):
         import pandas
 
-        return pandas.DataFrame([dict(row) for row in held])
-    return held
+        return pandas.DataFrame([dict(row) for row in rows])
+    return rows
 
 
 def below(argument: str, frame: Any, more: Any) -> Any:
@@ -111,7 +111,7 @@ def below(argument: str, frame: Any, more: Any) -> Any:
     return pandas.concat([frame, more.set_axis(frame.columns, axis=1)], ignore_index=True)
 
 
-def one_row(argument: str, held: Any, known: Sequence[str], columns: Sequence[str]) -> Any:
+def one_row(argument: str, item: Any, trained_names: Sequence[str], columns: Sequence[str]) -> Any:
     """One row that names its values, as a DataFrame with the columns of the training; another row as it is.
 
     A dict, a Series whose labels are names, and a DataFrame of one row name their values. A Series of one value is that
@@ -119,9 +119,9 @@ def one_row(argument: str, held: Any, known: Sequence[str], columns: Sequence[st
 
     Args:
         argument: What the row is called in a message.
-        held: The row.
-        known: The names in the order of the training; none where the training had no names: then a dict has those of
-            `columns`, and the values of a Series or a DataFrame stand in their order.
+        item: The row.
+        trained_names: The names in the order of the training; empty where the training data was unnamed: then a dict
+            has those of `columns`, and the values of a Series or a DataFrame are in their order.
         columns: What the trained model calls its columns.
 
     Raises:
@@ -129,18 +129,18 @@ def one_row(argument: str, held: Any, known: Sequence[str], columns: Sequence[st
     """
     import pandas
 
-    if hasattr(held, "columns"):
-        if len(held) != 1:
-            raise DataError(f"{argument} has {plural(len(held), 'row')}; an explanation is of one.")
-        return in_order(argument, held, known)
-    if isinstance(held, Mapping):
-        return in_order(argument, pandas.DataFrame([dict(held)]), known or columns)
-    if not isinstance(held, pandas.Series):
-        return held
-    is_named = all(isinstance(name, str) for name in held.index)
-    if not is_named or len(held) == len(columns) == 1:
-        return held.tolist()
-    return in_order(argument, pandas.DataFrame([held.to_dict()]), known)
+    if hasattr(item, "columns"):
+        if len(item) != 1:
+            raise DataError(f"{argument} has {plural(len(item), 'row')}; an explanation is of one.")
+        return in_order(argument, item, trained_names)
+    if isinstance(item, Mapping):
+        return in_order(argument, pandas.DataFrame([dict(item)]), trained_names or columns)
+    if not isinstance(item, pandas.Series):
+        return item
+    is_named = all(isinstance(name, str) for name in item.index)
+    if not is_named or len(item) == len(columns) == 1:
+        return item.tolist()
+    return in_order(argument, pandas.DataFrame([item.to_dict()]), trained_names)
 
 
 @contextmanager
@@ -169,9 +169,9 @@ def naming_rows(data: Any, y: Any, validation: Any = None) -> Iterator[None]:
         raise
 
 
-def row_name(held: Any, row: int) -> str:
+def row_name(rows: Any, row: int) -> str:
     """What a message calls a row: its place, counted from 0, and the label that a DataFrame or Series gives it."""
-    index = getattr(held, "index", None) if hasattr(held, "iloc") else None
+    index = getattr(rows, "index", None) if hasattr(rows, "iloc") else None
     label = row if index is None or row >= len(index) else index[row]
     shown = repr(label) if isinstance(label, str) else str(label)
     return f"row {row}" if shown == str(row) else f"row {row} (index {shown})"

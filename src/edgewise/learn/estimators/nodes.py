@@ -15,7 +15,7 @@ from edgewise.learn.estimators.graph_rows import (
 )
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees
 from edgewise.learn.estimators.parameters import AUTO, naming_parameters
-from edgewise.learn.estimators.rows import Beside, Inputs, RowAdapter, TrainingColumns
+from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.nodes import NodeTable, nodes_from_arrays
@@ -91,7 +91,7 @@ NODES = RowAdapter(
 def explain(
     estimator: Estimator,
     item: Any,
-    beside: Beside,
+    extra_inputs: ExtraInputs,
     *,
     node: Any,
     target: str | None,
@@ -101,5 +101,5 @@ def explain(
 ) -> Explanation:
     """One node, explained: what it attends to, and what changes its prediction."""
     trained = estimator.trained
-    inputs, number = row_to_explain(estimator, NODES, item, node, "node", beside)
+    inputs, number = row_to_explain(estimator, NODES, item, node, "node", extra_inputs)
     return explain_node(trained, table(trained, inputs), number, hops=hops, target=target, label=label, methods=methods)

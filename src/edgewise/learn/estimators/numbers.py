@@ -14,27 +14,27 @@ class CellTypeError(DataError, TypeError):
     """A value that is neither a number nor text, of which scikit-learn expects a TypeError."""
 
 
-def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.ndarray, "..."]:
+def as_numbers(argument: str, values: Any, *, in_fit: bool = False) -> Float64[np.ndarray, "..."]:
     """An argument as numbers; None and what pandas calls NA are NaN.
 
     Args:
         argument: what it is called in a message.
-        held: an array, a list, a tensor, a Series or a DataFrame.
+        values: an array, a list, a tensor, a Series or a DataFrame.
         in_fit: whether rows may stand behind others, so that `naming_rows` calls them as their owner does.
 
     Raises:
         DataError: it is one string, or a value is not a number.
         CellTypeError: a value is neither a number nor text.
     """
-    refuse_single_text(argument, held)
-    dtypes = [held.dtype] if hasattr(held, "dtype") else list(getattr(held, "dtypes", ()))
+    refuse_single_text(argument, values)
+    dtypes = [values.dtype] if hasattr(values, "dtype") else list(getattr(values, "dtypes", ()))
     if any(getattr(dtype, "kind", "") == "c" for dtype in dtypes):
         raise DataError(f"{argument} holds complex numbers; expected real ones.")
     try:
-        return np.asarray(held, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         try:
-            cells = np.asarray(held, dtype=object)
+            cells = np.asarray(values, dtype=object)
         except ValueError:  # rows of several lengths
             raise DataError(f"{argument} is not an array of numbers: {error}.") from error
         numbers = np.empty(cells.shape)
@@ -42,7 +42,7 @@ def as_numbers(argument: str, held: Any, *, in_fit: bool = False) -> Float64[np.
             try:
                 numbers[index] = np.nan if str(cell) == "<NA>" else float(cell)
             except (TypeError, ValueError) as reason:
-                row = f"{ARRAYS[0]}, row {index[0]}" if in_fit else row_name(held, index[0])
+                row = f"{ARRAYS[0]}, row {index[0]}" if in_fit else row_name(values, index[0])
                 column = f", column {index[1]}" if len(index) > 1 else ""
                 comma = isinstance(cell, str) and cell.count(",") == 1
                 remedy = "; write a point in place of the comma" if comma else "; None or NaN says that it is missing"

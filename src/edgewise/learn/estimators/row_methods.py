@@ -16,14 +16,14 @@ from edgewise.learn.estimators.names import row_name
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import (
-    Beside,
     EncodedTargets,
+    ExtraInputs,
     Inputs,
     RowAdapter,
     Supervision,
     fit_rows,
-    is_here,
     targets_in_order,
+    without_none,
 )
 from edgewise.learn.estimators.state import Estimator, Names, device_of, load, warn
 from edgewise.learn.readers.graphs.types import UNLEARNED
@@ -47,11 +47,11 @@ class RowPredictions:
 
 @naming_parameters
 def predictions(
-    estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, coverage: float | None = None
+    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs, coverage: float | None = None
 ) -> RowPredictions:
     """The predictions for some rows."""
     trained = estimator.trained
-    inputs = adapter.inputs(estimator, X, is_here(beside))
+    inputs = adapter.inputs(estimator, X, without_none(extra_inputs))
     table = adapter.table(trained, inputs)
     statuses = _statuses(estimator, inputs, table)
     _warn_of_doubts(estimator, adapter, "predict", X, table, statuses)
@@ -63,17 +63,17 @@ def predictions(
 
 
 @naming_parameters
-def status_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> list[str]:
+def status_of(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> list[str]:
     """For each row `ok`, a remark on its prediction, or why it is missing."""
-    inputs = adapter.inputs(estimator, X, is_here(beside))
+    inputs = adapter.inputs(estimator, X, without_none(extra_inputs))
     return _statuses(estimator, inputs, adapter.table(estimator.trained, inputs))
 
 
 @naming_parameters
-def fingerprint(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray:
+def fingerprint(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> np.ndarray:
     """(row, dim): the learned vector of each row; NaN where it cannot be read."""
     trained = estimator.trained
-    inputs = adapter.inputs(estimator, X, is_here(beside))
+    inputs = adapter.inputs(estimator, X, without_none(extra_inputs))
     table = adapter.table(trained, inputs)
     statuses = _statuses(estimator, inputs, table)
     _warn_of_doubts(estimator, adapter, "fingerprint", X, table, statuses)
@@ -82,9 +82,9 @@ def fingerprint(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Besid
     return vectors
 
 
-def table_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> Table:
+def table_of(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> Table:
     """Rows to predict as the table of the task."""
-    return adapter.table(estimator.trained, adapter.inputs(estimator, X, is_here(beside)))
+    return adapter.table(estimator.trained, adapter.inputs(estimator, X, without_none(extra_inputs)))
 
 
 def _statuses(estimator: Estimator, inputs: Inputs, table: Table) -> list[str]:
@@ -140,15 +140,15 @@ def class_targets(y: Any) -> EncodedTargets:
     return numbered(columns, is_labeled)
 
 
-def numbered(columns: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> EncodedTargets:
+def numbered(columns: Sequence[np.ndarray], is_labeled: Sequence[np.ndarray]) -> EncodedTargets:
     """Labels as the numbers of their classes.
 
     Args:
         columns: The labels of each target.
-        known: Where they are known.
+        is_labeled: Where they are known.
     """
     cells, all_classes = np.full((len(columns[0]), len(columns)), "", dtype=object), []
-    for target, (labels, is_known) in enumerate(zip(columns, known)):
+    for target, (labels, is_known) in enumerate(zip(columns, is_labeled)):
         classes, numbers = class_numbers(labels[is_known])
         cells[is_known, target] = [str(number) for number in numbers.tolist()]
         all_classes.append(classes)
@@ -162,12 +162,12 @@ def fit_classes(
     adapter: RowAdapter,
     X: Any,
     y: Any,
-    beside: Beside,
+    extra_inputs: ExtraInputs,
     supervision: Supervision,
     encode: Callable[[Any], EncodedTargets] = class_targets,
 ) -> None:
     """Train a classifier; see `fit_rows`. Sets `classes_`, and gives the model their names."""
-    targets = fit_rows(estimator, adapter, X, y, beside, supervision, encode)
+    targets = fit_rows(estimator, adapter, X, y, extra_inputs, supervision, encode)
     names = estimator.trained_.columns.target_columns
     classes = [tuple(listed.tolist()) for listed in targets.classes]
     estimator.trained_.classes = dict(zip(names, classes, strict=True))
@@ -184,28 +184,30 @@ def classes_of(estimator: Any) -> list[np.ndarray]:
     return estimator.classes_ if isinstance(estimator.classes_, list) else [estimator.classes_]
 
 
-def predict_proba(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray | list[np.ndarray]:
+def predict_proba(
+    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs
+) -> np.ndarray | list[np.ndarray]:
     """(row, class): probabilities; of several targets a list of those of each; NaN for a row that cannot be read."""
-    probabilities, statuses = probabilities_of(estimator, adapter, X, beside)
+    probabilities, statuses = probabilities_of(estimator, adapter, X, extra_inputs)
     warn_of_unread(estimator, "predict_proba", X, statuses, np.isnan(probabilities[0]).any(axis=1))
     return probabilities if len(probabilities) > 1 else probabilities[0]
 
 
 def probabilities_of(
-    estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside
+    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs
 ) -> tuple[list[np.ndarray], list[str]]:
     """(row, class) probabilities of each target, and the status of each row."""
-    predicted = predictions(estimator, adapter, X, beside)
+    predicted = predictions(estimator, adapter, X, extra_inputs)
     return [np.asarray(target.probabilities) for target in predicted.targets], predicted.statuses
 
 
-def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> np.ndarray:
+def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> np.ndarray:
     """(row), or (row, target) where y has that shape: the most probable class.
 
     Raises:
         DataError: A row cannot be read: no class could say so.
     """
-    probabilities, statuses = probabilities_of(estimator, adapter, X, beside)
+    probabilities, statuses = probabilities_of(estimator, adapter, X, extra_inputs)
     for row in np.flatnonzero(np.isnan(probabilities[0]).any(axis=1))[:1]:
         raise DataError(f"predict: {row_name(X, row)} cannot be read: {statuses[row]}")
     return stacked(
@@ -223,11 +225,16 @@ def stacked(columns: Sequence[np.ndarray]) -> np.ndarray:
 
 @naming_parameters
 def score_classes(
-    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, beside: Beside, sample_weight: ArrayLike | None
+    estimator: Estimator,
+    adapter: RowAdapter,
+    X: Any,
+    y: Any,
+    extra_inputs: ExtraInputs,
+    sample_weight: ArrayLike | None,
 ) -> float:
     """The share of the rows whose class is predicted right; of several targets, all that are known."""
     truth = truth_of(estimator, adapter, X, y)
-    return accuracy(truth, predict_classes(estimator, adapter, X, beside), sample_weight)
+    return accuracy(truth, predict_classes(estimator, adapter, X, extra_inputs), sample_weight)
 
 
 def number_targets(y: Any) -> EncodedTargets:
@@ -236,10 +243,10 @@ def number_targets(y: Any) -> EncodedTargets:
 
 
 def fit_numbers(
-    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, beside: Beside, supervision: Supervision
+    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, extra_inputs: ExtraInputs, supervision: Supervision
 ) -> None:
     """Train a regressor; see `fit_rows`. Sets `one_target_`."""
-    targets = fit_rows(estimator, adapter, X, y, beside, supervision, number_targets)
+    targets = fit_rows(estimator, adapter, X, y, extra_inputs, supervision, number_targets)
     _set_one_target(estimator, targets.cells.ndim == 1)
 
 
@@ -253,25 +260,29 @@ def _shaped(estimator: Any, columns: Sequence[np.ndarray]) -> np.ndarray:
     return columns[0] if estimator.one_target_ else np.stack(columns, axis=1)
 
 
-def predict_numbers(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, return_std: bool = False) -> Any:
+def predict_numbers(
+    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs, return_std: bool = False
+) -> Any:
     """(row), or (row, target) where y has that shape: the predicted numbers, and their standard deviations on request;
     NaN for a row that cannot be read."""
-    predicted, values = numbers_of(estimator, adapter, X, beside)
+    predicted, values = numbers_of(estimator, adapter, X, extra_inputs)
     return (values, _shaped(estimator, [target.std for target in predicted.targets])) if return_std else values
 
 
-def numbers_of(estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside) -> tuple[RowPredictions, np.ndarray]:
+def numbers_of(
+    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs
+) -> tuple[RowPredictions, np.ndarray]:
     """The predictions for some rows, and the predicted numbers in the shape of y."""
-    predicted = predictions(estimator, adapter, X, beside)
+    predicted = predictions(estimator, adapter, X, extra_inputs)
     warn_of_unread(estimator, "predict", X, predicted.statuses, np.isnan(predicted.targets[0].value))
     return predicted, _shaped(estimator, [target.value for target in predicted.targets])
 
 
 def predict_interval(
-    estimator: Estimator, adapter: RowAdapter, X: Any, beside: Beside, coverage: float | None
+    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs, coverage: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The lower and upper ends of the intervals, each as predictions; NaN with too few validation rows."""
-    predicted = predictions(estimator, adapter, X, beside, coverage)
+    predicted = predictions(estimator, adapter, X, extra_inputs, coverage)
     warn_of_unread(estimator, "predict_interval", X, predicted.statuses, np.isnan(predicted.targets[0].value))
     if note := estimator.trained.interval_note(coverage):
         warn(estimator, "predict_interval", [note])
@@ -281,11 +292,16 @@ def predict_interval(
 
 @naming_parameters
 def score_numbers(
-    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, beside: Beside, sample_weight: ArrayLike | None
+    estimator: Estimator,
+    adapter: RowAdapter,
+    X: Any,
+    y: Any,
+    extra_inputs: ExtraInputs,
+    sample_weight: ArrayLike | None,
 ) -> float:
     """R² over the targets that are known, of several the mean."""
     truth = truth_of(estimator, adapter, X, y)
-    predicted, values = numbers_of(estimator, adapter, X, beside)
+    predicted, values = numbers_of(estimator, adapter, X, extra_inputs)
     return r2(truth, values, predicted.statuses, sample_weight)
 
 

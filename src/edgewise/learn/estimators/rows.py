@@ -26,8 +26,8 @@ from edgewise.learn.tables.rows import Table
 from edgewise.learn.tables.split import Splits, calibration_of, split_rows
 from edgewise.learn.tasks.run import fit
 
-Beside = Mapping[str, Any]
-"""The arguments beside X, by name, such as the edges of a graph or the conditions of a measurement."""
+ExtraInputs = Mapping[str, Any]
+"""The arguments that describe rows in addition to X, by name: the edges of a graph, the conditions of a measurement."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Inputs:
     """The class that is called, for messages."""
     X: Any
     """The rows."""
-    beside: Beside
-    """What stands beside them; nothing that is None."""
+    extra: ExtraInputs
+    """The extra inputs that are not None."""
     names: Names
     """The names of the columns of the training, by argument."""
 
@@ -82,10 +82,10 @@ class TrainingColumns:
     groups: Any
 
 
-def table_inputs(estimator: Estimator, X: Any, beside: Beside) -> Inputs:
+def table_inputs(estimator: Estimator, X: Any, extra_inputs: ExtraInputs) -> Inputs:
     """The rows of a call as a list, an array or a DataFrame holds them."""
     X = in_order("X", as_rows("X", X), names_of(estimator, "X"))
-    ordered = {name: in_order(name, values, names_of(estimator, name)) for name, values in beside.items()}
+    ordered = {name: in_order(name, values, names_of(estimator, name)) for name, values in extra_inputs.items()}
     return Inputs(type(estimator).__name__, X, ordered, getattr(estimator, "column_names_", {}))
 
 
@@ -103,8 +103,8 @@ class RowAdapter(Adapter):
     """From the job of a training, its rows and their targets to the table."""
     table: Callable[[Any, Inputs], Any]
     """From a trained model and rows to predict to the table; a row that cannot be read keeps its place."""
-    inputs: Callable[[Estimator, Any, Beside], Inputs] = table_inputs
-    """From X and what stands beside it to the rows of a call."""
+    inputs: Callable[[Estimator, Any, ExtraInputs], Inputs] = table_inputs
+    """From X and the extra inputs to the rows of a call."""
     targets: Callable[[Any, Any], Any] = lambda X, y: y
     """From X and y to the targets, where X may hold them."""
     rows: Callable[[Any], list[Any]] = listed_rows
@@ -123,12 +123,12 @@ class RowAdapter(Adapter):
     """Raises SettingError, or warns, where a table holds what the model of a job cannot use."""
 
 
-def is_here(beside: Beside) -> dict[str, Any]:
-    """The arguments beside X that are not None, checked to be columns."""
-    for name, values in beside.items():
+def without_none(extra_inputs: ExtraInputs) -> dict[str, Any]:
+    """The extra inputs that are not None; a DataError where one is a single string."""
+    for name, values in extra_inputs.items():
         if isinstance(values, str | bytes):
             refuse_single_text(name, values)
-    return {name: values for name, values in beside.items() if values is not None}
+    return {name: values for name, values in extra_inputs.items() if values is not None}
 
 
 @naming_parameters
@@ -137,7 +137,7 @@ def fit_rows(
     adapter: RowAdapter,
     X: Any,
     y: Any,
-    beside: Beside,
+    extra_inputs: ExtraInputs,
     supervision: Supervision,
     encode: Callable[[Any], EncodedTargets],
 ) -> EncodedTargets:
@@ -148,7 +148,7 @@ def fit_rows(
         adapter: How it uses its task.
         X: The rows.
         y: Their targets.
-        beside: The arguments beside X.
+        extra_inputs: See `ExtraInputs`.
         supervision: Weights, groups and validation of the rows.
         encode: From y to the targets of a table.
 
@@ -159,13 +159,13 @@ def fit_rows(
         DataError: A row cannot be used; the message says which and why.
         SettingError: A parameter has a value that it cannot have.
     """
-    X, beside = as_rows("X", X), is_here(beside)
-    is_here(vars(supervision))
-    learn_names(estimator, {"X": X, "y": y, **beside}, adapter.names_of_rows(X))
+    X, extra_inputs = as_rows("X", X), without_none(extra_inputs)
+    without_none(vars(supervision))
+    learn_names(estimator, {"X": X, "y": y, **extra_inputs}, adapter.names_of_rows(X))
 
     with naming_rows(X, y, supervision.validation):
         if isinstance(supervision.validation, tuple):
-            X, y, supervision = _with_validation(estimator, adapter, X, y, beside, supervision)
+            X, y, supervision = _with_validation(estimator, adapter, X, y, extra_inputs, supervision)
         y = adapter.targets(X, y)
         if y is None:
             raise DataError(f"{type(estimator).__name__}.fit requires y to be passed, but the target y is None.")
@@ -173,7 +173,7 @@ def fit_rows(
         if supervision.sample_weight is not None:
             _check_weights(as_numbers("sample_weight", supervision.sample_weight), len(targets.cells))
 
-        inputs = adapter.inputs(estimator, X, beside)
+        inputs = adapter.inputs(estimator, X, extra_inputs)
         targets, supervision = adapter.spread(inputs, targets, supervision)
         _train(estimator, adapter, inputs, targets, supervision)
     return targets
@@ -217,10 +217,10 @@ def _named_targets(cells: Any, names: Sequence[str]) -> Any:
 
 
 def _with_validation(
-    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, beside: Beside, supervision: Supervision
+    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, extra_inputs: ExtraInputs, supervision: Supervision
 ) -> tuple[Any, Any, Supervision]:
     """Rows and targets with those of the validation behind them, whose columns are taken by their names."""
-    if more := sorted(beside.keys() | ({"groups"} if supervision.groups is not None else set())):
+    if more := sorted(extra_inputs.keys() | ({"groups"} if supervision.groups is not None else set())):
         raise DataError(f"fit: validation is (X, y), which has no {more[0]}; give a mask (row) instead.")
     if len(supervision.validation) != 2:
         parts = plural(len(supervision.validation), "part")
