@@ -103,7 +103,7 @@ def judged(prepared: Prepared) -> dict[str, Any]:
     """How the intervals of a trained ensemble do on the test rows."""
     table, rows, calibrating = prepared.data, prepared.splits.test, prepared.splits.calibrating
     (found,) = prepared.fitted.predict(table, rows=rows)
-    target, low, high = table.targets[rows, 0], found.low[rows], found.high[rows]
+    target, low, high = table.rows.targets[rows, 0], found.low[rows], found.high[rows]
     missed = np.maximum(low - target, 0) + np.maximum(target - high, 0)
     return {
         "coverage": coverage_of(target, low, high),

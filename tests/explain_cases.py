@@ -103,7 +103,7 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context, num_segments=max(columns, 1))
     tokenizer = Tokenizer.learned([" ".join(WORDS)], "words")
     reader = TextSettings(encoder=encoder, readout=readout)
-    output = targets_of(table, np.arange(3), table.columns)
+    output = targets_of(table.rows, np.arange(3), table.rows.columns)
     encoded = TextsEncoder(tokenizer, "words", len(tokenizer), reader, settings)
     trained = FittedTable(
         format=TextRunSettings.FORMAT,
@@ -202,5 +202,5 @@ def graph_model(
     table = graphs_from_arrays(graphs, targets, task_type=task, need_roots=readout == "root")
     everything = np.arange(len(graphs))
     splits = Splits(everything, everything[:0], everything[:0])
-    trained = untrained_on_graphs(replace(job, columns=table.columns), table, splits)
+    trained = untrained_on_graphs(replace(job, columns=table.rows.columns), table, splits)
     return loud(trained, members), table, graphs

@@ -131,7 +131,7 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
 
     columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
     table = read_table(path, columns)
-    splits = split_rows(table, kind="column")
+    splits = split_rows(table.rows, kind="column")
     prepared = TASK.prepared(PropertyRunSettings((str(path),), columns), table, splits)
     trained, settings = prepared.fitted, prepared.settings.train
     batches = trained.batches(table)

@@ -167,10 +167,10 @@ def inputs_of(name: str, quick: bool = False) -> Inputs:
     from edgewise.learn.tables.split import split_rows
 
     table = read_nodes([str(path_of(name))], Columns(node_column=AUTO, task_type=AUTO), GraphSource())
-    splits, found = split_rows(table, kind=WORKLOADS[name].split, sizes=(0.6, 0.2, 0.2)), table.features
+    splits, found = split_rows(table.rows, kind=WORKLOADS[name].split, sizes=(0.6, 0.2, 0.2)), table.features
     words = Words.of(found.shape, found.rows, found.columns, found.values)
     ends = [torch.from_numpy(np.ascontiguousarray(end)) for end in (table.edges.senders, table.edges.receivers)]
-    labels = torch.from_numpy(table.targets[:, 0]).long()
+    labels = torch.from_numpy(table.rows.targets[:, 0]).long()
     return Inputs(words, *ends, labels, torch.from_numpy(splits.train), torch.from_numpy(splits.val))
 
 

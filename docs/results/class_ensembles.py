@@ -43,7 +43,7 @@ def scores(name: str, seed: int) -> dict[str, float]:
     table = table_from_arrays(smiles.tolist(), target, task_type="classification")
     known = table.store.global_features.numpy()[table.graph_of_row].reshape(len(target), -1)
     known = finite_features(known, rows)
-    forest = fit_forest(known[rows], table.targets[rows], np.ones(len(rows)), (2,)).predict(known[held])[0][:, 1]
+    forest = fit_forest(known[rows], table.rows.targets[rows], np.ones(len(rows)), (2,)).predict(known[held])[0][:, 1]
     found = np.stack(
         [
             MoleculeClassifier(random_state=number, forest=False)

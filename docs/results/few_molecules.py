@@ -51,7 +51,7 @@ def rows_of(which: str) -> tuple[pd.DataFrame, Sequence[str], str]:
 def scores(prepared: Prepared) -> str:
     """Each way on the test rows."""
     fitted, rows = prepared.fitted, prepared.splits.test
-    truth = prepared.data.targets[rows, 0]
+    truth = prepared.data.rows.targets[rows, 0]
     outputs = fitted.all_outputs(prepared.data, rows)
     found = {"both": outputs.mean()[:, 0]}
     found |= {name.removeprefix("gaussian-"): values[:, 0] for name, values in outputs.parts.items()}

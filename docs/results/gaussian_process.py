@@ -52,7 +52,7 @@ def scores(table: Path, target: str) -> dict[str, float]:
     """The RMSE of each way on the test rows of a table, and the share of the process."""
     prepared = trained(table, target)
     fitted, rows = prepared.fitted, prepared.splits.test
-    truth = prepared.data.targets[rows, 0]
+    truth = prepared.data.rows.targets[rows, 0]
 
     def error(values: np.ndarray) -> float:
         return float(np.sqrt(np.mean((values - truth) ** 2)))

@@ -83,7 +83,7 @@ def main() -> None:
             fit(TASK, prepared)
             table, rows = prepared.data, prepared.splits.test
             (found,) = prepared.fitted.predict(table, rows=rows)
-            error = np.abs(found.value[rows] - table.targets[rows, 0]).mean()
+            error = np.abs(found.value[rows] - table.rows.targets[rows, 0]).mean()
             print(which, f"{name}: {error:.5f}, {time.perf_counter() - began:.0f} s", flush=True)
 
 

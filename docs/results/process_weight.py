@@ -37,7 +37,7 @@ def predicted(table: Path, target: str) -> dict[str, Predicted]:
         with torch.no_grad():
             batch = batches.batch(rows)
             both = network(batch).double().mean(1).numpy()[:, 0], process(batch).numpy()[:, 0]
-        found[part] = (*both, fitted.output.scale.transform(data.targets[rows])[:, 0])
+        found[part] = (*both, fitted.output.scale.transform(data.rows.targets[rows])[:, 0])
     return found
 
 

@@ -187,14 +187,14 @@ def graph_targets(folder: Path) -> list[Target]:
         "nodes.csv",
         f"id,x,y,split\n{nodes}".encode(),
         lambda path: read_nodes([path], of_graph(splits_column="split"), GraphSource(edges=str(edges))),
-        lambda found: len(found.status),
+        lambda found: len(found.rows),
     )
     source = GraphSource(edge_columns=("sender", "receiver"), edge_feature_columns=("w",))
     files.table(
         "edge_table.csv",
         f"sender,receiver,w,y\n{links.replace(',r', ',1')}".encode(),
         lambda path: read_edge_table([path], of_graph(), source, None),
-        lambda found: len(found.status),
+        lambda found: len(found.rows),
     )
     graphs = GraphColumns(node_column="id", target_columns=("y",))
     within = "".join(f"{a},{b}\n" for a, b in itertools.pairwise(NODES) if NODES.index(b) != 4)
@@ -245,8 +245,8 @@ def molecule_targets(folder: Path) -> list[Target]:
             return read_table(path, columns, with_descriptors=False)
 
     def check(found: Any, given: bytes) -> None:
-        assert len(found.status) == len(rows_of(given)[1]), "a row is lost"
-        for graph, status in zip(found.graph_of_row[:, 0].tolist(), found.status, strict=True):
+        assert len(found.rows) == len(rows_of(given)[1]), "a row is lost"
+        for graph, status in zip(found.graph_of_row[:, 0].tolist(), found.rows.status, strict=True):
             assert graph >= 0 or status.startswith("smiles: "), f"a row without a molecule is {status!r}"
 
     content = b"smiles,y\nCCO,1\nc1ccccc1O,2\nC[C@H](N)C(=O)O,3\n[Na+].[Cl-],4\nInChI=1S/CH4/h1H4,5\nF/C=C/F,6\nxx,7\n"
@@ -274,7 +274,7 @@ def text_targets(folder: Path) -> list[Target]:
     files.add(
         "lines.txt",
         songs,
-        lambda path: read_texts([path], columns, need_targets=False).frame["text"].tolist(),
+        lambda path: read_texts([path], columns, need_targets=False).rows.cells.frame["text"].tolist(),
         check_lines,
         strategy=text,
     )
@@ -297,7 +297,7 @@ def text_targets(folder: Path) -> list[Target]:
         "texts.csv",
         b'text,y\n"a song, of ice",good\nfire,bad\n,good\n',
         lambda path: read_texts([path], Columns(text_columns=("text",), target_columns=("y",), task_type="auto")),
-        lambda found: len(found.status),
+        lambda found: len(found.rows),
     )
     files.add(
         "words.conll",

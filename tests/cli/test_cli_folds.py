@@ -68,11 +68,11 @@ def test_finished_folds_are_kept_when_a_run_is_resumed(edgewise, data, tmp_path)
 @pytest.mark.parametrize("kind", ["group", "scaffold"])
 def test_groups_and_scaffolds_stay_whole(kind):
     rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCCC1", "C1CC1", "c1ccoc1", "c1ccsc1", "C1CCOCC1"]
-    table = table_from_arrays(["C" * (1 + n // 8) + rings[n % 8] for n in range(40)], list(range(40)))
+    table = table_from_arrays(["C" * (1 + n // 8) + rings[n % 8] for n in range(40)], list(range(40))).rows
     table = dataclasses.replace(table, columns=dataclasses.replace(table.columns, group_column="g"))
-    table.frame["g"] = [f"g{n % 7}" for n in range(40)]
+    table.cells.frame["g"] = [f"g{n % 7}" for n in range(40)]
     rows = np.arange(40)
-    keys = table.scaffolds(rows) if kind == "scaffold" else [f"g{n % 7}" for n in range(40)]
+    keys = table.contents.scaffolds(rows) if kind == "scaffold" else [f"g{n % 7}" for n in range(40)]
     folds = 4
     splits = [split_folds(table, kind=kind, num_folds=folds, fold=fold, seed=1) for fold in range(folds)]
     assert sorted(row for split in splits for row in split.test) == list(range(40))

@@ -49,11 +49,11 @@ def test_a_missing_target_bars_no_node(tables):
     assert prepare(tables) == 0
     for target in ("label", "y"):
         found = read_store(str(tables / "store"), columns_of(target_columns=(target,), descriptors_columns=("a", "b")))
-        assert found.usable.all()
-        np.testing.assert_array_equal(np.isnan(found.targets[:, 0]), np.arange(9) % 3 == 0)
+        assert found.rows.usable.all()
+        np.testing.assert_array_equal(np.isnan(found.rows.targets[:, 0]), np.arange(9) % 3 == 0)
     found = read_store(str(tables / "store"), columns_of(target_columns=("label",), descriptors_columns=("y", "a")))
-    np.testing.assert_array_equal(found.usable, np.arange(9) % 3 > 0)
-    assert found.status[3] == "y: empty cell, expected a number"
+    np.testing.assert_array_equal(found.rows.usable, np.arange(9) % 3 > 0)
+    assert found.rows.status[3] == "y: empty cell, expected a number"
     np.testing.assert_array_equal(found.features.of_rows(np.arange(9))[::3, 0], 0)
 
 
@@ -177,7 +177,7 @@ def test_flags_that_cannot_change_a_store_are_refused(tables):
         return stored_table(NodeRunSettings(data=settings.data, columns=columns, graph=source))
 
     columns = columns_of(target_columns=("label",))
-    assert run(columns, edge_columns=("from", "to")).num_rows == 9
+    assert run(columns, edge_columns=("from", "to")).rows.status == ["ok"] * 9
     with pytest.raises(SettingError, match="was prepared without: --directed cannot change it; leave it out, or prep"):
         run(columns, directed=True)
     with pytest.raises(SettingError, match="--edge-feature-columns cannot change it"):

@@ -38,10 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     vectors = task.vectors(trained, table, pick_device(request.device))
     buffer = io.BytesIO()
-    np.savez(buffer, vectors=vectors, row=np.arange(table.num_rows), status=np.array(table.status))
+    np.savez(buffer, vectors=vectors, row=np.arange(len(table.rows)), status=np.array(table.rows.status))
     write_bytes(Path(arguments.output), buffer.getvalue())
     print(
-        f"{int(np.isfinite(vectors).all(1).sum()):,} of {table.num_rows:,} rows have a vector of {vectors.shape[1]}: "
+        f"{int(np.isfinite(vectors).all(1).sum()):,} of {len(table.rows):,} rows have a vector of {vectors.shape[1]}: "
         f"{arguments.output}"
     )
 

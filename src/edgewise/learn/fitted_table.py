@@ -15,7 +15,7 @@ from edgewise.learn.fitted import PART, Fitted
 from edgewise.learn.intervals import Intervals, difficulty_features
 from edgewise.learn.outputs import Outputs, Targets, spread
 from edgewise.learn.progress import counted
-from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.training.conformal import check_coverage, empty_intervals
 from edgewise.learn.training.device import cpu_threads
@@ -139,11 +139,11 @@ class FittedTable(Fitted[T, Targets]):
         """What stands beside the prediction of each row."""
         return self.encoder.statuses(table)
 
-    def outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
+    def outputs(self, table: Data, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The outputs of every member: `(member, row, output)`, values in the target's unit or probabilities."""
         return self.all_outputs(table, rows, device).values
 
-    def all_outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> Outputs:
+    def all_outputs(self, table: Data, rows: np.ndarray, device: str = "cpu") -> Outputs:
         """The outputs of every member and their spread over the variants inside it."""
         parts = self._of_members(
             table, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu())
@@ -151,17 +151,17 @@ class FittedTable(Fitted[T, Targets]):
         empty = np.zeros((0, 1, self.output.num_outputs))
         return Outputs.of([np.concatenate(batches) if batches else empty for batches in parts], self.companions)
 
-    def fingerprint(self, table: Table, device: str = "cpu") -> np.ndarray:
+    def fingerprint(self, table: Data, device: str = "cpu") -> np.ndarray:
         """`(row, dim)`: the learned vectors of all members side by side; NaN where a row cannot be predicted."""
-        rows = np.flatnonzero(table.usable)
+        rows = np.flatnonzero(table.rows.usable)
         if not len(rows):
-            raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
+            raise DataError(f"{table.rows.source}: no row can be read; the first: {table.rows.status[0]}.")
         parts = self._of_members(table, rows, device, lambda net, batch: net.fingerprint(batch).cpu())
         vectors = np.concatenate([np.concatenate(batches) for batches in parts], axis=1)
-        return spread(vectors.astype(np.float32), rows, table.num_rows)
+        return spread(vectors.astype(np.float32), rows, len(table.rows))
 
     def _of_members(
-        self, table: Table, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
+        self, table: Data, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
     ) -> list[list[np.ndarray]]:
         """What `compute` gives for each member and batch."""
         batches, size = self.batches(table), self.rows_a_batch
@@ -181,7 +181,7 @@ class FittedTable(Fitted[T, Targets]):
 
     def predict(
         self,
-        table: Table,
+        table: Data,
         *,
         rows: np.ndarray | None = None,
         coverage: float | None = None,
@@ -197,13 +197,13 @@ class FittedTable(Fitted[T, Targets]):
             device: where to compute.
             similarities: of these rows to the training rows; None computes them where intervals need them.
         """
-        rows = np.flatnonzero(table.usable) if rows is None else rows
+        rows = np.flatnonzero(table.rows.usable) if rows is None else rows
         options: dict[str, Any] = {"coverage": coverage, "device": device, "similarities": similarities}
-        return self.predict_rows(table, rows, among=(rows, table.num_rows), **options)
+        return self.predict_rows(table, rows, among=(rows, len(table.rows)), **options)
 
     def predict_rows(
         self,
-        table: Table,
+        table: Data,
         rows: np.ndarray,
         *,
         coverage: float | None = None,
@@ -296,7 +296,7 @@ class FittedTable(Fitted[T, Targets]):
         spreads = outputs.spread_overall() if is_random else outputs.spread_within()
         return self.intervals.expected_errors(self.difficulty_features(spreads, similarities))
 
-    def similarities(self, table: Table, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    def similarities(self, table: Data, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """How similar some rows are to the nearest training row, from 0 to 1, by the name of the column; none where
         rows cannot be compared.
 
@@ -308,15 +308,15 @@ class FittedTable(Fitted[T, Targets]):
         return self.encoder.similarities(table, rows, known) if isinstance(self.encoder, ComparesRows) else {}
 
     def more_columns(
-        self, table: Table, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
+        self, table: Data, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray | list[Any]]:
         """Columns that stand beside the predictions of some rows, for all rows of the table."""
         columns: dict[str, np.ndarray | list[Any]] = {
-            name: spread(values, rows, table.num_rows) for name, values in similarities.items()
+            name: spread(values, rows, len(table.rows)) for name, values in similarities.items()
         }
         if isinstance(self.encoder, ComparesRows) and (texts := self.encoder.new_parts(table, rows)) is not None:
             text_of_row = dict(zip(rows.tolist(), texts, strict=True))
-            columns["new"] = [text_of_row.get(row, "") for row in range(table.num_rows)]
+            columns["new"] = [text_of_row.get(row, "") for row in range(len(table.rows))]
         return columns
 
     @property

@@ -60,7 +60,7 @@ def test_validation_rows_are_scored_before_they_are_learned(tmp_path):
     results, fitted, rows = fit(TASK, prepared), prepared.fitted, prepared.splits.val
     scores = TASK.evaluate(prepared, results)
     learned = table_of_scores(
-        prepared.data.targets[rows],
+        prepared.data.rows.targets[rows],
         outputs_of(fitted.predict_rows(prepared.data, rows)),
         ["y"],
         "classification",

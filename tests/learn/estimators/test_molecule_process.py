@@ -89,7 +89,7 @@ def test_validation_rows_judge_before_they_are_learned(tmp_path):
     prepared = TASK.prepare(SETTINGS.of(given | {"baselines": False}, "test"))
     results, (_, rows) = fit(TASK, prepared), prepared.splits.of_member(0)
     fitted, table = prepared.fitted, prepared.data
-    (member,), targets = fitted.members, table.targets[rows, 0]
+    (member,), targets = fitted.members, table.rows.targets[rows, 0]
     assert process_of(member).later is None and (process_of(member).coefficients != 0).sum() == 54
     after = fitted.predict(table, rows=rows)[0].value[rows]
     scores = TASK.evaluate(prepared, results)["validation"]["y"]

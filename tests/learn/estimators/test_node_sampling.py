@@ -31,7 +31,7 @@ def outputs(classifier, fanouts, data, *parts, **options):
     """The outputs of each row of the first member, in sampled batches; and of the whole graph."""
     trained, table = classifier.trained_, table_of(classifier, NODES, data, {"edges": parts[0], **options})
     batches, rows = trained.batches(table), np.arange(NUM_AUTHORS, 50)
-    table.targets[:] = 0
+    table.rows.targets[:] = 0
     (member,) = trained.members
     with torch.no_grad():
         whole = member.eval()(batches.batch(rows))

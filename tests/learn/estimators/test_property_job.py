@@ -26,7 +26,7 @@ def table_and_splits():
 
 def test_scales_are_learned_on_training_rows_only():
     table, splits = table_and_splits()
-    trained = TASK.prepared(PropertyRunSettings(("arrays",), table.columns), table, splits).fitted
+    trained = TASK.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits).fitted
     assert trained.output.scale.mean == (2.0,)
     assert trained.encoder.scales.condition.mean == (2.0,)
     assert trained.encoder.known_rows == [("C",), ("CC",), ("CCC",)]
@@ -35,7 +35,7 @@ def test_scales_are_learned_on_training_rows_only():
     assert "center" in names
     few = table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0])
     alone = TASK.prepared(
-        PropertyRunSettings(("arrays",), few.columns), few, Splits(np.arange(3), *[np.arange(0)] * 2)
+        PropertyRunSettings(("arrays",), few.rows.columns), few, Splits(np.arange(3), *[np.arange(0)] * 2)
     ).fitted
     assert trained.encoder.scales == alone.encoder.scales
 
@@ -76,7 +76,7 @@ def test_a_process_that_reads_all_rows_spares_steps(calibration, setting, step, 
     smiles = ["C" * (1 + row % 5) for row in range(60)]
     table = table_from_arrays(smiles, np.arange(60.0), step * np.arange(60.0))
     splits = Splits(np.arange(48), np.arange(48, 54), np.arange(54, 60), calibration=calibration)
-    job = PropertyRunSettings(("arrays",), table.columns, **setting)
+    job = PropertyRunSettings(("arrays",), table.rows.columns, **setting)
     chosen = TASK.prepared(job, table, splits).settings
     assert (chosen.train.epochs, bool(chosen.companions)) == (math.ceil(steps / 2), steps == 600)
     monkeypatch.setattr("edgewise.learn.tasks.molecules.companions.PROCESS_ROWS", 47)
@@ -92,16 +92,16 @@ def test_less_is_dropped_of_molecules_known_from_many_rows(calibration, num_mole
     smiles = ["C" * (1 + row % num_molecules) for row in range(48)]
     table = table_from_arrays(smiles, np.arange(48.0), np.arange(48.0))
     splits = Splits(np.arange(40), np.arange(40, 44), np.arange(44, 48), calibration=calibration)
-    settings = TASK.prepared(PropertyRunSettings(("arrays",), table.columns), table, splits).settings
+    settings = TASK.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits).settings
     chosen = settings.model
     assert (chosen.model, chosen.head_dropout) == ("attention", head_dropout)
 
 
 def test_baselines_see_training_targets_only():
     table, splits = table_and_splits()
-    job = PropertyRunSettings(("arrays",), table.columns)
+    job = PropertyRunSettings(("arrays",), table.rows.columns)
     scores = TABLE.score_baselines(TASK.prepared(job, table, splits))
-    name = table.columns.target_columns[0]
+    name = table.rows.columns.target_columns[0]
     assert scores["mean"]["test"][name]["mae"] == 1e6 - 2.0
     # A forest averages what it has seen.
     assert scores["forest"]["test"][name]["mae"] >= 1e6 - 4.0
@@ -110,7 +110,7 @@ def test_baselines_see_training_targets_only():
 
 def test_baselines_are_the_same_while_another_core_computes_them(monkeypatch):
     table, splits = table_and_splits()
-    prepared = TASK.prepared(PropertyRunSettings(("arrays",), table.columns), table, splits)
+    prepared = TASK.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.available_cores", lambda: 1)
     TASK.start_background(prepared)
     assert not prepared.background  # there is no core for them

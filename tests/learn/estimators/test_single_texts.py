@@ -73,7 +73,7 @@ def test_molecules_of_rdkit_are_molecules():
         ["CCO", "C"], ["N", "c1ccccc1"]
     ]  # fmt: skip
     table = table_from_arrays(pd.DataFrame({"a": mols}).to_numpy()[:, 0])
-    assert table.usable.all()
+    assert table.rows.usable.all()
 
 
 def test_one_text_is_not_predicted_letter_by_letter():

@@ -32,7 +32,7 @@ def test_a_line_of_text_ends_where_those_of_a_table_end(tmp_path, end):
     text.write_bytes(f"{MARKS}{end}three{end}".encode())
     other.write_bytes(f"eins{end}{MARKS}".encode())
     lines = read_texts([str(text)], Columns(text_columns=("text",)), need_targets=False)
-    assert lines.frame["text"].tolist() == [MARKS, "three"]
+    assert lines.rows.cells.frame["text"].tolist() == [MARKS, "three"]
     assert read_corpus([str(text)], ()).texts == [MARKS, "three"]
     pairs = read_pairs([str(text), str(other)], (), ())
     assert (pairs.sources, pairs.targets) == ([MARKS, "three"], ["eins", MARKS])

@@ -26,7 +26,13 @@ RINGS = [
     "c1cc[nH]c1",
 ]
 SMILES = [f"{chain}{ring}" for ring in RINGS for chain in ("C", "CC", "F", "OC")] + ["C" * n for n in range(1, 21)]
-TABLE = table_from_arrays(SMILES, np.arange(60.0), groups=[f"g{row % 12}" for row in range(60)], with_descriptors=False)
+
+
+def rows_of(*arrays, **options):
+    return table_from_arrays(*arrays, **options, with_descriptors=False).rows
+
+
+TABLE = rows_of(SMILES, np.arange(60.0), groups=[f"g{row % 12}" for row in range(60)])
 
 
 def parts(splits) -> list[list[int]]:
@@ -75,7 +81,7 @@ def test_random_parts_have_their_sizes_and_depend_on_the_seed():
 
 def test_large_scaffolds_train():
     smiles = [*SMILES[:40], *("C" * n + "C1CCCCCC1" for n in range(20))]
-    table = table_from_arrays(smiles, np.arange(60.0), with_descriptors=False)
+    table = rows_of(smiles, np.arange(60.0))
     for seed in range(5):
         splits = split_rows(table, kind="scaffold", seed=seed)
         # The 20 rows of the last ring are the largest group.
@@ -87,19 +93,19 @@ def test_molecules_without_a_ring_are_no_scaffold():
     """Half of FreeSolv has no ring: as one scaffold it was one fold of 320 rows beside folds of 57."""
     chains = ["C" * n + end for n in range(1, 11) for end in ("O", "N", "Cl")]
     smiles = [*chains, *chains, *SMILES[:20]]
-    table = table_from_arrays(smiles, np.arange(80.0), with_descriptors=False)
+    table = rows_of(smiles, np.arange(80.0))
     splits = [split_folds(table, kind="scaffold", num_folds=5, fold=fold) for fold in range(5)]
     assert [len(each.test) for each in splits] == [16] * 5
     for each in splits:
         # Rows of one molecule stay together, however it is written.
         assert not {smiles[row] for row in each.test} & {smiles[row] for row in each.learned}
-    pairs = table_from_arrays([("CC", "[Cl-]"), ("CCC", "[Cl-]"), ("CC", "[Cl-]"), ("C1CC1", "[Cl-]")], np.arange(4.0))
-    assert pairs.scaffolds(np.arange(4)) == ["CC [Cl-]", "CCC [Cl-]", "CC [Cl-]", "C1CC1 "]
+    pairs = rows_of([("CC", "[Cl-]"), ("CCC", "[Cl-]"), ("CC", "[Cl-]"), ("C1CC1", "[Cl-]")], np.arange(4.0))
+    assert pairs.contents.scaffolds(np.arange(4)) == ["CC [Cl-]", "CCC [Cl-]", "CC [Cl-]", "C1CC1 "]
 
 
 def test_scaffolds_of_pairs_count_together():
     pairs = [(a, b) for a in ("Cc1ccccc1", "CCc1ccccc1", "C1CC1") for b in ("[Cl-]", "C1CCC1")]
-    table = table_from_arrays(pairs, np.arange(6.0), with_descriptors=False)
+    table = rows_of(pairs, np.arange(6.0))
     splits = split_rows(table, kind="scaffold", sizes=(0.5, 0.25, 0.25), seed=0)
     key_of_row = [(0, 0), (0, 1), (0, 0), (0, 1), (1, 0), (1, 1)]
     keys = [{key_of_row[row] for row in part} for part in parts(splits)]
@@ -107,7 +113,7 @@ def test_scaffolds_of_pairs_count_together():
 
 
 def test_unusable_rows_are_in_no_part():
-    table = table_from_arrays(["C", "xyz", "CC", "CCC"], [1.0, 2.0, np.nan, 4.0], with_descriptors=False)
+    table = rows_of(["C", "xyz", "CC", "CCC"], [1.0, 2.0, np.nan, 4.0])
     splits = split_rows(table, sizes=(0.5, 0, 0.5))
     assert sorted([*splits.train, *splits.test]) == [0, 3]
 
@@ -116,7 +122,7 @@ def from_column(tmp_path, words: list[str], group: bool = False):
     rows = "".join(f"{'C' * (1 + row)},{row},{word},g{row % 4}\n" for row, word in enumerate(words))
     (tmp_path / "data.csv").write_text(f"smiles,y,part,group\n{rows}")
     columns = Columns(("smiles",), ("y",), splits_column="part", group_column="group" if group else None)
-    return read_table(tmp_path / "data.csv", columns, with_descriptors=False)
+    return read_table(tmp_path / "data.csv", columns, with_descriptors=False).rows
 
 
 def test_a_column_says_it(tmp_path):
@@ -156,16 +162,16 @@ def test_files_are_parts(tmp_path):
         paths.append(tmp_path / f"{name}, x.csv")
         paths[-1].write_text("smiles,y\n" + "".join(f"{text},1\n" for text in smiles))
     columns = Columns(("smiles",), ("y",))
-    three = read_table(paths, columns, with_descriptors=False)
+    three = read_table(paths, columns, with_descriptors=False).rows
     expected = [list(range(20)), list(range(20, 24)), list(range(24, 30))]
     assert parts(split_rows(three, kind="file")) == expected
-    two = read_table(paths[::2], columns, with_descriptors=False)
+    two = read_table(paths[::2], columns, with_descriptors=False).rows
     assert sizes_of(split_rows(two, kind="file")) == [18, 2, 6]
     with pytest.raises(DataError, match=r"split is 'file', but there are 1 files, expected two \(train, test\)"):
         split_rows(TABLE, kind="file")
     paths[1].write_text("smiles,y\nxyz,1\n")
     with pytest.raises(DataError, match=r"b, x\.csv: no row can be used\."):
-        split_rows(read_table(paths, columns, with_descriptors=False), kind="file")
+        split_rows(read_table(paths, columns, with_descriptors=False).rows, kind="file")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +195,7 @@ def test_sizes_are_shares(sizes, shown):
 
 
 def test_what_a_kind_needs():
-    bare = table_from_arrays(["C1CC1", "CC1CC1"], [1.0, 2.0], with_descriptors=False)
+    bare = rows_of(["C1CC1", "CC1CC1"], [1.0, 2.0])
     with pytest.raises(SettingError, match="split is 'group', but group_column is not given: name the column"):
         split_rows(bare, kind="group")
     with pytest.raises(SettingError, match="split is 'column', but splits_column is not given: name the column"):
@@ -207,20 +213,20 @@ def test_what_a_kind_needs():
 
 
 def test_an_empty_group_names_its_line():
-    table = table_from_arrays(["C", "CC"], [1.0, 2.0], groups=["a", " "], with_descriptors=False)
+    table = rows_of(["C", "CC"], [1.0, 2.0], groups=["a", " "])
     with pytest.raises(DataError) as caught:
         split_rows(table, kind="group", sizes=(0.5, 0, 0.5))
     assert str(caught.value) == "arrays, row 1, column 'group': the group is empty."
 
 
 def test_few_groups_still_fill_every_part():
-    table = table_from_arrays(["C"] * 9, np.arange(9.0), groups=list("aaabbbccc"), with_descriptors=False)
+    table = rows_of(["C"] * 9, np.arange(9.0), groups=list("aaabbbccc"))
     for seed in range(10):
         assert sizes_of(split_rows(table, kind="group", seed=seed)) == [3, 3, 3]
 
 
 def test_molecules_on_both_sides_are_counted():
-    table = table_from_arrays(["C", "CC", "C", "N"], np.arange(4.0), groups=list("abcd"), with_descriptors=False)
+    table = rows_of(["C", "CC", "C", "N"], np.arange(4.0), groups=list("abcd"))
     leaks = {split_rows(table, kind="group", sizes=(0.5, 0, 0.5), seed=seed).leakage for seed in range(20)}
     assert leaks == {0, 1}
     assert split_rows(table, sizes=(1, 0, 0)).leakage == 0
@@ -229,26 +235,29 @@ def test_molecules_on_both_sides_are_counted():
 def repeated(num_molecules: int = 30, num_test: int = 6, val: bool = False):
     """A table of molecules with three rows each, the last ones test rows by their column."""
     smiles = ["C" * (1 + number) for number in range(num_molecules)]
-    table = table_from_arrays(np.repeat(smiles, 3), np.arange(3.0 * num_molecules), with_descriptors=False)
+    table = rows_of(np.repeat(smiles, 3), np.arange(3.0 * num_molecules))
     words = ["test" if row >= 3 * (num_molecules - num_test) else "train" for row in range(3 * num_molecules)]
     if val:
         words[0] = "val"
-    frame = table.frame.assign(part=words)
-    return replace(table, frame=frame, columns=replace(table.columns, splits_column="part"))
+    return with_parts(replace(table, columns=replace(table.columns, splits_column="part")), words)
+
+
+def with_parts(table, words):
+    return replace(table, cells=replace(table.cells, frame=table.cells.frame.assign(part=words)))
 
 
 def test_new_molecules_in_the_test_rows_are_calibrated_on_new_molecules():
     table = repeated()
     splits = split_rows(table, kind="column")
     assert splits.calibration == "group"
-    assert not set(table.contents(splits.train)) & set(table.contents(splits.val))
+    assert not set(table.keys(splits.train)) & set(table.keys(splits.val))
     at_random = split_rows(table, kind="column", calibration="random")
     assert at_random.calibration == "random"
-    assert set(table.contents(at_random.train)) & set(table.contents(at_random.val))
+    assert set(table.keys(at_random.train)) & set(table.keys(at_random.val))
     assert split_rows(repeated(9, 2), kind="column").calibration == "random", "too few molecules, it may be chance"
     classes = replace(table, columns=replace(table.columns, task_type="classification"))
     assert split_rows(classes, kind="column").calibration == "random", "classes have no intervals"
-    known = replace(table, frame=table.frame.assign(part=["train", "train", "test"] * 30))
+    known = with_parts(table, ["train", "train", "test"] * 30)
     assert split_rows(known, kind="column").calibration == "random", "test rows of known molecules"
     kinds = {kind: split_rows(TABLE, kind=kind).calibration for kind in ("random", "scaffold", "group")}
     assert kinds == {kind: kind for kind in kinds}
@@ -259,7 +268,7 @@ def test_the_calibration_may_differ_from_the_split():
         split_rows(TABLE, calibration="scaffold"),
         split_folds(TABLE, kind="random", num_folds=5, fold=1, calibration="scaffold"),
     ):
-        scaffolds = [set(TABLE.scaffolds(rows)) for rows in (splits.train, splits.val)]
+        scaffolds = [set(TABLE.contents.scaffolds(rows)) for rows in (splits.train, splits.val)]
         assert splits.calibration == "scaffold"
         assert not scaffolds[0] & scaffolds[1]
     assert parts(split_rows(TABLE, calibration="scaffold"))[2] == parts(split_rows(TABLE))[2], "the same test rows"
@@ -292,7 +301,7 @@ def test_what_shares_validation_rows():
     splits = with_left_out(table, split_rows(table, kind="column"), 2, 0)
     for number in range(2):
         train, val = splits.of_member(number)
-        assert not set(table.contents(train)) & set(table.contents(val))
+        assert not set(table.keys(train)) & set(table.keys(val))
 
 
 @pytest.mark.parametrize(("calibration", "low", "high"), [("random", 0.0, 0.6), ("group", 0.85, 0.97)])
@@ -303,7 +312,7 @@ def test_intervals_of_new_groups_hold_where_new_groups_calibrate(calibration, lo
     for seed in range(20):
         random = np.random.default_rng(seed)
         y = random.normal(size=100)[groups] + 0.1 * random.normal(size=500)
-        table = table_from_arrays(["C"] * 500, y, groups=[f"g{group:02}" for group in groups], with_descriptors=False)
+        table = rows_of(["C"] * 500, y, groups=[f"g{group:02}" for group in groups])
         splits = split_rows(table, kind="group", sizes=(0.6, 0.2, 0.2), seed=seed, calibration=calibration)
         means = {group: y[splits.train][groups[splits.train] == group].mean() for group in set(groups[splits.train])}
         errors = {
@@ -318,7 +327,7 @@ def test_members_leave_out_as_many_groups_whatever_their_size():
     """Folds of the same number of rows would make the first ones of the largest groups."""
     sizes = np.array([60, 50, 40, *[2] * 57])
     groups = np.repeat([f"g{number:02}" for number in range(60)], sizes)
-    table = table_from_arrays(["C"] * len(groups), np.arange(len(groups)), groups=groups, with_descriptors=False)
+    table = rows_of(["C"] * len(groups), np.arange(len(groups)), groups=groups)
     splits = split_rows(table, kind="group", sizes=(0.9, 0.1, 0), seed=1)
     left_out = with_left_out(table, splits, 5, 0).left_out[1:]
     counts = [len(set(groups[rows])) for rows in left_out]
@@ -335,8 +344,10 @@ def test_one_of_anything_is_said_in_the_singular():
         (["C", "C", "CC", "CCC"], "1 molecule is in"),
         ([("C", "N"), ("C", "N"), ("C", "C"), ("N", "N")], "1 combination of molecules is in"),
     ):
-        table = table_from_arrays(smiles, np.arange(4.0), with_descriptors=False)
+        table = rows_of(smiles, np.arange(4.0))
         splits = Splits(np.array([0, 2]), np.array([], np.int64), np.array([1, 3]), leakage=1)
         kind = SimpleNamespace(split_kind="random")
-        prepared = SimpleNamespace(data=table, splits=splits, settings=kind, fitted=SimpleNamespace())
+        prepared = SimpleNamespace(
+            data=SimpleNamespace(rows=table), splits=splits, settings=kind, fitted=SimpleNamespace()
+        )
         assert f"  {words} training and test rows alike" in described(prepared, None)

@@ -88,7 +88,7 @@ def test_readers_take_the_format_of_the_command(tmp_path):
     path = written(tmp_path, SEMICOLON)
     with table_format(FORM):
         table = read_table(path, Columns(smiles_columns=("smiles",), target_columns=("y",)), with_descriptors=False)
-    assert table.targets[:, 0].tolist() == [1.5, -5.0]
+    assert table.rows.targets[:, 0].tolist() == [1.5, -5.0]
     assert "add --delimiter ';'" in refused(path)
 
 
@@ -185,10 +185,10 @@ def test_inchi_is_read_and_its_cells_stay(tmp_path):
     path = written(tmp_path, f'structure,y\n"{ETHANOL}",1\nOCC,2\n"InChI=1S/nonsense",3\n')
     table = read_table(path, Columns(smiles_columns=("structure",), target_columns=("y",)))
     assert table.graph_of_row[:, 0].tolist() == [0, 0, -1]
-    assert table.frame["structure"].tolist() == [ETHANOL, "OCC", "InChI=1S/nonsense"]
+    assert table.rows.cells.frame["structure"].tolist() == [ETHANOL, "OCC", "InChI=1S/nonsense"]
     assert [table.store.smiles[0], len(table.store)] == ["CCO", 1]
-    (rejection,) = table.rejected
+    (rejection,) = table.rows.rejected
     assert (rejection.line, rejection.column) == (4, "structure")
     assert rejection.reason == "'InChI=1S/nonsense' is not an InChI that RDKit can read"
     long = "InChI=1S/" + "C" * 30_000
-    assert "too many for 500 atoms" in table_from_arrays(["C", long], [1.0, 2.0]).rejected[0].reason
+    assert "too many for 500 atoms" in table_from_arrays(["C", long], [1.0, 2.0]).rows.rejected[0].reason

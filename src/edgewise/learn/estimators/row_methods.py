@@ -29,7 +29,7 @@ from edgewise.learn.estimators.state import Estimator, Names, device_of, load, w
 from edgewise.learn.readers.graphs.types import UNLEARNED
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.read import ARRAYS
-from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.rows import Data
 
 NUMBERS, CLASSES = ("regression",), ("classification", "multiclass")
 """The task types of a regressor, and those of a classifier."""
@@ -82,18 +82,18 @@ def fingerprint(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs:
     return vectors
 
 
-def table_of(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> Table:
+def table_of(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> Data:
     """Rows to predict as the table of the task."""
     return adapter.table(estimator.trained, adapter.inputs(estimator, X, without_none(extra_inputs)))
 
 
-def _statuses(estimator: Estimator, inputs: Inputs, table: Table) -> list[str]:
+def _statuses(estimator: Estimator, inputs: Inputs, table: Data) -> list[str]:
     """The status of each row of a call, out of those of its table."""
     return list(inputs.taken(np.asarray(estimator.trained.statuses(table), dtype=object)))
 
 
 def _warn_of_doubts(
-    estimator: Estimator, adapter: RowAdapter, method: str, X: Any, table: Table, statuses: Sequence[str]
+    estimator: Estimator, adapter: RowAdapter, method: str, X: Any, table: Data, statuses: Sequence[str]
 ) -> None:
     """Warn of what speaks against predictions: texts that are cut, unknown words, numbers that are filled."""
     trained, rows = estimator.trained, adapter.task.rows

@@ -22,7 +22,7 @@ from edgewise.learn.estimators.state import (
     settings_of,
     warn,
 )
-from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.split import Splits, calibration_of, split_rows
 from edgewise.learn.tasks.run import fit
 
@@ -187,17 +187,17 @@ def _train(
     cells = _named_targets(targets.cells, names_of(estimator, "y"))
     columns = TrainingColumns(targets.task_type, cells, supervision.sample_weight, supervision.groups)
     table = adapter.training_table(job, inputs, columns)
-    if table.num_rows < 2:
+    if len(table.rows) < 2:
         raise DataError("fit: n_samples = 1; expected two rows or more, to train on and to validate.")
 
     if supervision.validation is None:
         size: float = estimator.validation_size  # type: ignore[attr-defined]
         split_kind = "random" if supervision.groups is None else "group"
         sizes = (1 - size, size, 0)
-        splits = split_rows(table, kind=split_kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
+        splits = split_rows(table.rows, kind=split_kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
     else:
-        splits = _masked(table, supervision.validation)
-        calibration = job.calibration or calibration_of(table, splits.train, splits.test)
+        splits = _masked(table.rows, supervision.validation)
+        calibration = job.calibration or calibration_of(table.rows, splits.train, splits.test)
         splits = replace(splits, calibration=calibration)
 
     adapter.check(job, table)
@@ -260,16 +260,16 @@ def _check_weights(weights: np.ndarray, num_rows: int) -> None:
         raise DataError("fit: every weight in sample_weight is zero; there is nothing to learn from.")
 
 
-def _masked(table: Table, validation: Any) -> Splits:
+def _masked(rows: Rows, validation: Any) -> Splits:
     """Training and validation rows by a mask.
 
     Raises:
         DataError: It has another length, or leaves no row for training or none for validation.
     """
     mask = np.asarray(validation, dtype=bool)
-    if mask.shape != (table.num_rows,):
-        raise DataError(f"fit: validation is {mask.shape}; expected a mask ({table.num_rows},).")
-    train, val = np.flatnonzero(table.trainable & ~mask), np.flatnonzero(table.trainable & mask)
+    if mask.shape != (len(rows),):
+        raise DataError(f"fit: validation is {mask.shape}; expected a mask ({len(rows)},).")
+    train, val = np.flatnonzero(rows.trainable & ~mask), np.flatnonzero(rows.trainable & mask)
     if not len(train) or not len(val):
         raise DataError(
             f"fit: validation leaves {len(train)} rows with a target to train on and {len(val)} to validate."

@@ -27,7 +27,7 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> TextTa
 def table(trained: FittedTable[TextsEncoder], inputs: Inputs) -> TextTable:
     """The texts as a table to predict; an empty one keeps its place."""
     read, expected = texts_from_arrays(texts_of(inputs.X)), len(trained.columns.text_columns)
-    if (count := len(read.columns.text_columns)) != expected:
+    if (count := len(read.rows.columns.text_columns)) != expected:
         row = "one text" if expected == 1 else f"a list of {expected} texts"
         raise DataError(
             f"predict: {plural(count, 'column')} of texts, but the model was trained on {expected}: a row is {row}."

@@ -76,6 +76,12 @@ class Cells:
         """All files, for messages about the whole."""
         return ", ".join(self.files)
 
+    def where(self, row: int) -> str:
+        """What messages call a row: the line of its file; its number, counted from 0, where it stands in an array."""
+        if self.files == ARRAYS:
+            return f"{ARRAYS[0]}, row {row}"
+        return f"{self.files[self.file_of_row[row]]}, line {self.lines[row]}"
+
 
 def read_cells(path: str | Path, form: TableFormat | None = None, *, may_be_empty: bool = False) -> Cells:
     """Read one table file.

@@ -1,9 +1,10 @@
-"""A table of examples: targets, weights, and the reasons why rows cannot be used."""
+"""The rows of a data set: targets, weights, and the reasons why rows cannot be used."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -32,117 +33,106 @@ from edgewise.learn.tables.read import (
     cells_from_arrays,
     check_columns_exist,
     join_cells,
-    pd,
 )
+
+RowNumbers: TypeAlias = Int64[np.ndarray, " _"]
+"""Any number of rows of a table, counted from 0."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Contents:
+    """What the rows of a table hold, and which of them are the same to a model."""
+
+    unit: str
+    """What a row is, in the plural."""
+    names: Callable[[RowNumbers], list[str]]
+    """What the contents of some rows are called; those of equal rows have equal names."""
+    keys: Callable[[RowNumbers], Int64[np.ndarray, " _"]] | None = None
+    """A number for each of some rows, equal for rows with equal contents; None where no two rows are equal."""
+    num_distinct: int | None = None
+    """The number of distinct units, where it is more or less than that of the keys of usable rows."""
+    row_unit: str | None = None
+    """What a row is where it joins several units, in the plural."""
+    counted_unit: str = "row"
+    """What is counted, in the singular, such as a graph, which has many rows of a file."""
+    scaffolds: Callable[[RowNumbers], list[str]] | None = None
+    """The scaffold of each of some rows; None where they have none."""
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """The rows of one or several files in their order; rows that cannot be used keep their place."""
+class Rows:
+    """The table part of a data set: what is predicted, a row each; rows that cannot be used keep their place."""
 
-    source: str
-    """The file, or the files joined by commas."""
-    files: tuple[str, ...]
-    """Each file."""
-    frame: pd.DataFrame
-    """All cells as the strings they are in the file."""
+    cells: Cells
+    """The files, as they were read."""
     columns: Columns
     """The role of each column, targets named."""
     targets: Float64[np.ndarray, " row target"]
     """Numbers, or indices into `classes`; NaN where missing or unreadable."""
     weights: Float64[np.ndarray, " row"]
     """1 where the table does not say; NaN where unreadable."""
+    classes: Classes
+    """Names of the classes of each target in the order of their numbers; empty for regression."""
     status: list[str]
     """`ok`, or the column and the reason why the row cannot be used."""
     rejected: list[Rejection]
-    """Rows that cannot be used, in file order, each once."""
-    classes: Classes
-    """Names of the classes of each target in the order of their numbers; empty for regression."""
-    file_of_row: Int64[np.ndarray, " row"]
-    """Which of `files` each row came from, counted from 0."""
-    lines: Int64[np.ndarray, " row"]
-    """Line of its file on which each row begins."""
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """Rows that cannot be used, in file order, each once; then those of a table of edges."""
+    contents: Contents
+    """What the rows hold."""
+    lost_edges: Sequence[Rejection] = ()
+    """Those of `rejected` that cannot be read as an edge; none for rows without edges."""
+    notes: tuple[str, ...] = ()
     """Notes about the targets, one line each: the task type and why, similar labels."""
-    mapped: tuple[np.ndarray, ...] = field(default=(), kw_only=True)
-    """The mapped files of the rows; empty where they are in memory."""
-    as_written: pd.DataFrame | None = field(default=None, kw_only=True)
-    """The cells as written in the file, where they differ from `frame`."""
 
-    has_distinct_rows: ClassVar[bool] = False
-    """Whether no two rows can be the same to a model."""
-
-    def where(self, row: int, column: str) -> str:
-        """The name of a cell in messages."""
-        return f"{place_of(self, row)}, column {column!r}"
-
-    def places(self, rows: Int64[np.ndarray, " _"] | Sequence[int], columns: Sequence[str]) -> Where:
-        """The names of the cells of some rows and columns in messages, by their indices among these."""
-        return lambda row, column: self.where(int(rows[row]), columns[column])
-
-    @property
-    def usable(self) -> Bool[np.ndarray, " row"]:
-        """True for rows that can be trained on or predicted."""
-        return np.array([status == OK for status in self.status], dtype=bool)
-
-    @property
-    def trainable(self) -> Bool[np.ndarray, " row"]:
-        """True for rows that can be learned from, or judged by."""
-        return self.usable
-
-    @property
-    def lost_edges(self) -> Sequence[Rejection]:
-        """Rows of a table of edges that cannot be read as an edge, in file order; empty for rows without edges."""
-        return ()
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows in the files, usable or not."""
+    def __len__(self) -> int:
         return len(self.status)
 
     @property
-    def unit(self) -> str:
-        """The unit of rows, in the plural."""
-        raise NotImplementedError
+    def source(self) -> str:
+        """All files, for messages about the whole."""
+        return self.cells.source
+
+    def where(self, row: int, column: str) -> str:
+        """The name of a cell in messages."""
+        return f"{self.cells.where(row)}, column {column!r}"
+
+    def places(self, rows: RowNumbers | Sequence[int], columns: Sequence[str]) -> Where:
+        """The names of the cells of some rows and columns in messages, by their indices among these."""
+        return lambda row, column: self.where(int(rows[row]), columns[column])
+
+    @cached_property
+    def usable(self) -> Bool[np.ndarray, " row"]:
+        """True for rows that can be predicted."""
+        return np.fromiter((status == OK for status in self.status), bool, len(self))
+
+    @property
+    def trainable(self) -> Bool[np.ndarray, " row"]:
+        """True for rows that can be learned from, or judged by: they have a target."""
+        return self.usable & ~np.isnan(self.targets).all(axis=1)
 
     @property
     def row_unit(self) -> str:
-        """The contents of one row, in the plural."""
-        return self.unit
+        """What a row is, in the plural."""
+        return self.contents.row_unit or self.contents.unit
 
-    @property
-    def counted_unit(self) -> str:
-        """The unit that is counted for rows, in the singular, such as a graph, which may have many rows."""
-        return "row"
+    def keys(self, rows: RowNumbers) -> Int64[np.ndarray, " _"]:
+        """A number for each of some rows, equal for rows with equal contents."""
+        return rows if self.contents.keys is None else self.contents.keys(rows)
 
     @property
     def num_distinct(self) -> int:
-        """The number of distinct rows."""
-        (keys,) = self.keys(np.flatnonzero(self.usable))
-        return len(np.unique(keys))
-
-    def scaffolds(self, rows: np.ndarray) -> list[str]:
-        """The scaffold of each of some rows, for splits that keep scaffolds together."""
-        raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
-
-    def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
-        """The inputs of some rows: equal for rows that are the same to a model."""
-        raise NotImplementedError
-
-    def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
-        """A number for each row of some sets of rows, equal for rows with equal contents."""
-        numbers: dict[tuple[Hashable, ...], int] = {}
-        return [
-            np.array([numbers.setdefault(content, len(numbers)) for content in self.contents(row_numbers)], np.int64)
-            for row_numbers in rows
-        ]
+        """The number of distinct units."""
+        if self.contents.num_distinct is not None:
+            return self.contents.num_distinct
+        return len(np.unique(self.keys(np.flatnonzero(self.usable))))
 
 
-def place_of(rows: Table | Cells, row: int) -> str:
-    """What messages call a row: the line of its file; its number, counted from 0, where it stands in an array."""
-    if rows.files == ARRAYS:
-        return f"{ARRAYS[0]}, row {row}"
-    return f"{rows.files[rows.file_of_row[row]]}, line {rows.lines[row]}"
+class Data(Protocol):
+    """A data set with a row for each thing that is predicted: molecules, texts, the nodes or edges of a graph."""
+
+    @property
+    def rows(self) -> Rows:
+        """Its table part."""
 
 
 def resolved(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
@@ -203,23 +193,25 @@ def cells_of_roles(arrays: dict[str, Values | None]) -> tuple[Cells, dict[str, t
     return cells, columns_of, roles
 
 
-def judged(
+def checked_rows(
     cells: Cells,
     columns: Columns,
     problems: Problems,
-    classes: Classes | None,
+    contents: Contents,
+    classes: Classes | None = None,
     *,
     strict: bool,
     need_targets: bool,
     may_lack_targets: bool = False,
-) -> dict[str, Any]:
-    """All fields of a `Table`: targets and weights are read here, and added to what is wrong with the rows.
+) -> Rows:
+    """The rows of a data set: targets and weights are read here, and added to what is wrong with the rows.
 
     Args:
         cells: The file.
         columns: What each column is, targets named.
         problems: What was found wrong so far.
-        classes: The classes that are known; None finds them.
+        contents: What the rows hold.
+        classes: The classes that a trained model knows; by default those that occur.
         strict: Stop at the first row that cannot be used.
         need_targets: False for rows to predict: a target that cannot be read there is missing.
         may_lack_targets: Whether a row without any target is good all the same.
@@ -266,25 +258,14 @@ def judged(
     status = [OK] * len(cells.frame)
     for row, (column, _, reason) in problems.first.items():
         status[row] = f"{column}: {reason}"
-    return {
-        "source": cells.source,
-        "files": cells.files,
-        "frame": cells.frame,
-        "columns": columns,
-        "targets": targets,
-        "weights": weights,
-        "status": status,
-        "rejected": [
-            Rejection(cells.files[cells.file_of_row[row]], int(cells.lines[row]), *problems.first[row])
-            for row in sorted(problems.first)
-        ],
-        "classes": classes,
-        "file_of_row": cells.file_of_row,
-        "lines": cells.lines,
-        "notes": (*([mapped_note(len(cells.lines))] if cells.mapped else []), *notes),
-        "mapped": cells.mapped,
-        "as_written": None if cells.written is None else cells.as_written,
-    }
+    rejected = [
+        Rejection(cells.files[cells.file_of_row[row]], int(cells.lines[row]), *problems.first[row])
+        for row in sorted(problems.first)
+    ]
+    if cells.mapped:
+        notes.insert(0, mapped_note(len(cells.lines)))
+
+    return Rows(cells, columns, targets, weights, classes, status, rejected, contents, notes=tuple(notes))
 
 
 def _read_targets(
@@ -321,7 +302,7 @@ def _stop(cells: Cells, problems: Problems, notes: Sequence[str]) -> None:
     column, value, reason = problems.first[row]
     if cells.files == ARRAYS:
         advice = ". ".join([f"the cell is {value!r}", *notes, "Fix the cell, or leave the row out."])
-        raise DataError(f"{place_of(cells, row)}, column {column!r}: {reason}; {advice}")
+        raise DataError(f"{cells.where(row)}, column {column!r}: {reason}; {advice}")
     file = int(cells.file_of_row[row])
     row_in_file = cells.first_row + row - int(np.searchsorted(cells.file_of_row, file)) + 1
     raise DataError(

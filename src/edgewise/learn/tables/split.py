@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import cast
 
 import numpy as np
 from jaxtyping import Int64
@@ -11,7 +11,7 @@ from edgewise.choices import Calibration
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
 from edgewise.learn.tables.cell import distinct
-from edgewise.learn.tables.rows import Table, place_of
+from edgewise.learn.tables.rows import RowNumbers, Rows
 
 KINDS = ("random", "scaffold", "group", "column", "file")
 MIN_REPEATED = 10
@@ -19,8 +19,6 @@ MIN_REPEATED = 10
 SPLITS = ("train", "val", "test")
 CARVED_SHARE = 0.1
 """Share of the training rows that choose the model where the table gives no rows for that."""
-# Any number of rows of the table, by their places in it.
-RowNumbers: TypeAlias = Int64[np.ndarray, " _"]
 
 WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 """The split that each word of a splits column means, by its place in `SPLITS`."""
@@ -67,7 +65,7 @@ class Splits:
 
 
 def split_rows(
-    table: Table,
+    table: Rows,
     *,
     kind: str = "random",
     sizes: Sequence[float | int] = (0.8, 0.1, 0.1),
@@ -123,15 +121,14 @@ def split_rows(
     return Splits(train, val, test, leakage=num_shared(table, train, test), calibration=calibration)
 
 
-def num_shared(table: Table, train: RowNumbers, test: RowNumbers) -> int:
+def num_shared(table: Rows, train: RowNumbers, test: RowNumbers) -> int:
     """The number of distinct contents in both."""
-    if table.has_distinct_rows:
+    if table.contents.keys is None:
         return 0
-    train_keys, test_keys = table.keys(train, test)
-    return len(np.intersect1d(train_keys, test_keys))
+    return len(np.intersect1d(table.keys(train), table.keys(test)))
 
 
-def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibration:
+def calibration_of(table: Rows, train: RowNumbers, test: RowNumbers) -> Calibration:
     """The kind of split, where the table or its files define it.
 
     `group` where a group column is named; and where no test row has the contents of a training row although contents
@@ -142,24 +139,24 @@ def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibra
         return "group"
     if table.columns.task_type != "regression":
         return "random"
-    keys, new = table.keys(train, test)
-    train_groups = np.unique(keys)
+    train_groups = np.unique(table.keys(train))
     repeats = len(train_groups) >= MIN_REPEATED and len(train) >= 2 * len(train_groups)
-    return "group" if repeats and len(test) and not np.isin(new, train_groups).any() else "random"
+    return "group" if repeats and len(test) and not np.isin(table.keys(test), train_groups).any() else "random"
 
 
-def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
+def groups_of(table: Rows, rows: RowNumbers, calibration: str) -> list[str]:
     """What some rows must not share with the rows that a model learns from: their scaffold; or their group, without a
     group column their contents; or nothing, so that each row is its own."""
     if calibration == "scaffold":
-        return table.scaffolds(rows)
+        if table.contents.scaffolds is None:
+            raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
+        return table.contents.scaffolds(rows)
     if calibration == "random":
         return [str(row) for row in rows.tolist()]
     if table.columns.group_column is not None:
         return _group_keys(table, rows)
-    (keys,) = table.keys(rows)
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    names = [str(contents) for contents in table.contents(rows[first])]
+    _, first, which = np.unique(table.keys(rows), return_index=True, return_inverse=True)
+    names = table.contents.names(rows[first])
     return [names[number] for number in which.tolist()]
 
 
@@ -170,7 +167,7 @@ def evenly(values: np.ndarray, most: int) -> np.ndarray:
     return values[np.linspace(0, len(values) - 1, most).round().astype(np.int64)]
 
 
-def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> Splits:
+def with_left_out(table: Rows, splits: Splits, num_members: int, seed: int) -> Splits:
     """The splits of an ensemble whose members leave out other groups each, so that all of these calibrate intervals.
 
     The first member leaves out val. The groups of the training rows are divided at random into folds, as many as val
@@ -209,7 +206,7 @@ def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> 
 
 
 def split_folds(
-    table: Table,
+    table: Rows,
     *,
     kind: str,
     num_folds: int,
@@ -286,17 +283,17 @@ def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
     return shares
 
 
-def _by_column(table: Table, rows: RowNumbers) -> list:
+def _by_column(table: Rows, rows: RowNumbers) -> list:
     column = table.columns.splits_column
     if column is None:
         raise SettingError("split is 'column', but splits_column is not given: name the column.")
-    cells, codes = distinct(table.frame[column])
+    cells, codes = distinct(table.cells.frame[column])
     words = [cell.strip().lower() for cell in cells]
     unknown = np.array([bool(word) and word not in WORDS for word in words], dtype=bool)[codes]
     if unknown.any():
         row = int(unknown.argmax())
         raise DataError(
-            f"{place_of(table, row)}, column {column!r}: {cells[codes[row]]!r} is not "
+            f"{table.cells.where(row)}, column {column!r}: {cells[codes[row]]!r} is not "
             "a split, expected train, val (also valid, validation) or test, or an empty cell for none."
         )
 
@@ -307,21 +304,21 @@ def _by_column(table: Table, rows: RowNumbers) -> list:
     return [splits[0], splits[1] if len(splits[1]) else None, splits[2]]
 
 
-def _by_file(table: Table, rows: RowNumbers) -> list:
-    num_files = len(table.files)
+def _by_file(table: Rows, rows: RowNumbers) -> list:
+    num_files = len(table.cells.files)
     if num_files not in (2, 3):
         raise DataError(
             f"split is 'file', but there are {num_files} files, expected two (train, test) or three (train, val, test)."
         )
-    splits = [rows[table.file_of_row[rows] == number] for number in range(num_files)]
-    for name, split in zip(table.files, splits, strict=True):
+    splits = [rows[table.cells.file_of_row[rows] == number] for number in range(num_files)]
+    for name, split in zip(table.cells.files, splits, strict=True):
         if not len(split):
             raise DataError(f"{name}: no row can be used.")
     return splits if num_files == 3 else [splits[0], None, splits[1]]
 
 
 def _divide(
-    table: Table, rows: RowNumbers, kind: str, shares: tuple[float, ...], rng: np.random.Generator
+    table: Rows, rows: RowNumbers, kind: str, shares: tuple[float, ...], rng: np.random.Generator
 ) -> list[RowNumbers]:
     if kind == "random":
         return divide_rows(rows, shares, rng)
@@ -401,17 +398,17 @@ def _divide_groups(
     return [np.array([row for name in split for row in members[name]], dtype=np.int64) for split in chosen]
 
 
-def _check_group_column(table: Table, kind: str) -> None:
+def _check_group_column(table: Rows, kind: str) -> None:
     if kind == "group" and table.columns.group_column is None:
         raise SettingError("split is 'group', but group_column is not given: name the column.")
 
 
-def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
+def _group_keys(table: Rows, rows: RowNumbers) -> list[str]:
     column = table.columns.group_column
-    groups, codes = distinct(table.frame[column])
+    groups, codes = distinct(table.cells.frame[column])
     is_empty = np.array([not group.strip() for group in groups], dtype=bool)[codes[rows]]
     if is_empty.any():
-        raise DataError(f"{place_of(table, int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
+        raise DataError(f"{table.cells.where(int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
     return [groups[code] for code in codes[rows].tolist()]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
-from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import TargetScaler
 
 
@@ -31,17 +31,17 @@ class RowBatches:
     @classmethod
     def of(
         cls,
-        table: Table,
+        rows: Rows,
         scale: TargetScaler | None,
         batch: Callable[[np.ndarray], Any],
         graph: Any = None,
         stand_in: Callable[[Any, np.ndarray, str], Any] | None = None,
     ) -> Self:
-        """The rows of a table, with their targets scaled."""
-        targets = table.targets
+        """The rows of a data set, with their targets scaled."""
+        targets = rows.targets
         if scale is not None and targets.shape[1]:
             targets = scale.transform(targets)
-        return cls(batch, targets.astype(np.float32), table.weights.astype(np.float32), graph, stand_in)
+        return cls(batch, targets.astype(np.float32), rows.weights.astype(np.float32), graph, stand_in)
 
     def training_batch(self, rows: np.ndarray) -> Any:
         """Rows to learn from."""

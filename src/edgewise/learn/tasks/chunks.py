@@ -21,7 +21,7 @@ from edgewise.learn.readers.graphs.lost import REASON
 from edgewise.learn.tables.impute import FILLED
 from edgewise.learn.tables.options import current_format, current_limits, read_limits, table_format
 from edgewise.learn.tables.read import CHUNK_ROWS, Cells, TableChunks
-from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.rows import Data
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.learn.tasks.task import PredictRequest, RowTask
 from edgewise.learn.tasks.vocabulary import coverage_note, cut_note
@@ -156,7 +156,7 @@ class ChunkPredictor:
 
 
 def predict_rows(
-    trained: FittedTable[Any], table: Table, request: PredictRequest, tally: Tally = Tally()
+    trained: FittedTable[Any], table: Data, request: PredictRequest, tally: Tally = Tally()
 ) -> PredictedChunk:
     """The rows of a table with their predictions; those that cannot be used keep their place.
 
@@ -166,7 +166,7 @@ def predict_rows(
         request: the coverage of intervals, and where to compute.
         tally: what was counted of the table when it was read.
     """
-    rows = np.flatnonzero(table.usable)
+    rows = np.flatnonzero(table.rows.usable)
     similarities = trained.similarities(table, rows)
     options: dict[str, Any] = {"coverage": request["coverage"], "device": pick_device(request.device)}
     predictions = trained.predict(table, rows=rows, **options, similarities=similarities)
@@ -174,14 +174,14 @@ def predict_rows(
     added |= trained.more_columns(table, rows, similarities)
     added["status"] = trained.statuses(table)
     # Molecules that are doubtful have a note of their own, by how they were placed.
-    pairs = zip(added["status"], table.status, strict=True) if not tally.conformers else ()
+    pairs = zip(added["status"], table.rows.status, strict=True) if not tally.conformers else ()
     doubtful = sum(status != read and (FILLED not in status or "; " in status) for status, read in pairs)
     num_filled = sum(FILLED in status for status in added["status"])
-    why = "num_without_edges" if table.lost_edges else "num_doubtful"
+    why = "num_without_edges" if table.rows.lost_edges else "num_doubtful"
     return PredictedChunk(
-        table.frame if table.as_written is None else table.as_written,
+        table.rows.cells.as_written,
         added,
-        tally + Tally(table.num_rows, len(rows), num_filled=num_filled, **{why: doubtful}),
+        tally + Tally(len(table.rows), len(rows), num_filled=num_filled, **{why: doubtful}),
     )
 
 

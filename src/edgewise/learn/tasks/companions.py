@@ -133,7 +133,7 @@ def weigh(fitted: FittedTable[Any], table: Any, companions: Sequence[nn.Module],
                 shares = np.array([count / (num_variants + count) for count in copies])
                 alone = fitted.output.comparable(outputs.double()).mean(1).numpy()
                 beside = fitted.output.comparable(companion(batch).double()).numpy()
-                weights = table.weights[part, None].astype(np.float32)
+                weights = table.rows.weights[part, None].astype(np.float32)
                 errors = [(alone + share * (beside - alone) - wanted[part]) ** 2 * weights for share in shares]
                 squares = np.nansum(errors, axis=(1, 2)) + (squares if len(squares) else 0)
                 is_known = ~np.isnan(wanted[part]) & (weights > 0)

@@ -243,9 +243,9 @@ class RowsByName:
             DataError: there is none, or it cannot be predicted.
         """
         row = self.find(*names)
-        if not self.table.usable[row]:
+        if not self.table.rows.usable[row]:
             shown = " and ".join(repr(name[:60]) for name in names)
-            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.table.status[row]}.")
+            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.table.rows.status[row]}.")
         return row
 
 
@@ -304,7 +304,7 @@ def table_of_run(
     """
     with files_of(folder, what, call) as config:
         table = read_table(settings_type.of(config, "config.toml"))
-    list_left_out(table.lost_edges)
+    list_left_out(table.rows.lost_edges)
     return table
 
 
@@ -363,9 +363,11 @@ def checked_row(unit: str, table: Any, row: int, names: Any = None) -> str:
     Raises:
         DataError: the row does not exist, or cannot be predicted.
     """
-    if not 0 <= row < table.num_rows:
-        raise DataError(f"{unit} {row} does not exist; they are 0 to {table.num_rows - 1}.")
+    if not 0 <= row < len(table.rows):
+        raise DataError(f"{unit} {row} does not exist; they are 0 to {len(table.rows) - 1}.")
     name = str(row) if names is None else str(names[row])
-    if not table.usable[row]:
-        raise DataError(f"the {unit} {name if names is None else repr(name)} cannot be predicted: {table.status[row]}.")
+    if not table.rows.usable[row]:
+        raise DataError(
+            f"the {unit} {name if names is None else repr(name)} cannot be predicted: {table.rows.status[row]}."
+        )
     return name

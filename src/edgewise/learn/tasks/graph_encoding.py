@@ -78,7 +78,7 @@ class GraphEncoding:
         if adds_degrees := lacks_features(scaler, nodes, edges):
             scale, scaler = scale_of(with_degrees(nodes, edges), settings.feature_scale)
         return cls(
-            columns=replace(table.columns, missing="impute" if fills(scaler) else "drop"),
+            columns=replace(table.rows.columns, missing="impute" if fills(scaler) else "drop"),
             settings=settings.model,
             graph=settings.graph,
             feature_scale=scale,

@@ -90,7 +90,7 @@ def check_same_kind(trained: Any, table: Any, num_columns: int) -> None:
         return
     expected = "none" if trained.has_degrees else f"{num_columns}"
     features = "no features" if table.has_degrees else "features"
-    raise DataError(f"{table.source}: its nodes have {features}, but the model was trained on {expected}.")
+    raise DataError(f"{table.rows.source}: its nodes have {features}, but the model was trained on {expected}.")
 
 
 def note_of_edges(count: int, settings: NodeSettings) -> list[str]:

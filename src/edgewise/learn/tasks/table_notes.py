@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from edgewise.formatting import percent, plural
-from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tables.split import Splits, groups_of
 from edgewise.learn.tasks.task import Prepared
@@ -22,12 +22,13 @@ MAX_NAMED = 5
 
 def described(prepared: Prepared, folder: RunFolder) -> list[str]:
     """What was read and rejected, how it was split, and which rows calibrate the intervals, in a few lines."""
-    table, splits, row = prepared.data, prepared.splits, prepared.data.counted_unit
-    edges = [] if table.unit == "edges" else table.lost_edges
+    table, splits = prepared.data.rows, prepared.splits
+    row = table.contents.counted_unit
+    edges = [] if table.contents.unit == "edges" else table.lost_edges
     rejected = plural(len(table.rejected) - len(edges), row) + (f" and {plural(len(edges), 'edge')}" if edges else "")
     lines = [
-        f"{table.source}: {plural(table.num_rows, row)}, "
-        f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, {rejected} rejected"
+        f"{table.source}: {plural(len(table), row)}, "
+        f"{plural(table.num_distinct, 'distinct ' + table.contents.unit.removesuffix('s'))}, {rejected} rejected"
     ]
     for (file, column), count in Counter((rejection.file, rejection.column) for rejection in table.rejected).items():
         first = next(rejection for rejection in table.rejected if (rejection.file, rejection.column) == (file, column))
@@ -62,13 +63,13 @@ def calibration_note(prepared: Prepared) -> str:
     rows = prepared.splits.calibrating
     if prepared.splits.calibration == "random":
         return f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"
-    count, unit = calibration_groups(prepared.data, prepared.splits)
+    count, unit = calibration_groups(prepared.data.rows, prepared.splits)
     of_groups = plural(count, singular(unit), unit)
     line = f"intervals are calibrated on {plural(len(rows), 'row')} of {of_groups} that a model has not seen"
     return line + ("; each model of the ensemble leaves out others, at no cost" if prepared.splits.left_out else "")
 
 
-def calibration_groups(table: Table, splits: Splits) -> tuple[int, str]:
+def calibration_groups(table: Rows, splits: Splits) -> tuple[int, str]:
     """How many groups the rows that calibrate intervals are of, and what a group is."""
     unit = "groups" if table.columns.group_column else table.row_unit
     unit = "scaffolds" if splits.calibration == "scaffold" else unit
@@ -80,7 +81,7 @@ def singular(unit: str) -> str:
     return re.sub(r"s\b", "", unit, count=1)
 
 
-def warnings_of(table: Table, splits: Splits, class_weight: str | None) -> list[str]:
+def warnings_of(table: Rows, splits: Splits, class_weight: str | None) -> list[str]:
     """What speaks against a model of a table before it is trained, a line each.
 
     Args:
@@ -95,7 +96,7 @@ def warnings_of(table: Table, splits: Splits, class_weight: str | None) -> list[
     return [*few, *constant_targets(names, learned), *rare, *labels_without_training_rows(table, splits)]
 
 
-def few_groups(table: Table, splits: Splits) -> list[str]:
+def few_groups(table: Rows, splits: Splits) -> list[str]:
     """A warning where the rows that calibrate intervals are of few groups."""
     if splits.calibration == "random" or not len(splits.val):
         return []
@@ -107,7 +108,7 @@ def few_groups(table: Table, splits: Splits) -> list[str]:
     return [f"warning: intervals calibrated on {of_groups} may be far too narrow or too wide{remedy}"]
 
 
-def labels_without_training_rows(table: Table, splits: Splits) -> list[str]:
+def labels_without_training_rows(table: Rows, splits: Splits) -> list[str]:
     """A warning for each target with labels that rows of the other splits have, and no training row.
 
     Args:

@@ -27,7 +27,7 @@ def coverage_scores(prepared: Prepared, rows: np.ndarray, predictions: list[Pred
     }
     coverage |= {"test": {}, "width": {}, "curve": {}}
     for column, (name, prediction) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
-        targets, low, high = prepared.data.targets[rows, column], prediction.low, prediction.high
+        targets, low, high = prepared.data.rows.targets[rows, column], prediction.low, prediction.high
         coverage["test"][name] = coverage_of(targets, low, high)
         coverage["width"][name] = None if coverage["test"][name] is None else float(np.nanmean(high - low))
         assert prediction.sigma is not None

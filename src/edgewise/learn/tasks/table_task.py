@@ -14,7 +14,7 @@ from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.magnitude import require_comparable
-from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
 from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_judging
@@ -71,7 +71,7 @@ def mean_and_forest(
     prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]
 ) -> dict[str, Predictor]:
     """The training mean, and a random forest by `fit_trees` over `features` where there are any."""
-    table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+    table, rows, classes = prepared.data.rows, prepared.splits.train, num_classes(prepared.data.rows)
     fitted: dict[str, Predictor] = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
     rows = evenly(rows, MAX_FITTED)
     targets, weights = table.targets[rows], table.weights[rows]
@@ -84,8 +84,8 @@ def mean_and_forest(
 def contents_of_rows(prepared: Prepared) -> SplitContents:
     """The content of the rows of each split; equal where a model cannot tell two of them apart."""
     assert prepared.rows is not None
-    table, rows = prepared.data, rows_of(prepared.splits)
-    return SplitContents(table.row_unit, rows, dict(zip(rows, table.keys(*rows.values()), strict=True)))
+    table, rows = prepared.data.rows, rows_of(prepared.splits)
+    return SplitContents(table.row_unit, rows, {split: table.keys(numbers) for split, numbers in rows.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ class TableTask:
 
     def prepare(self, settings: Any) -> Prepared:
         requested, table = settings, self.read_table(settings)
-        settings = replace(settings, columns=table.columns)  # a file of a graph brings its own column of splits
+        settings = replace(settings, columns=table.rows.columns)  # a file of a graph brings its own column of splits
         how = {
             "kind": settings.split_kind,
             "sizes": settings.split_sizes,
@@ -179,34 +179,34 @@ class TableTask:
             "calibration": settings.calibration,
         }
         if settings.fold is None:
-            splits = split_rows(table, **how)
+            splits = split_rows(table.rows, **how)
         else:
-            splits = split_folds(table, **how, num_folds=settings.num_folds, fold=settings.fold)
+            splits = split_folds(table.rows, **how, num_folds=settings.num_folds, fold=settings.fold)
         if not len(splits.train):
-            raise DataError(f"{table.source}: no row is left for training.")
+            raise DataError(f"{table.rows.source}: no row is left for training.")
         return self.after_split(requested, self.prepared(settings, table, splits))
 
-    def prepared(self, settings: Any, table: Table, splits: Splits) -> Prepared:
+    def prepared(self, settings: Any, table: Data, splits: Splits) -> Prepared:
         """The same of a table that is read and split."""
-        settings = replace(settings, columns=table.columns)
+        settings = replace(settings, columns=table.rows.columns)
         rows = rows_of(splits)
-        check_weights(table, splits.train, "training", "learn from")
-        check_weights(table, splits.val, "validation", "validate on")
-        if table.columns.task_type == "regression":
-            splits = with_left_out(table, splits, settings.ensemble_size, settings.train.seed)
+        check_weights(table.rows, splits.train, "training", "learn from")
+        check_weights(table.rows, splits.val, "validation", "validate on")
+        if table.rows.columns.task_type == "regression":
+            splits = with_left_out(table.rows, splits, settings.ensemble_size, settings.train.seed)
             settings = replace(settings, calibration=splits.calibration)
         learned = replace(splits, train=splits.learned)
-        check_weights(table, learned.train, "training", "learn from")
+        check_weights(table.rows, learned.train, "training", "learn from")
         settings = self.resolved(settings, table, learned)
         settings.check_task_type(settings.columns.task_type)
         fitted = self.untrained(settings, table, learned)
         if fitted.task_type == "regression":
             fitted.intervals = replace(fitted.intervals, calibration=splits.calibration)
-        return Prepared(settings, table, splits, fitted, rows, table.rejected)
+        return Prepared(settings, table, splits, fitted, rows, table.rows.rejected)
 
     def loaders(self, prepared: Prepared) -> Loaders:
         """The training rows of each member, and the rows that validate it."""
-        splits, fitted, table = prepared.splits, prepared.fitted, prepared.data
+        splits, fitted, table = prepared.splits, prepared.fitted, prepared.data.rows
         if (scale := fitted.target_scale) is not None:
             for rows in (splits.val, splits.test):
                 where = table.places(rows, table.columns.target_columns)
@@ -226,7 +226,7 @@ class TableTask:
         loss = TargetLoss(fitted.task_type, recipe.loss_function, recipe.huber_width, fitted.num_classes)
         if prepared.settings.class_weight is None:
             return loss
-        targets = prepared.data.targets[prepared.splits.train]
+        targets = prepared.data.rows.targets[prepared.splits.train]
         weights = tuple(
             balanced(targets[:, column], len(labels)) for column, labels in enumerate(fitted.classes.values())
         )
@@ -267,12 +267,12 @@ class TableTask:
         outputs = fitted.all_outputs(table, rows)
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
         values, validate = outputs.mean(chosen), np.isin(rows, splits.val)
-        all_errors = values - table.targets[rows]
+        all_errors = values - table.rows.targets[rows]
         fitted.intervals = replace(fitted.intervals, errors=all_errors)
         prepared.scored.validation = rows[validate], list(values[validate].T)
         if not splits.left_out:
             prepared.scored.validation_parts = {name: part[validate] for name, part in outputs.parts.items()}
-        groups = np.unique(groups_of(table, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
+        groups = np.unique(groups_of(table.rows, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
         spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
         learned = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(all_errors.T)]
@@ -297,8 +297,8 @@ class TableTask:
     def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
         """The scores of each split, and how many targets of the test rows lie within their interval."""
         fitted, table, splits = prepared.fitted, prepared.data, named(prepared.splits)
-        names, task_type = table.columns.target_columns, fitted.task_type
-        metrics: dict[str, Any] = {"rows": {"rejected": len(table.rejected)}}
+        all_targets, names, task_type = table.rows.targets, table.rows.columns.target_columns, fitted.task_type
+        metrics: dict[str, Any] = {"rows": {"rejected": len(table.rows.rejected)}}
         for name, rows in splits.items():
             metrics["rows"][name] = len(rows)
             rows = self.scored(prepared, rows)
@@ -312,11 +312,9 @@ class TableTask:
                 if name == "test":
                     prepared.scored.test = predictions, similarities
                 outputs = outputs_of(predictions)
-            metrics[name] = table_of_scores(table.targets[rows], outputs, names, task_type) if len(rows) else {}
+            metrics[name] = table_of_scores(all_targets[rows], outputs, names, task_type) if len(rows) else {}
             if len(rows) and (parts := parts_of(prepared, name)):
-                scores = {
-                    part: table_of_scores(table.targets[rows], by, names, task_type) for part, by in parts.items()
-                }
+                scores = {part: table_of_scores(all_targets[rows], by, names, task_type) for part, by in parts.items()}
                 metrics.setdefault("parts", {})[name] = scores
             if name == "test" and task_type == "regression":
                 metrics["coverage"] = coverage_scores(prepared, rows, predictions)
@@ -342,7 +340,7 @@ class TableTask:
             rows, outputs = prepared.scored.validation
         else:
             outputs = outputs_of(fitted.predict_rows(table, rows))
-        scores = table_of_scores(table.targets[rows], outputs, table.columns.target_columns, fitted.task_type)
+        scores = table_of_scores(table.rows.targets[rows], outputs, table.rows.columns.target_columns, fitted.task_type)
         return {"validation": scores if len(rows) else {}, "parameters": num_parameters(fitted)}
 
     def start_background(self, prepared: Prepared) -> None:
@@ -354,7 +352,7 @@ class TableTask:
 
     def score_baselines(self, prepared: Prepared, fit_trees: Callable[..., Predictor] = fit_forest) -> dict[str, Any]:
         """The baselines, scored on the rows that they have not seen: by baseline, split and target."""
-        table, columns, features = prepared.data, prepared.data.columns, self.features(prepared)
+        table, columns, features = prepared.data.rows, prepared.data.rows.columns, self.features(prepared)
         return {
             name: {
                 split: table_of_scores(
@@ -376,18 +374,19 @@ class TableTask:
         if predictions is None:
             predictions = fitted.predict_rows(table, rows, similarities=similarities)
         added: dict[str, Any] = dict(prediction_columns(fitted, predictions))
+        cells = table.rows.cells
         for name, values in fitted.more_columns(table, rows, similarities).items():
             added[name] = values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]
 
         def lines() -> Iterator[list[Any]]:
             for start in range(0, len(rows), ROW_CHUNK):
                 chunk = slice(start, start + ROW_CHUNK)
-                cells = [table.frame[name].iloc[rows[chunk]].to_numpy() for name in table.frame.columns]
-                columns = [rows[chunk], *cells, *(values[chunk] for values in added.values())]
+                read = [cells.frame[name].iloc[rows[chunk]].to_numpy() for name in cells.frame.columns]
+                columns = [rows[chunk], *read, *(values[chunk] for values in added.values())]
                 yield from ([show(value) for value in row] for row in zip(*columns, strict=True))
-                release(table.mapped)
+                release(cells.mapped)
 
-        folder.write_table("test_predictions.csv", ["row_in_data", *table.frame.columns, *added], lines())
+        folder.write_table("test_predictions.csv", ["row_in_data", *cells.frame.columns, *added], lines())
 
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
         """The rows and their splits, and what should be known of them, in lines."""
@@ -398,12 +397,12 @@ class TableTask:
             lines.append(f"  the report shows {MAX_ROWS:,} of the test rows, evenly chosen")
         if prepared.settings.baselines and len(splits.train) > MAX_FITTED:
             lines.append(f"  baselines are fitted to {MAX_FITTED:,} of the training rows, evenly chosen")
-        notes = (*prepared.data.notes, *self.warnings(prepared), *self.notes(prepared), *prepared.decisions)
+        notes = (*prepared.data.rows.notes, *self.warnings(prepared), *self.notes(prepared), *prepared.decisions)
         return [*lines, *(f"  {note}" for note in notes)]
 
     def warnings(self, prepared: Prepared) -> list[str]:
         """What speaks against the model before it is trained, a line each; Python warns of it, too."""
-        of_targets = warnings_of(prepared.data, prepared.splits, prepared.settings.class_weight)
+        of_targets = warnings_of(prepared.data.rows, prepared.splits, prepared.settings.class_weight)
         return [*of_targets, *self.further_warnings(prepared)]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:

@@ -11,7 +11,7 @@ from edgewise.learn.fitted_table import FittedTable, T
 from edgewise.learn.intervals import Intervals
 from edgewise.learn.outputs import Label, Targets
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tables.rows import Table
+from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.table_settings import TableRunSettings
@@ -40,7 +40,7 @@ def named(splits: Splits) -> dict[str, np.ndarray]:
     return {"test": splits.test, "validation": splits.val, "training": splits.train}
 
 
-def num_classes(table: Table) -> tuple[int, ...]:
+def num_classes(table: Rows) -> tuple[int, ...]:
     """The number of classes of each target; 0 for regression."""
     columns = table.columns
     if columns.task_type == "regression":
@@ -48,7 +48,7 @@ def num_classes(table: Table) -> tuple[int, ...]:
     return tuple(len(table.classes[name]) for name in columns.target_columns)
 
 
-def targets_of(table: Table, rows: np.ndarray, columns: Columns) -> Targets:
+def targets_of(table: Rows, rows: np.ndarray, columns: Columns) -> Targets:
     """What the outputs of a network mean that learns some rows.
 
     Args:
@@ -70,7 +70,7 @@ def untrained_model(settings: TableRunSettings, encoder: T, output: Targets) -> 
     return FittedTable(format=settings.FORMAT, encoder=encoder, output=output, intervals=intervals)
 
 
-def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:
+def target_scale(table: Rows, rows: np.ndarray) -> TargetScaler | None:
     """The scale of the targets of some rows; None for classes."""
     if table.columns.task_type != "regression":
         return None
@@ -78,7 +78,7 @@ def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:
     return TargetScaler.fit(table.targets, rows, table.places(rows, names), names)
 
 
-def check_weights(table: Table, rows: np.ndarray, name: str, purpose: str) -> None:
+def check_weights(table: Rows, rows: np.ndarray, name: str, purpose: str) -> None:
     """Raise DataError where the weights of some rows are all zero: their mean loss would be no number."""
     if len(rows) and not table.weights[rows].astype(np.float32).any():
         column = table.columns.weight_column or "the weights"

@@ -50,8 +50,8 @@ def read(tmp_path):
 
 def test_graphs_by_hand(read):
     table = read(source={"edge_feature_columns": ("length",)})
-    assert list(table.frame["mol"]) == ["g", "h", "k"]
-    assert table.columns.descriptors_columns == ("a", "b")
+    assert list(table.rows.cells.frame["mol"]) == ["g", "h", "k"]
+    assert table.rows.columns.descriptors_columns == ("a", "b")
     assert table.features.tolist() == [[1, 2], [5, 6], [9, 0], [3, 4], [7, 8], [2, 2]]
     assert table.offsets.tolist() == [0, 3, 5, 6]
     # Each edge and, after those of its graph, the other way of it.
@@ -59,11 +59,15 @@ def test_graphs_by_hand(read):
     assert table.edges.receivers.tolist() == [1, 1, 0, 2, 3, 4]
     assert table.edges.features[:, 0].tolist() == [1.5, 1, 1.5, 1, 2, 2]
     assert (table.edges.num_mirrored, table.edge_offsets.tolist()) == (3, [0, 4, 6, 6])
-    assert table.targets.tolist() == [[0.5], [1.5], [2.5]], "at some nodes or at all; 1.5 is 1.50"
-    assert (table.status, table.lines.tolist()) == (["ok"] * 3, [2, 3, 7])
-    splits = split_rows(table, kind="column")
+    assert table.rows.targets.tolist() == [[0.5], [1.5], [2.5]], "at some nodes or at all; 1.5 is 1.50"
+    assert (table.rows.status, table.rows.cells.lines.tolist()) == (["ok"] * 3, [2, 3, 7])
+    splits = split_rows(table.rows, kind="column")
     assert (splits.train.tolist(), splits.val.tolist(), splits.test.tolist()) == ([0], [2], [1])
-    assert (table.unit, table.num_distinct, table.columns.task_type) == ("graphs", 3, "regression")
+    assert (table.rows.contents.unit, table.rows.num_distinct, table.rows.columns.task_type) == (
+        "graphs",
+        3,
+        "regression",
+    )
     assert table.trees is None
 
 
@@ -90,7 +94,7 @@ def test_nodes_without_names_are_counted_within_their_graph(read):
 def test_a_graph_that_cannot_be_used_is_listed(read, tmp_path):
     nodes = NODES.replace("h,1,7,8,1.50", "h,1,7,8,1.6") + "m,0,1,1,,train\nn,0,x,1,3.5,train\nn,1,,1,,\n"
     table = read(nodes, EDGES + "g,0,9,1\nq,0,1,1\ng,,0,1\n", source={"edge_feature_columns": ("length",)})
-    assert [(each.line, each.column, each.reason) for each in table.rejected] == [
+    assert [(each.line, each.column, each.reason) for each in table.rows.rejected] == [
         (3, "y", "the graph has '1.5' in line 3 and '1.6' in line 5"),
         (8, "y", "no node of the graph has a target"),
         (9, "a", "the node '0' in line 9: 'x' is not a number"),
@@ -98,14 +102,14 @@ def test_a_graph_that_cannot_be_used_is_listed(read, tmp_path):
         (6, "from", f"'0' is not a node of the graph 'q' in {tmp_path}/nodes.csv"),
         (7, "from", "the cell names no node"),
     ]
-    assert table.usable.tolist() == [True, False, True, False, False]
+    assert table.rows.usable.tolist() == [True, False, True, False, False]
     assert (len(table.edges), len(table.usable_edges)) == (6, 4), "g's two edges and their other ways; h is rejected"
     assert (table.edges.num_mirrored, table.usable_edges.num_mirrored) == (3, 2)
     with pytest.raises(DataError, match=r"'1\.6' in line 5"):
         read(nodes, strict=True)
     predicted = read(nodes, need_targets=False, splits_column=None, descriptors_columns=("a", "b"))
-    assert predicted.usable.tolist() == [True, True, True, True, False], "a graph to predict may say what it likes"
-    assert list(predicted.frame.columns) == ["mol", "y"], "the targets stand beside the predictions"
+    assert predicted.rows.usable.tolist() == [True, True, True, True, False], "a graph to predict may say what it likes"
+    assert list(predicted.rows.cells.frame.columns) == ["mol", "y"], "the targets stand beside the predictions"
 
 
 def test_words_of_nodes(read):
@@ -113,13 +117,13 @@ def test_words_of_nodes(read):
     table = read(nodes, "mol,s,r\ng,0,1\n", category_columns=("element",))
     assert table.categories == {"element": ["C", "H", "O"]}
     assert table.features.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 0, 0]]
-    assert table.status[2] == "element: the node '0' in line 5: the cell is empty"
+    assert table.rows.status[2] == "element: the node '0' in line 5: the cell is empty"
     known = {"kind": ["C", "O"]}
     predicted = read(
         nodes, "mol,s,r\ng,0,1\n", category_columns=("element",), categories=known, need_targets=False
     )  # fmt: skip
     assert predicted.features[:3].tolist() == [[1, 0], [0, 1], [0, 0]]
-    assert predicted.status[1] == "element: the node '0' in line 4: 'H' is not one of the 2 known words"
+    assert predicted.rows.status[1] == "element: the node '0' in line 4: 'H' is not one of the 2 known words"
 
 
 def test_a_table_of_graphs(read, tmp_path):
@@ -127,26 +131,26 @@ def test_a_table_of_graphs(read, tmp_path):
     graphs = "mol,y,heat,part\nh,1.5,300,train\ng,0.5,310,test\nk,2.5,320,train\nm,3.5,,train\n"
     edges = "mol,from,to\ng,0,1\nz,0,1\n"
     table = read(nodes, edges, graphs, graph_feature_columns=("heat",))
-    assert list(table.frame["mol"]) == ["h", "g", "k", "m"]
+    assert list(table.rows.cells.frame["mol"]) == ["h", "g", "k", "m"]
     assert (table.offsets.tolist(), table.features[:, 0].tolist()) == ([0, 1, 3, 3, 3], [2, 1, 3])
     assert table.edges.senders.tolist() == [1, 2]
     assert table.conditions[:2].tolist() == [[300], [310]]
-    assert table.status[2:] == [f"mol: no node of {tmp_path}/nodes.csv belongs to it"] * 2
+    assert table.rows.status[2:] == [f"mol: no node of {tmp_path}/nodes.csv belongs to it"] * 2
     assert table.num_strays == 2
     with pytest.raises(DataError, match=r"graphs.csv, line 4, column 'mol': the graph 'h' is also in line 2"):
         read(nodes, edges, graphs.replace("k,2.5", "h,2.5"))
     with pytest.raises(DataError, match="no column 'heat'"):
         read(nodes, edges, graph_feature_columns=("heat",), need_targets=False, splits_column=None)
     predicted = read(nodes, edges, "mol\ng\n", need_targets=False, splits_column=None)
-    assert predicted.usable.tolist() == [True]
+    assert predicted.rows.usable.tolist() == [True]
 
 
 def test_numbers_of_graphs_that_nodes_say(read):
     nodes = "mol,id,y,heat\ng,0,0.5,300\ng,1,,300\nh,0,1.5,310\nh,1,,320\nk,0,2.5,\n"
     table = read(nodes, "mol,s,r\ng,0,1\n", graph_feature_columns=("heat",))
     assert table.conditions[0].tolist() == [300]
-    assert table.status[1] == "heat: the graph has '310' in line 4 and '320' in line 5"
-    assert table.status[2] == "heat: empty cell, expected a number"
+    assert table.rows.status[1] == "heat: the graph has '310' in line 4 and '320' in line 5"
+    assert table.rows.status[2] == "heat: empty cell, expected a number"
 
 
 def test_features_in_a_file_of_their_own(read, tmp_path):
@@ -203,7 +207,7 @@ def test_graphs_from_arrays():
     assert table.edges.senders.tolist() == [0, 2, 5], "edges are taken as they are"
     assert table.conditions.tolist() == [[1], [2], [3]]
     same = graphs_from_arrays([*graphs, graph_of(2, (1, 0)), graph_of(2, (0, 1))])
-    assert same.num_distinct == 4, "the same nodes and edges wherever they stand; the way of an edge counts"
+    assert same.rows.num_distinct == 4, "the same nodes and edges wherever they stand; the way of an edge counts"
     for wrong, message in [
         ([graph_of(2, (0, 2))], "graph 0: edge 0 joins 0 and 2, but nodes are 0 to 1"),
         ([graph_of(2), graph_of(2, features=1)], "graph 1 has 1 feature of an edge, but graph 0 has 0"),
@@ -221,7 +225,7 @@ def test_roots_by_hand():
     table = graphs_from_arrays([merger, graph_of(1), graph_of(3, (2, 1), (1, 0))], need_roots=True)
     assert table.trees.roots.tolist() == [4, 5, 6]
     assert table.trees.depths.tolist() == [2, 0, 2]
-    assert table.usable.all()
+    assert table.rows.usable.all()
 
 
 @pytest.mark.parametrize(
@@ -242,8 +246,8 @@ def test_roots_by_hand():
 def test_graphs_that_are_no_trees(graph, reason):
     tree = graph_of(2, (1, 0))
     table = graphs_from_arrays([tree, graph, tree], need_roots=True)
-    assert table.usable.tolist() == [True, False, True]
-    assert re.search(reason, table.status[1])
+    assert table.rows.usable.tolist() == [True, False, True]
+    assert re.search(reason, table.rows.status[1])
     assert table.trees.roots[1] == table.trees.depths[1] == -1
     assert (table.trees.roots[0], table.trees.roots[2]) == (0, 2 + len(graph.features))
 
@@ -254,4 +258,4 @@ def test_roots_are_found_before_edges_are_mirrored(read):
     assert table.trees.roots.tolist() == [1, 2]
     assert table.edges.num_mirrored == 2
     circle = read(nodes, "mol,from,to\ng,0,1\nh,1,0\nh,0,1\n", need_roots=True)
-    assert (circle.status[0], "a circle through the node" in circle.status[1]) == ("ok", True)
+    assert (circle.rows.status[0], "a circle through the node" in circle.rows.status[1]) == ("ok", True)

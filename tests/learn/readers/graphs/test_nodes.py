@@ -29,7 +29,7 @@ def table_of(tmp_path, nodes=NODES, edges=EDGES, *, source=None, strict=False, n
 def test_a_graph_by_hand(tmp_path):
     table = table_of(tmp_path, source={"edge_feature_columns": ("length",)})
     assert table.names == ("x", "y", "z", "w")
-    assert table.columns.descriptors_columns == ("a", "b")
+    assert table.rows.columns.descriptors_columns == ("a", "b")
     assert table.features.to_dense().tolist() == [[1, 0], [2, 0], [0, 3], [0.5, 1]]
     assert table.features.of_rows(np.array([3, 0])).tolist() == [[0.5, 1], [1, 0]]
     # x → y stands there both ways, y → z one way and is mirrored; the loop is its own other way.
@@ -38,13 +38,17 @@ def test_a_graph_by_hand(tmp_path):
     assert table.edges.features[:, 0].tolist() == [1.5, 1.5, 2, 0, 2]
     assert (table.edges.num_mirrored, table.edges.num_loops, table.edges.num_repeated(4)) == (1, 1, 0)
     assert table.edges.num_isolated(4) == 1
-    assert table.classes == {"label": ["blue", "red"]}
+    assert table.rows.classes == {"label": ["blue", "red"]}
     # A node without a target is part of the graph, and of no part of the split.
-    assert table.usable.tolist() == [True] * 4
-    assert table.trainable.tolist() == [True, False, True, True]
-    splits = split_rows(table, kind="column")
+    assert table.rows.usable.tolist() == [True] * 4
+    assert table.rows.trainable.tolist() == [True, False, True, True]
+    splits = split_rows(table.rows, kind="column")
     assert (splits.train.tolist(), splits.val.tolist(), splits.test.tolist()) == ([0], [2], [3])
-    assert (table.unit, table.num_distinct, table.contents(np.array([1]))) == ("nodes", 4, [("y",)])
+    assert (table.rows.contents.unit, table.rows.num_distinct, table.rows.contents.names(np.array([1]))) == (
+        "nodes",
+        4,
+        ["('y',)"],
+    )
 
 
 def test_one_way_edges_stay_one_way(tmp_path):
@@ -80,23 +84,23 @@ def test_nodes_without_names_are_counted_from_zero(tmp_path):
     nodes = "a,label\n1,red\n2,blue\n3,red\n"
     table = table_of(tmp_path, nodes, "s,r\n0,2\n", splits_column=None)
     assert table.names == ("0", "1", "2")
-    assert (table.columns.node_column, list(table.frame["node"])) == ("node", ["0", "1", "2"])
+    assert (table.rows.columns.node_column, list(table.rows.cells.frame["node"])) == ("node", ["0", "1", "2"])
     assert table.edges.senders.tolist() == [0, 2]
 
 
 def test_what_cannot_be_read_is_listed(tmp_path):
     nodes = NODES.replace("y,2,0", "y,two,0").replace("w,0.5,1", "w,nan,1")
     table = table_of(tmp_path, nodes, EDGES + "x,nobody,1\n,x,1\n")
-    assert [(each.line, each.column, each.reason) for each in table.rejected] == [
+    assert [(each.line, each.column, each.reason) for each in table.rows.rejected] == [
         (3, "a", "'two' is not a number"),
         (5, "a", "'nan' is not a number"),
         (6, "to", f"'nobody' is not a node of {tmp_path}/nodes.csv"),
         (7, "from", "the cell names no node"),
     ]
-    assert table.usable.tolist() == [True, False, True, False]
+    assert table.rows.usable.tolist() == [True, False, True, False]
     assert table.features.to_dense()[1].tolist() == [0, 0]
     assert len(table.edges) == 5, "edges of the nodes that cannot be read are kept"
-    assert table_of(tmp_path, NODES, need_targets=False, target_columns=()).trainable.tolist() == [False] * 4
+    assert table_of(tmp_path, NODES, need_targets=False, target_columns=()).rows.trainable.tolist() == [False] * 4
 
 
 @pytest.mark.parametrize(
@@ -154,10 +158,10 @@ def graph_of(tmp_path, arrays, columns=None, **source):
 
 def test_a_graph_in_one_file(tmp_path):
     table = graph_of(tmp_path, GRAPH)
-    assert (table.columns.target_columns, table.columns.splits_column) == (("y",), "split")
+    assert (table.rows.columns.target_columns, table.rows.columns.splits_column) == (("y",), "split")
     assert table.features.to_dense().tolist() == GRAPH["x"].tolist()
     assert table.edges.senders.tolist() == [0, 1, 1, 2]
-    assert list(table.frame["split"]) == ["train", "test", ""]
+    assert list(table.rows.cells.frame["split"]) == ["train", "test", ""]
     parts = {"x_indices": [0, 1, 0, 1], "x_indptr": [0, 1, 2, 4], "x_shape": [3, 2], "x_data": [1.0, 2, 3, 4]}
     sparse = {**GRAPH, **{name: np.array(part) for name, part in parts.items()}}
     del sparse["x"]
@@ -166,8 +170,8 @@ def test_a_graph_in_one_file(tmp_path):
     assert graph_of(tmp_path, sparse).features.to_dense().tolist() == [[1, 0], [0, 1], [1, 1]]
     named = {**GRAPH, "class_names": np.array(["cat", "dog"]), "has_label": np.array([True, True, False])}
     table = graph_of(tmp_path, named, directed=True)
-    assert list(table.frame["y"]) == ["cat", "dog", ""]
-    assert table.trainable.tolist() == [True, True, False]
+    assert list(table.rows.cells.frame["y"]) == ["cat", "dog", ""]
+    assert table.rows.trainable.tolist() == [True, True, False]
     assert table.edges.senders.tolist() == [0, 1]
     lengths = graph_of(tmp_path, {**GRAPH, "edge_attr": np.array([0.5, 0.7])}).edges.features
     assert lengths[:, 0].tolist() == pytest.approx([0.5, 0.7, 0.5, 0.7])
@@ -244,7 +248,7 @@ def test_features_are_the_same_numbers_as_a_table_and_without_zeros(share):
 def test_a_graph_from_arrays():
     edges = EdgeList(np.array([0]), np.array([1]), np.zeros((1, 0), dtype=np.float32))
     table = nodes_from_arrays(NodeFeatures.of(np.eye(2)), edges, [0.5, np.nan], splits=["train", "val"])
-    assert table.trainable.tolist() == [True, False]
+    assert table.rows.trainable.tolist() == [True, False]
     assert table.edges.senders.tolist() == [0], "edges are taken as they are"
     with pytest.raises(DataError, match="target has 3 rows, but node has 2"):
         nodes_from_arrays(NodeFeatures.of(np.eye(2)), edges, [1, 2, 3])
@@ -254,7 +258,7 @@ def test_a_name_that_is_nearly_that_of_a_node_is_hinted_at(tmp_path):
     nodes = NODES.replace("x,", "98,").replace("y,", "Anna,")
     table = table_of(tmp_path, nodes, "from,to\n00098,Anna\nanna,z\n98.0,z\nqqqq,z\nz,w\n")
     home = f"is not a node of {tmp_path}/nodes.csv"
-    assert [each.reason for each in table.rejected] == [
+    assert [each.reason for each in table.rows.rejected] == [
         f"'00098' {home} (did you mean '98'?)",
         f"'anna' {home} (did you mean 'Anna'?)",
         f"'98.0' {home} (did you mean '98'?)",
@@ -276,7 +280,7 @@ def test_an_edge_whose_weight_is_no_number_is_listed_and_passed_over(tmp_path):
         tmp_path, edges="from,to,weight\nx,y,nan\ny,z,\nz,w,2\n", source={"edge_feature_columns": ("weight",)}
     )
     assert table.edges.senders.tolist() == [2, 3]
-    assert [(each.line, each.column) for each in table.rejected] == [(2, "weight"), (3, "weight")]
+    assert [(each.line, each.column) for each in table.rows.rejected] == [(2, "weight"), (3, "weight")]
 
 
 @pytest.mark.parametrize("num_edges", [0, 1, 200])

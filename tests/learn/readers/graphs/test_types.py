@@ -54,7 +54,7 @@ def test_a_graph_by_hand(tmp_path):
     types = table.types
     assert types.names.nodes == ("author", "paper", "venue")
     assert types.of_node.tolist() == [0, 0, 1, 1, 1, 2]
-    assert table.columns.descriptors_columns == ("age", "year", "pages")
+    assert table.rows.columns.descriptors_columns == ("age", "year", "pages")
     # A venue has no column of its own: it gets how many edges come and go, behind the columns of the file.
     assert types.names.features == ((0,), (1, 2), (3, 4))
     assert table.features.to_dense().tolist() == [
@@ -71,8 +71,8 @@ def test_a_graph_by_hand(tmp_path):
         ("v1", "rev_in", "p1"),
     ], "the loop of p3 is its own other way"  # fmt: skip
     assert table.edges.num_mirrored == 5
-    assert table.rejected == [], "an empty cell is no fault where a kind has no such feature"
-    assert table.trainable.tolist() == [False, False, True, True, False, False]
+    assert table.rows.rejected == [], "an empty cell is no fault where a kind has no such feature"
+    assert table.rows.trainable.tolist() == [False, False, True, True, False, False]
 
 
 def test_a_relation_that_stands_there_both_ways_is_left_alone(tmp_path):
@@ -134,12 +134,12 @@ def test_one_edge_between_two_in_two_relations_is_two_edges(tmp_path):
 
 def test_what_is_missing_in_some_of_a_kind_is_listed(tmp_path):
     table = table_of(tmp_path, NODES.replace("2001,12", ",12"), EDGES + "p1,p2,\np1,p2,nan\n")
-    assert [(each.line, each.column, each.reason) for each in table.rejected] == [
+    assert [(each.line, each.column, each.reason) for each in table.rows.rejected] == [
         (5, "year", "empty cell, expected a number"),
         (8, "how", "the edge lacks a type"),
         (9, "how", "the edge lacks a type"),
     ]
-    assert table.usable.tolist() == [True, True, True, False, True, True]
+    assert table.rows.usable.tolist() == [True, True, True, False, True, True]
     with pytest.raises(DataError, match=r"line 5\), column 'year'"):
         table_of(tmp_path, NODES.replace("2001,12", ",12"), strict=True)
 
@@ -152,7 +152,7 @@ def test_a_model_holds_a_new_graph_against_what_it_knows(tmp_path):
     table = table_of(tmp_path, nodes, "from,to,how\np9,p8,cites\n", **columns)
     assert table.types.names == known
     assert table.types.of_node.tolist() == [1, 1, 2]
-    assert table.status == [
+    assert table.rows.status == [
         "ok",
         "age: no node of this type had a value here in training",
         "no venue had a target in training",

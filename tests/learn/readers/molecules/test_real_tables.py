@@ -9,10 +9,10 @@ from edgewise.learn.tables.split import split_rows
 def test_esol_reads_without_a_rejected_row_and_splits_as_published(data_folder):
     columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
     table = read_table(data_folder / "moleculenet" / "esol.csv", columns, with_descriptors=False)
-    assert table.rejected == []
+    assert table.rows.rejected == []
     # Eleven canonical SMILES stand twice.
-    assert (table.num_rows, len(table.store)) == (1128, 1117)
-    splits = split_rows(table, kind="column")
+    assert (len(table.rows), len(table.store)) == (1128, 1117)
+    splits = split_rows(table.rows, kind="column")
     assert [len(part) for part in (splits.train, splits.val, splits.test)] == [902, 113, 113]
 
 
@@ -25,9 +25,9 @@ def test_ionic_liquids_share_their_ions(data_folder):
     )
     path = data_folder / "co2_ionic_liquids" / "co2_ionic_liquids.csv"
     table = read_table(path, columns, with_descriptors=False)
-    assert table.rejected == []
-    assert (table.num_rows, len(table.store)) == (9298, 82)
+    assert table.rows.rejected == []
+    assert (len(table.rows), len(table.store)) == (9298, 82)
     assert len(np.unique(table.graph_of_row, axis=0)) == 112
-    splits = split_rows(table, kind="group", sizes=(0.8, 0.1, 0.1), seed=0)
+    splits = split_rows(table.rows, kind="group", sizes=(0.8, 0.1, 0.1), seed=0)
     pairs = [set(map(tuple, table.graph_of_row[part])) for part in (splits.train, splits.val, splits.test)]
     assert not (pairs[0] & pairs[1] or pairs[0] & pairs[2] or pairs[1] & pairs[2])

@@ -32,8 +32,8 @@ def test_a_table_by_hand(tmp_path):
     content += "c,[NH3+]C,[Br-],3,4,5,6,2\n"
     columns = Columns(("cation", "anion"), ("y", "z"), ("T", "P"), weight_column="w", ignore_columns=("id",))
     table = read(tmp_path, content, columns)
-    assert table.source == str(tmp_path / "data.csv")
-    assert table.frame["y"].tolist() == ["1.5", "", "5"]
+    assert table.rows.source == str(tmp_path / "data.csv")
+    assert table.rows.cells.frame["y"].tolist() == ["1.5", "", "5"]
     assert table.graph_of_row.dtype == np.int64
     assert [[table.store.smiles[graph] for graph in row] for row in table.graph_of_row] == [
         ["C[NH3+]", "[Cl-]"],
@@ -41,19 +41,19 @@ def test_a_table_by_hand(tmp_path):
         ["C[NH3+]", "[Br-]"],
     ]
     assert len(table.store) == 4
-    np.testing.assert_array_equal(table.targets, [[1.5, np.nan], [np.nan, -2], [5, 6]])
+    np.testing.assert_array_equal(table.rows.targets, [[1.5, np.nan], [np.nan, -2], [5, 6]])
     np.testing.assert_array_equal(table.conditions, [[300, 1.5], [310, 20], [3, 4]])
-    np.testing.assert_array_equal(table.weights, [1, 0, 2])
-    assert table.status == ["ok"] * 3
-    assert table.rejected == [] and table.classes == {}
-    assert table.usable.tolist() == [True] * 3
-    assert table.num_rows == 3
+    np.testing.assert_array_equal(table.rows.weights, [1, 0, 2])
+    assert table.rows.status == ["ok"] * 3
+    assert table.rows.rejected == [] and table.rows.classes == {}
+    assert table.rows.usable.tolist() == [True] * 3
+    assert len(table.rows) == 3
 
 
 def test_without_conditions_and_weights(tmp_path):
     table = read(tmp_path, "smiles,y\nC,1\nN,2\n")
     assert table.conditions.shape == (2, 0)
-    assert table.weights.tolist() == [1.0, 1.0]
+    assert table.rows.weights.tolist() == [1.0, 1.0]
 
 
 BAD_ROWS = [
@@ -88,13 +88,13 @@ ALL_ROLES = Columns(("smiles",), ("y",), ("T",), weight_column="w")
 @pytest.mark.parametrize(("row", "column", "value", "reason"), BAD_ROWS)
 def test_a_bad_row_keeps_its_place_and_says_why(tmp_path, row, column, value, reason):
     table = read(tmp_path, f"smiles,y,T,w\nN,1,300,1\n{row}\nO,2,310,2\n", ALL_ROLES)
-    assert table.status == ["ok", f"{column}: {reason}", "ok"]
-    assert table.usable.tolist() == [True, False, True]
-    (rejection,) = table.rejected
+    assert table.rows.status == ["ok", f"{column}: {reason}", "ok"]
+    assert table.rows.usable.tolist() == [True, False, True]
+    (rejection,) = table.rows.rejected
     assert (rejection.file, rejection.line, rejection.column) == (str(tmp_path / "data.csv"), 3, column)
     assert (rejection.value, rejection.reason) == (value, reason)
-    assert len(table.frame) == 3
-    assert table.targets[[0, 2], 0].tolist() == [1, 2]
+    assert len(table.rows.cells.frame) == 3
+    assert table.rows.targets[[0, 2], 0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(("row", "column", "value", "reason"), BAD_ROWS)
@@ -108,15 +108,19 @@ def test_strict_stops_at_a_bad_row(tmp_path, row, column, value, reason):
 
 def test_a_row_with_several_faults_is_listed_once_by_its_first(tmp_path):
     table = read(tmp_path, "smiles,y,T,w\nC,1,1,1\nxyz,abc,hot,-1\n", ALL_ROLES)
-    assert [(rejection.line, rejection.column) for rejection in table.rejected] == [(3, "smiles")]
+    assert [(rejection.line, rejection.column) for rejection in table.rows.rejected] == [(3, "smiles")]
     assert table.graph_of_row.tolist() == [[0], [-1]]
-    assert math.isnan(table.conditions[1, 0]) and math.isnan(table.targets[1, 0]) and math.isnan(table.weights[1])
+    assert (
+        math.isnan(table.conditions[1, 0])
+        and math.isnan(table.rows.targets[1, 0])
+        and math.isnan(table.rows.weights[1])
+    )
 
 
 def test_one_target_is_enough_but_none_or_a_wrong_one_is_not(tmp_path):
     table = read(tmp_path, "smiles,y,z\nC,1,\nC,,2\nC,,\nC,1,abc\n", Columns(("smiles",), ("y", "z")))
-    assert table.status == ["ok", "ok", "y: every target cell of the row is empty", "z: 'abc' is not a number"]
-    np.testing.assert_array_equal(table.targets, [[1, np.nan], [np.nan, 2], [np.nan, np.nan], [1, np.nan]])
+    assert table.rows.status == ["ok", "ok", "y: every target cell of the row is empty", "z: 'abc' is not a number"]
+    np.testing.assert_array_equal(table.rows.targets, [[1, np.nan], [np.nan, 2], [np.nan, np.nan], [1, np.nan]])
 
 
 def test_a_file_without_one_good_row_is_refused(tmp_path):
@@ -129,14 +133,14 @@ def test_a_file_without_one_good_row_is_refused(tmp_path):
 def test_rows_to_predict_need_neither_targets_nor_weights(tmp_path):
     columns = Columns(("smiles",), ("y",), ("T",), weight_column="w", splits_column="s", group_column="g")
     table = read(tmp_path, "smiles,T\nC,1\nxyz,2\nN,\n", columns, need_targets=False)
-    assert [status == "ok" for status in table.status] == [True, False, False]
-    assert np.isnan(table.targets).all() and table.targets.shape == (3, 1)
-    assert table.weights.tolist() == [1.0] * 3
+    assert [status == "ok" for status in table.rows.status] == [True, False, False]
+    assert np.isnan(table.rows.targets).all() and table.rows.targets.shape == (3, 1)
+    assert table.rows.weights.tolist() == [1.0] * 3
     table = read(tmp_path, "smiles,T,y\nC,1,abc\nN,2,3\n", columns, need_targets=False)
-    assert table.status == ["ok", "ok"]
-    np.testing.assert_array_equal(table.targets, [[np.nan], [3.0]])
+    assert table.rows.status == ["ok", "ok"]
+    np.testing.assert_array_equal(table.rows.targets, [[np.nan], [3.0]])
     table = read(tmp_path, "smiles,T\nxyz,2\n", columns, need_targets=False)
-    assert table.usable.tolist() == [False]
+    assert table.rows.usable.tolist() == [False]
 
 
 def test_rows_to_predict_need_their_conditions(tmp_path):
@@ -165,7 +169,7 @@ def test_a_column_of_any_role_must_be_there(tmp_path, columns):
 def test_targets_are_the_columns_without_another_role(tmp_path):
     columns = Columns(("smiles",), descriptors_columns=("T",), ignore_columns=("name",))
     table = read(tmp_path, "name,smiles,y,T,z\na,C,1,2,3\n", columns)
-    assert table.columns.target_columns == ("y", "z")
+    assert table.rows.columns.target_columns == ("y", "z")
     assert refused(tmp_path, "name,smiles,T\na,C,1\n", columns) == (
         "data.csv: no column is left for a target: add one to the file or name it."
     )
@@ -219,14 +223,14 @@ def labels(tmp_path, cells: list[str], task_type: str = "classification", **opti
 )
 def test_classes_are_numbered_in_order(tmp_path, task_type, cells, names, numbers):
     table = labels(tmp_path, cells, task_type)
-    assert table.classes == {"y": names}
-    assert table.targets[:, 0].tolist() == numbers
+    assert table.rows.classes == {"y": names}
+    assert table.rows.targets[:, 0].tolist() == numbers
 
 
 def test_a_mistake_among_whole_numbers_is_no_class(tmp_path):
     table = labels(tmp_path, ["0", "1", "abc", "inf", "0.5", "", "1", "0"])
-    assert table.classes == {"y": ["0", "1"]}
-    assert table.status == [
+    assert table.rows.classes == {"y": ["0", "1"]}
+    assert table.rows.status == [
         "ok",
         "ok",
         "y: 'abc' is not one of the classes '0', '1'",
@@ -240,9 +244,9 @@ def test_a_mistake_among_whole_numbers_is_no_class(tmp_path):
 
 def test_known_classes_are_kept(tmp_path):
     table = labels(tmp_path, ["b", "c"], classes={"y": ["a", "b"]})
-    assert table.classes == {"y": ["a", "b"]}
-    assert table.status == ["ok", "y: 'c' is not one of the classes 'a', 'b'"]
-    assert table.targets[0, 0] == 1
+    assert table.rows.classes == {"y": ["a", "b"]}
+    assert table.rows.status == ["ok", "y: 'c' is not one of the classes 'a', 'b'"]
+    assert table.rows.targets[0, 0] == 1
 
 
 @pytest.mark.parametrize(
@@ -278,10 +282,10 @@ def test_several_files_are_one_table(tmp_path):
     (tmp_path / "a.csv").write_text("smiles,y\nC,1\nxyz,2\n")
     (tmp_path / "b.csv").write_text("y,smiles\n3,C\nabc,N\n")
     table = read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, with_descriptors=False)
-    assert table.files == (f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")
-    assert table.file_of_row.tolist() == [0, 0, 1, 1]
+    assert table.rows.cells.files == (f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")
+    assert table.rows.cells.file_of_row.tolist() == [0, 0, 1, 1]
     assert table.graph_of_row[:, 0].tolist() == [0, -1, 0, 1]
-    assert [(rejection.file[-5:], rejection.line) for rejection in table.rejected] == [("a.csv", 3), ("b.csv", 3)]
+    assert [(rejection.file[-5:], rejection.line) for rejection in table.rows.rejected] == [("a.csv", 3), ("b.csv", 3)]
     (tmp_path / "a.csv").write_text("smiles,y\nC,1\nN,2\n")
     with pytest.raises(DataError, match=r"b\.csv, row 2 \(line 3\), column 'y': 'abc' is not a number"):
         read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, strict=True, with_descriptors=False)
@@ -308,11 +312,11 @@ def test_arrays_make_the_same_table_as_a_file(tmp_path):
     columns = Columns(("smiles",), ("target",), ("condition_1", "condition_2"), missing="impute")
     from_file = read_table(tmp_path / "data.csv", columns, with_descriptors=False)
     from_arrays = table_from_arrays(["C", "N", "CC"], y, t, with_descriptors=False)
-    np.testing.assert_array_equal(from_arrays.targets, from_file.targets)
+    np.testing.assert_array_equal(from_arrays.rows.targets, from_file.rows.targets)
     np.testing.assert_array_equal(from_arrays.conditions, from_file.conditions)
     np.testing.assert_array_equal(from_arrays.conditions, t)
-    assert from_arrays.status == from_file.status == ["ok", "target: the target cell is empty", "ok"]
-    assert from_arrays.columns == columns
+    assert from_arrays.rows.status == from_file.rows.status == ["ok", "target: the target cell is empty", "ok"]
+    assert from_arrays.rows.columns == columns
 
 
 def test_arrays_of_pairs_classes_weights_and_groups():
@@ -324,11 +328,11 @@ def test_arrays_of_pairs_classes_weights_and_groups():
         task_type="classification",
         with_descriptors=False,
     )
-    assert table.columns.smiles_columns == ("smiles_1", "smiles_2")
-    assert table.columns.group_column == "group"
-    assert table.targets.tolist() == [[1.0], [0.0]]
-    assert table.weights.tolist() == [1.0, 2.0]
-    assert table_from_arrays(pd.Series(["C"]), with_descriptors=False).usable.tolist() == [True]
+    assert table.rows.columns.smiles_columns == ("smiles_1", "smiles_2")
+    assert table.rows.columns.group_column == "group"
+    assert table.rows.targets.tolist() == [[1.0], [0.0]]
+    assert table.rows.weights.tolist() == [1.0, 2.0]
+    assert table_from_arrays(pd.Series(["C"]), with_descriptors=False).rows.usable.tolist() == [True]
 
 
 @pytest.mark.parametrize(

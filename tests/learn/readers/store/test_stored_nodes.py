@@ -70,7 +70,7 @@ def test_edges_are_those_of_the_tables(tmp_path, monkeypatch, names, directed):
     store = found.store
     assert found.features.names == ("a", "b", "c")
     np.testing.assert_array_equal(found.features.of_rows(np.arange(NUM_NODES)), table.features.to_dense())
-    np.testing.assert_array_equal(found.targets, table.targets)
+    np.testing.assert_array_equal(found.rows.targets, table.rows.targets)
     receivers = np.repeat(np.arange(NUM_NODES), np.diff(store.array("incoming_offsets")))
     loops = store.array("loops")
     ends = np.stack([np.append(store.array("incoming_links")[:, 0], loops), np.append(receivers, loops)])
@@ -99,7 +99,7 @@ def test_layer_by_layer_gives_the_outputs_of_the_whole_graph(tmp_path, monkeypat
     table = read_table(settings)
     kept = settings_of(str(tmp_path / "store"), model, GraphSource(), ("element",))
     other = read_table(kept)
-    splits = split_rows(table)
+    splits = split_rows(table.rows)
     torch.manual_seed(0)
     first = TASK.prepared(settings, table, splits).fitted
     second = TASK.prepared(kept, other, splits).fitted

@@ -22,12 +22,14 @@ def table_of(tmp_path, content, **columns):
 def test_a_table_by_hand(tmp_path):
     table = table_of(tmp_path, 'title,text,y\nA,"one, two",good\n,three,bad\n , ,bad\n', text_columns=("title", "text"))
     assert table.texts == [("A", "one, two"), ("", "three"), (" ", " ")]
-    assert table.status == ["ok", "ok", "title: the text is empty"]
-    assert [(each.line, each.column, each.reason) for each in table.rejected] == [(4, "title", "the text is empty")]
-    assert table.columns.task_type == "classification"
-    assert table.classes == {"y": ["bad", "good"]}
-    assert table.targets[:, 0].tolist() == [1.0, 0.0, 0.0]
-    assert (table.num_distinct, table.unit) == (2, "texts")
+    assert table.rows.status == ["ok", "ok", "title: the text is empty"]
+    assert [(each.line, each.column, each.reason) for each in table.rows.rejected] == [
+        (4, "title", "the text is empty")
+    ]
+    assert table.rows.columns.task_type == "classification"
+    assert table.rows.classes == {"y": ["bad", "good"]}
+    assert table.rows.targets[:, 0].tolist() == [1.0, 0.0, 0.0]
+    assert (table.rows.num_distinct, table.rows.contents.unit) == (2, "texts")
 
 
 def test_rows_are_no_objects_of_python(tmp_path):
@@ -36,7 +38,7 @@ def test_rows_are_no_objects_of_python(tmp_path):
     before = sys.getallocatedblocks()
     table = read()
     assert sys.getallocatedblocks() - before < 1000
-    assert table.contents(np.array([2999, 0])) == [("text 2999",), ("text 0",)]
+    assert table.of_rows(np.array([2999, 0])) == [("text 2999",), ("text 0",)]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_rows_are_no_objects_of_python(tmp_path):
 )
 def test_what_a_target_is_taken_for(tmp_path, cells, task):
     content = "text,y\n" + "".join(f"text {row},{cell}\n" for row, cell in enumerate(cells))
-    assert table_of(tmp_path, content).columns.task_type == task
+    assert table_of(tmp_path, content).rows.columns.task_type == task
 
 
 def test_targets_of_two_kinds_are_trained_apart(tmp_path):
@@ -70,7 +72,7 @@ def test_lines_are_texts_to_predict_only(tmp_path):
     path.write_text("one\n\nthree\n")
     table = read_texts([path], Columns(text_columns=("text",)), need_targets=False)
     assert table.texts == [("one",), ("",), ("three",)]
-    assert table.status == ["ok", "text: the text is empty", "ok"]
+    assert table.rows.status == ["ok", "text: the text is empty", "ok"]
     with pytest.raises(DataError, match="lines of text lack targets"):
         read_texts([path], Columns(text_columns=("text",), target_columns=("y",)))
     with pytest.raises(DataError, match="the model reads 2 columns: title, text"):
@@ -79,9 +81,9 @@ def test_lines_are_texts_to_predict_only(tmp_path):
 
 def test_the_same_text_in_training_and_test_is_counted():
     table = texts_from_arrays(["a b"] * 10, np.arange(10) + 0.5)
-    assert split_rows(table, sizes=(0.5, 0, 0.5)).leakage == 1
+    assert split_rows(table.rows, sizes=(0.5, 0, 0.5)).leakage == 1
     with pytest.raises(SettingError, match="only molecules have scaffolds"):
-        split_rows(table, kind="scaffold")
+        split_rows(table.rows, kind="scaffold")
 
 
 @pytest.mark.parametrize(

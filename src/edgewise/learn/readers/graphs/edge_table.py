@@ -1,11 +1,10 @@
 """The edges of one graph as a table: a row each, with its features and targets."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Float32, Int64
 
 from edgewise.errors import DataError
 from edgewise.learn.readers.graphs.edges import EdgeList, read_edges, share_of_nodes
@@ -15,16 +14,18 @@ from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, features_of_nodes
 from edgewise.learn.readers.graphs.nodes import NUMBERS, named, with_features
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.tables.cell import Problems, Rejection, stripped
+from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.read import Cells, Values, read_cells
-from edgewise.learn.tables.rows import Table, cells_of_roles, judged, read_files
+from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows, read_files
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeTable(Table):
+class EdgeTable:
     """The edges of one graph; an edge without a target carries messages, and is not learned from."""
 
+    rows: Rows
+    """A row for each edge. Rows that cannot be read are `lost_edges`; for training, also those without a target."""
     names: tuple[str, ...]
     """The names of the nodes."""
     nodes: NodeFeatures
@@ -38,29 +39,10 @@ class EdgeTable(Table):
     has_degrees: bool = False
     """Whether nodes lack features, so that their features are in- and out-degrees."""
 
-    @property
-    def unit(self) -> str:
-        """The unit of a row."""
-        return "edges"
-
-    @property
-    def lost_edges(self) -> Sequence[Rejection]:
-        """Rows that could not be read as edges; for training, also those without a readable target."""
-        return self.rejected
-
-    @property
-    def trainable(self) -> Bool[np.ndarray, " row"]:
-        """True for edges that can be learned from, or judged by."""
-        return self.usable & ~np.isnan(self.targets).all(axis=1)
-
     def ends(self, rows: np.ndarray) -> list[tuple[int, int]]:
         """The two nodes of some edges, by number."""
         edge_rows = self.place[rows]
         return list(zip(self.edges.senders[edge_rows].tolist(), self.edges.receivers[edge_rows].tolist(), strict=True))
-
-    def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
-        """The names of the two nodes of some edges."""
-        return [(self.names[sender], self.names[receiver]) for sender, receiver in self.ends(rows)]
 
     def features(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
         """The features of some edges and of their two nodes, side by side."""
@@ -120,16 +102,21 @@ def read_edge_table(
     for rejection in edges.rejected:
         problems.add(rejection.line, rejection.column, rejection.value, rejection.reason)
 
-    fields = judged(
-        cells, node_columns, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True
-    )
-    fields["columns"] = replace(
-        columns, target_columns=node_columns.target_columns, task_type=fields["columns"].task_type
-    )
     is_edge = ~np.isin(numbered.lines, [rejection.line for rejection in edges.rejected])
     edge_of_row = np.where(is_edge, np.cumsum(is_edge) - 1, -1)
+    rows = checked_rows(
+        cells,
+        node_columns,
+        problems,
+        _contents(names, edges, edge_of_row),
+        strict=strict,
+        need_targets=need_targets,
+        may_lack_targets=True,
+    )
+    columns = replace(columns, target_columns=node_columns.target_columns, task_type=rows.columns.task_type)
+    rows = replace(rows, columns=columns, lost_edges=rows.rejected)
 
-    return _table(fields, names, features, edges, edge_of_row, categories)
+    return _table(rows, names, features, edges, edge_of_row, categories)
 
 
 def edges_from_arrays(
@@ -163,15 +150,35 @@ def edges_from_arrays(
     columns = Columns(
         node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, missing=missing, **others
     )
-    has_targets = targets is not None
-    fields = judged(cells, columns, Problems(), None, strict=True, need_targets=has_targets, may_lack_targets=True)
-    called = tuple(map(str, range(features.shape[0]) if names is None else names))
+    called, edge_of_row = tuple(map(str, range(features.shape[0]) if names is None else names)), np.arange(len(edges))
+    rows = checked_rows(
+        cells,
+        columns,
+        Problems(),
+        _contents(called, edges, edge_of_row),
+        strict=True,
+        need_targets=targets is not None,
+        may_lack_targets=True,
+    )
 
-    return _table(fields, called, features, edges, np.arange(len(edges)), {})
+    return _table(rows, called, features, edges, edge_of_row, {})
+
+
+def _contents(names: Sequence[str], edges: EdgeList, edge_of_row: np.ndarray) -> Contents:
+    """Edges are the same where they join the same nodes in the same direction."""
+
+    def keys(rows: np.ndarray) -> np.ndarray:
+        return edges.senders[edge_of_row[rows]] * len(names) + edges.receivers[edge_of_row[rows]]
+
+    def ends(rows: np.ndarray) -> list[str]:
+        senders, receivers = edges.senders[edge_of_row[rows]].tolist(), edges.receivers[edge_of_row[rows]].tolist()
+        return [str((names[sender], names[receiver])) for sender, receiver in zip(senders, receivers, strict=True)]
+
+    return Contents(unit="edges", names=ends, keys=keys)
 
 
 def _table(
-    fields: dict[str, Any],
+    rows: Rows,
     names: tuple[str, ...],
     features: NodeFeatures,
     edges: EdgeList,
@@ -181,8 +188,7 @@ def _table(
     """The table; nodes without features have their degrees."""
     if has_degrees := not features.shape[1]:
         features = NodeFeatures.of(edges.degrees(len(names)))
-    fields |= {"categories": categories, "has_degrees": has_degrees}
-    return EdgeTable(**fields, names=names, nodes=features, edges=edges, place=edge_of_row)
+    return EdgeTable(rows, names, features, edges, edge_of_row, categories, has_degrees)
 
 
 Nodes = tuple[tuple[str, ...], NodeFeatures, Columns, Categories]

@@ -18,9 +18,9 @@ from edgewise.learn.readers.graphs.nodes import named, with_features
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.readers.graphs.trees import Trees
 from edgewise.learn.readers.graphs.union import offsets_of
-from edgewise.learn.tables.cell import Problems, Rejection, read_numbers, stripped
+from edgewise.learn.tables.cell import Problems, read_numbers, stripped
 from edgewise.learn.tables.read import Cells, Values, read_cells
-from edgewise.learn.tables.rows import Table, cells_of_roles, judged
+from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +34,11 @@ class GraphRow:
 
 
 @dataclass(frozen=True, eq=False)
-class GraphTable(Table):
+class GraphTable:
     """Many graphs, concatenated, one per row, unusable ones included."""
 
+    rows: Rows
+    """A row for each graph."""
     columns: GraphColumns
     """The role of each column."""
     features: Float32[np.ndarray, " node feature"]
@@ -63,21 +65,6 @@ class GraphTable(Table):
     """Whether nodes lack features, so that their features are in- and out-degrees."""
 
     @property
-    def unit(self) -> str:
-        """The unit of a row."""
-        return "graphs"
-
-    @property
-    def lost_edges(self) -> Sequence[Rejection]:
-        """Rows of the table of edges that could not be read as edges."""
-        return self.edges.rejected
-
-    @property
-    def counted_unit(self) -> str:
-        """Graphs are counted: the rows of the file are their nodes."""
-        return "graph"
-
-    @property
     def num_nodes(self) -> Int64[np.ndarray, " row"]:
         """Nodes of each graph."""
         return np.diff(self.offsets)
@@ -85,34 +72,23 @@ class GraphTable(Table):
     @property
     def graph_of_edge(self) -> Int64[np.ndarray, " edge"]:
         """The graph of each edge, ascending."""
-        return np.repeat(np.arange(self.num_rows), self.num_nodes)[self.edges.senders]
+        return np.repeat(np.arange(len(self.rows)), self.num_nodes)[self.edges.senders]
 
     @property
     def usable_edges(self) -> EdgeList:
         """The edges of graphs that can be used, nodes counted as in `edges`."""
-        is_usable = self.usable[self.graph_of_edge]
-        num_mirrored = int(self.usable[self.mirrored_of].sum())
+        is_usable = self.rows.usable[self.graph_of_edge]
+        num_mirrored = int(self.rows.usable[self.mirrored_of].sum())
         return replace(self.edges.taken(np.flatnonzero(is_usable)), num_mirrored=num_mirrored)
 
     @property
     def edge_offsets(self) -> Int64[np.ndarray, " boundary"]:
         """Edges of graph g are `edge_offsets[g]:edge_offsets[g + 1]`."""
-        return offsets_of(np.bincount(self.graph_of_edge, minlength=self.num_rows))
+        return offsets_of(np.bincount(self.graph_of_edge, minlength=len(self.rows)))
 
     def nodes_of(self, row: int) -> tuple[str, ...]:
         """The names of the nodes of one graph."""
         return tuple(self.node_names[self.offsets[row] : self.offsets[row + 1]])
-
-    def contents(self, rows: np.ndarray) -> list[tuple[bytes]]:
-        """A fingerprint of some graphs: the same for those that are equal, nodes and edges in the same order."""
-        edges, starts, edge_starts = self.edges, self.offsets, self.edge_offsets
-        contents = []
-        for row in rows.tolist():
-            node_range, edge_range = slice(starts[row], starts[row + 1]), slice(edge_starts[row], edge_starts[row + 1])
-            ends = (edges.senders[edge_range] - starts[row], edges.receivers[edge_range] - starts[row])
-            parts = (self.features[node_range], *ends, edges.features[edge_range], self.conditions[row])
-            contents.append((hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest(),))
-        return contents
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,10 +312,12 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
     if has_degrees := not features.shape[1]:
         features = edges.degrees(len(graph_of_node)).astype(np.float32)
 
-    fields = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets)
-    fields["rejected"] = [*fields["rejected"], *edges.rejected]
+    contents = _contents(features, graphs.offsets, edges, graph_of_node, conditions)
+    rows = checked_rows(cells, columns, problems, contents, strict=strict, need_targets=need_targets)
+    rows = replace(rows, rejected=[*rows.rejected, *edges.rejected], lost_edges=edges.rejected)
     return GraphTable(
-        **fields,
+        rows=rows,
+        columns=replace(columns, task_type=rows.columns.task_type),
         features=features,
         node_names=graphs.names,
         offsets=graphs.offsets,
@@ -351,6 +329,32 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         mirrored_of=mirrored_of,
         has_degrees=has_degrees,
         lacks_edges=np.zeros(len(cells.frame), bool) if graphs.lacks_edges is None else graphs.lacks_edges,
+    )
+
+
+def _contents(
+    features: np.ndarray, offsets: np.ndarray, edges: EdgeList, graph_of_node: np.ndarray, conditions: np.ndarray
+) -> Contents:
+    """Graphs are the same where all numbers are, nodes and edges in the same order."""
+    edge_offsets = offsets_of(np.bincount(graph_of_node[edges.senders], minlength=len(offsets) - 1))
+
+    def digests(rows: np.ndarray) -> list[bytes]:
+        found = []
+        for row in rows.tolist():
+            nodes, links = slice(*offsets[row : row + 2]), slice(*edge_offsets[row : row + 2])
+            ends = edges.senders[links] - offsets[row], edges.receivers[links] - offsets[row]
+            parts = (features[nodes], *ends, edges.features[links], conditions[row])
+            found.append(hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest())
+        return found
+
+    def keys(rows: np.ndarray) -> np.ndarray:
+        return np.array([int.from_bytes(digest[:8], "big", signed=True) for digest in digests(rows)], np.int64)
+
+    return Contents(
+        unit="graphs",
+        names=lambda rows: [str((digest,)) for digest in digests(rows)],
+        keys=keys,
+        counted_unit="graph",
     )
 
 

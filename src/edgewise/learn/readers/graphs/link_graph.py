@@ -47,7 +47,7 @@ class LinkGraph:
     @classmethod
     def of(cls, table: NodeTable) -> "LinkGraph":
         """That of a table of nodes."""
-        return cls(table.source, table.names, table.features, table.edges)
+        return cls(table.rows.source, table.names, table.features, table.edges)
 
     def __len__(self) -> int:
         return len(self.names)

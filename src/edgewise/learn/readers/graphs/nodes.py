@@ -1,9 +1,9 @@
 """A graph as a table: one row a node, its features, its targets, and the edges between the nodes."""
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -23,10 +23,10 @@ from edgewise.learn.readers.graphs.node_features import (
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.graphs.types import GraphTypes, NodeTypes, TypeNames, labels_of_column
 from edgewise.learn.tables.arrays import read_arrays
-from edgewise.learn.tables.cell import Problems, Rejection, stripped
+from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, AnyColumns, Columns
 from edgewise.learn.tables.read import Cells, Values, check_columns_exist, read_cells
-from edgewise.learn.tables.rows import Table, cells_of_roles, judged
+from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows
 
 NAMES = ("id", "node", "node_id")
 """Default names of the column of names."""
@@ -35,11 +35,11 @@ NUMBERS = "node"
 
 
 @dataclass(frozen=True, eq=False)
-class NodeTable(Table):
+class NodeTable:
     """The nodes of one graph; a node without a target is part of the graph, and is not learned from."""
 
-    has_distinct_rows: ClassVar[bool] = True  # by their names
-
+    rows: Rows
+    """A row for each node."""
     features: NodeFeatures
     """The features of each node; 0 where a cell cannot be read."""
     edges: EdgeList
@@ -52,30 +52,6 @@ class NodeTable(Table):
     """The words of each column of categories, in the order of their features."""
     has_degrees: bool = False
     """Whether nodes lack features, so that their features are in- and out-degrees."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of a row."""
-        return "nodes"
-
-    @property
-    def num_distinct(self) -> int:
-        """The number of distinct rows: each node is unique by its position in the graph."""
-        return self.num_rows
-
-    @property
-    def lost_edges(self) -> Sequence[Rejection]:
-        """Rows of the table of edges that could not be read as edges."""
-        return self.edges.rejected
-
-    def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
-        """The names of some nodes."""
-        return [(self.names[row],) for row in rows.tolist()]
-
-    @property
-    def trainable(self) -> Bool[np.ndarray, " row"]:
-        """True for nodes that can be learned from, or judged by."""
-        return self.usable & ~np.isnan(self.targets).all(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,21 +180,33 @@ def nodes_from_arrays(
 
 def _interpret(graph: _Graph, is_directed: bool, reading: Reading) -> NodeTable:
     """A node is usable when its features can be read; without a target it is not trained on."""
-    columns, features, edges = graph.columns, graph.features, graph.edges
-    how: dict[str, bool] = {"strict": reading.strict, "need_targets": reading.need_targets}
-    fields = judged(graph.cells, columns, graph.problems, None, **how, may_lack_targets=True)
-    fields["rejected"] = [*fields["rejected"], *edges.rejected]
+    features, edges, names = graph.features, graph.edges, graph.names
+    rows = checked_rows(
+        graph.cells,
+        graph.columns,
+        graph.problems,
+        contents_of_nodes(len(names), lambda row: names[row]),
+        strict=reading.strict,
+        need_targets=reading.need_targets,
+        may_lack_targets=True,
+    )
+    rows = replace(rows, rejected=[*rows.rejected, *edges.rejected], lost_edges=edges.rejected)
     if graph.types is not None:
-        features, edges, types = graph.types.resolve(features, edges, graph.names, is_directed, fields["source"])
-        fields["status"] = graph.types.checked_status(fields["status"])
-        fields |= {"categories": graph.categories}
-        return NodeTable(**fields, features=features, edges=edges, names=graph.names, types=types)
+        features, edges, types = graph.types.resolve(features, edges, names, is_directed, rows.source)
+        rows = replace(rows, status=graph.types.checked_status(rows.status))
+        return NodeTable(rows, features, edges, names, types, graph.categories)
 
-    edges = edges if is_directed else edges.both_ways(len(graph.names))
+    edges = edges if is_directed else edges.both_ways(len(names))
     if has_degrees := reading.with_degrees and not features.shape[1]:
-        features = NodeFeatures.of(edges.degrees(len(graph.names)))
-    fields |= {"categories": graph.categories, "has_degrees": has_degrees}
-    return NodeTable(**fields, features=features, edges=edges, names=graph.names)
+        features = NodeFeatures.of(edges.degrees(len(names)))
+    return NodeTable(rows, features, edges, names, None, graph.categories, has_degrees)
+
+
+def contents_of_nodes(num_nodes: int, name_of: Callable[[int], Hashable]) -> Contents:
+    """No two nodes of a graph are the same."""
+    return Contents(
+        unit="nodes", names=lambda rows: [str((name_of(row),)) for row in rows.tolist()], num_distinct=num_nodes
+    )
 
 
 def _check_roles(cells: Cells, columns: Columns) -> None:

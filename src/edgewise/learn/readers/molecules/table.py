@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +20,17 @@ from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.labels import Classes
 from edgewise.learn.tables.mapped import growing_texts, parts, with_column
 from edgewise.learn.tables.read import Cells, Values, check_columns_exist
-from edgewise.learn.tables.rows import Table, cells_of_roles, judged, read_files
+from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows, read_files
 
 __all__ = ["Columns", "MoleculeTable", "read_table", "table_from_arrays"]
 
 
 @dataclass(frozen=True, eq=False)
-class MoleculeTable(Table):
+class MoleculeTable:
     """The rows of one or several files of molecules."""
 
+    rows: Rows
+    """A row for each molecule, or combination of molecules."""
     store: MoleculeStore
     """Every distinct molecule once."""
     graph_of_row: Int64[np.ndarray, " row component"]
@@ -38,51 +41,6 @@ class MoleculeTable(Table):
     def with_store(self, store: MoleculeStore) -> "MoleculeTable":
         """The same table over the same molecules with other global features."""
         return replace(self, store=store)
-
-    @property
-    def unit(self) -> str:
-        """The unit of a row."""
-        return "molecules"
-
-    @property
-    def row_unit(self) -> str:
-        """The contents of one row."""
-        return "molecules" if self.graph_of_row.shape[1] == 1 else "combinations of molecules"
-
-    @property
-    def num_distinct(self) -> int:
-        """The number of different molecules in all columns and rows."""
-        return len(self.store)
-
-    def contents(self, rows: np.ndarray) -> list[tuple[int, ...]]:
-        """The molecules of some rows."""
-        return [tuple(graphs) for graphs in self.graph_of_row[rows].tolist()]
-
-    def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
-        """A number for each row of some sets of rows, equal for rows with equal molecules."""
-        if self.graph_of_row.shape[1] == 1:
-            return [self.graph_of_row[part, 0] for part in rows]
-        _, key_of_row = np.unique(self.graph_of_row[np.concatenate(rows)], axis=0, return_inverse=True)
-        return np.split(key_of_row.reshape(-1), np.cumsum([len(part) for part in rows[:-1]]))
-
-    def scaffolds(self, rows: np.ndarray) -> list[str]:
-        """The Murcko scaffolds of the molecules of each row; without rings, the molecules themselves.
-
-        Molecules without a ring have nothing in common for that: as one scaffold they would be half of some tables.
-        """
-        graph_of_row, canonical = self.graph_of_row[rows], self.store.canonical
-        columns = [self.store.scaffolds(graphs) for graphs in graph_of_row.T]
-        # Rows of one scaffold share the text.
-        joined: dict[tuple[str, ...], str] = {}
-        scaffold_of_row = [
-            joined.setdefault(scaffolds, " ".join(scaffolds)) for scaffolds in zip(*columns, strict=True)
-        ]
-
-        smiles_of_graphs: dict[tuple[int, ...], str] = {}
-        for row in [row for row, scaffold in enumerate(scaffold_of_row) if not scaffold.strip()]:
-            graphs = tuple(graph_of_row[row].tolist())
-            scaffold_of_row[row] = smiles_of_graphs.setdefault(graphs, " ".join(canonical[graph] for graph in graphs))
-        return scaffold_of_row
 
 
 def read_table(
@@ -213,14 +171,51 @@ def _interpret(
         read_numbers(cells.frame[column], column, problems, may_be_missing=columns.imputes)
         for column in columns.descriptors_columns
     ]
-    fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
-
+    cells = replace(cells, mapped=(*cells.mapped, *store.mapped))
+    contents = _contents(store, graph_of_row)
     return MoleculeTable(
-        **{**fields, "mapped": (*fields["mapped"], *store.mapped)},
+        rows=checked_rows(cells, columns, problems, contents, classes, strict=strict, need_targets=need_targets),
         store=store,
         graph_of_row=graph_of_row,
         conditions=np.stack([*conditions], axis=1) if conditions else np.zeros((len(cells.frame), 0)),
     )
+
+
+def _contents(store: MoleculeStore, graph_of_row: Int64[np.ndarray, " row component"]) -> Contents:
+    """Rows are the same where all their molecules are."""
+
+    @cache
+    def key_of_row() -> Int64[np.ndarray, " row"]:
+        if graph_of_row.shape[1] == 1:
+            return graph_of_row[:, 0]
+        return np.unique(graph_of_row, axis=0, return_inverse=True)[1].reshape(-1)
+
+    return Contents(
+        unit="molecules",
+        names=lambda rows: [str(tuple(graphs)) for graphs in graph_of_row[rows].tolist()],
+        keys=lambda rows: key_of_row()[rows],
+        num_distinct=len(store),
+        row_unit=None if graph_of_row.shape[1] == 1 else "combinations of molecules",
+        scaffolds=lambda rows: _scaffolds(store, graph_of_row[rows]),
+    )
+
+
+def _scaffolds(store: MoleculeStore, graph_of_row: Int64[np.ndarray, " row component"]) -> list[str]:
+    """The Murcko scaffolds of the molecules of each row; without rings, the molecules themselves.
+
+    Molecules without a ring have nothing in common for that: as one scaffold they would be half of some tables.
+    """
+    columns = [store.scaffolds(graphs) for graphs in graph_of_row.T]
+    # Rows of one scaffold share the text.
+    joined: dict[tuple[str, ...], str] = {}
+    scaffold_of_row = [joined.setdefault(scaffolds, " ".join(scaffolds)) for scaffolds in zip(*columns, strict=True)]
+
+    smiles_of_graphs: dict[tuple[int, ...], str] = {}
+    for row in [row for row, scaffold in enumerate(scaffold_of_row) if not scaffold.strip()]:
+        graphs = tuple(graph_of_row[row].tolist())
+        smiles = " ".join(store.canonical[graph] for graph in graphs)
+        scaffold_of_row[row] = smiles_of_graphs.setdefault(graphs, smiles)
+    return scaffold_of_row
 
 
 def _inchi_as_smiles(

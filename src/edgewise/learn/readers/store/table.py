@@ -1,24 +1,24 @@
 """A store as a table of nodes: targets, weights and splits in memory, features and edges in their files."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Float32, Int64
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.learn.readers.graphs.lost import NOWHERE
 from edgewise.learn.readers.graphs.node_features import Categories
-from edgewise.learn.readers.graphs.nodes import NUMBERS
+from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes
 from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.store.layout import GraphStore
-from edgewise.learn.tables.cell import OK, Problems, Rejection, pa
+from edgewise.learn.tables.cell import Problems, Rejection, pa
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.read import Cells, check_columns, pd
-from edgewise.learn.tables.rows import Table, judged
+from edgewise.learn.tables.rows import Rows, checked_rows
 
 PART = 2**20
 """Numbers of features that are read together."""
@@ -134,11 +134,11 @@ def hops_to_lost(store: GraphStore, reach: int) -> Int64[np.ndarray, " node"]:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredTable(Table):
+class StoredTable:
     """The nodes of a store."""
 
-    has_distinct_rows: ClassVar[bool] = True
-
+    rows: Rows
+    """A row for each node."""
     store: GraphStore
     """The files."""
     features: StoredFeatures
@@ -152,32 +152,6 @@ class StoredTable(Table):
     def has_degrees(self) -> bool:
         """Whether nothing is known of the nodes but their edges."""
         return self.features.has_degrees
-
-    @property
-    def unit(self) -> str:
-        """The unit of a row."""
-        return "nodes"
-
-    @property
-    def num_distinct(self) -> int:
-        """The number of distinct rows."""
-        return self.num_rows
-
-    def contents(self, rows: np.ndarray) -> Sequence[tuple[Hashable, ...]]:
-        """The numbers of some nodes: each is unique by its place in the graph."""
-        return [(row,) for row in rows.tolist()]
-
-    @cached_property
-    def usable(self) -> Bool[np.ndarray, " row"]:
-        """True for nodes that can be predicted."""
-        is_usable = np.ones(self.num_rows, dtype=bool)
-        is_usable[[row for row, status in enumerate(self.status) if status is not OK]] = False
-        return is_usable
-
-    @property
-    def trainable(self) -> Bool[np.ndarray, " row"]:
-        """True for nodes that can be learned from, or judged by."""
-        return self.usable & ~np.isnan(self.targets).all(axis=1)
 
     @property
     def num_edge_features(self) -> int:
@@ -258,12 +232,14 @@ def read_store(
     _check_words(store, words, problems)
     lines = np.arange(2, store.num_nodes + 2)
     cells = Cells((str(folder),), np.zeros(store.num_nodes, np.int64), frame, lines)
-    fields = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
+    contents = contents_of_nodes(store.num_nodes, lambda row: row)
+    rows = checked_rows(
+        cells, columns, problems, contents, strict=strict, need_targets=need_targets, may_lack_targets=True
+    )
     lines_of = {row: (file, line) for row, file, line, *_ in listed}
-    fields["rejected"] = [_placed(rejection, lines_of) for rejection in fields["rejected"]]
 
     return StoredTable(
-        **fields,
+        rows=replace(rows, rejected=[_placed(rejection, lines_of) for rejection in rows.rejected]),
         store=store,
         features=StoredFeatures(store, features, words),
         categories=words,

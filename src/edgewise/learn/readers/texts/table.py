@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int64
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
@@ -18,20 +17,18 @@ from edgewise.learn.tables.decode import lines_of
 from edgewise.learn.tables.labels import Classes
 from edgewise.learn.tables.mapped import ROWS, keys_of
 from edgewise.learn.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells
-from edgewise.learn.tables.rows import Table, cells_of_roles, judged, read_files
+from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows, read_files
 
 LINES = (".txt", ".txt.gz")
 """Files of which each line is a text."""
 
 
 @dataclass(frozen=True, eq=False)
-class TextTable(Table):
+class TextTable:
     """The rows of one or several files of texts."""
 
-    @property
-    def unit(self) -> str:
-        """The unit of a row."""
-        return "texts"
+    rows: Rows
+    """A row for each text, or for texts that belong together."""
 
     @property
     def texts(self) -> list[tuple[str, ...]]:
@@ -40,19 +37,11 @@ class TextTable(Table):
 
     def in_turn(self, rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
         """The texts of some rows, or of all, of which few are in memory at the same time."""
-        rows = np.arange(self.num_rows) if rows is None else rows
-        for start in range(0, len(rows), ROWS):
-            yield from self.contents(rows[start : start + ROWS])
-            release(self.mapped)
+        return _in_turn(self.rows.cells, self.rows.columns.text_columns, rows)
 
-    def contents(self, rows: np.ndarray) -> list[tuple[str, ...]]:
+    def of_rows(self, rows: np.ndarray) -> list[tuple[str, ...]]:
         """The texts of some rows."""
-        columns = [as_arrow(self.frame[name]).take(pa.array(rows)) for name in self.columns.text_columns]
-        return list(zip(*(column.to_pylist() for column in columns), strict=True))
-
-    def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
-        """A number for each row of some sets of rows, equal where the texts of two rows are: 64 bits of their hash."""
-        return [keys_of(map("\0".join, self.in_turn(part))) for part in rows]
+        return _of_rows(self.rows.cells, self.rows.columns.text_columns, rows)
 
     def tokens(self, tokenizer: Tokenizer, context: int) -> PackedTokens:
         """The tokens of each row, at most `context`; a row that cannot be used is read as empty.
@@ -61,12 +50,12 @@ class TextTable(Table):
         """
         cached: PackedTokens | None = self.__dict__.get("_tokens")
         if cached is None or cached.tokenizer is not tokenizer or cached.context != context:
-            cached = PackedTokens(self._usable_texts(), tokenizer, context, is_mapped=bool(self.mapped))
+            cached = PackedTokens(self._usable_texts(), tokenizer, context, is_mapped=bool(self.rows.cells.mapped))
             self.__dict__["_tokens"] = cached
         return cached
 
     def _usable_texts(self) -> Iterator[Sequence[str]]:
-        for texts, is_usable in zip(self.in_turn(), self.usable, strict=True):
+        for texts, is_usable in zip(self.in_turn(), self.rows.usable, strict=True):
             yield texts if is_usable else [""] * len(texts)
 
 
@@ -163,4 +152,28 @@ def _interpret(
     is_full = np.any([pa.compute.not_equal(stripped(texts), "") for texts in columns_of_text], axis=0)
     for row in np.flatnonzero(~is_full).tolist():
         problems.add(row, columns.text_columns[0], columns_of_text[0].iloc[row], "the text is empty")
-    return TextTable(**judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets))
+    contents = _contents(cells, columns.text_columns)
+    return TextTable(
+        checked_rows(cells, columns, problems, contents, classes, strict=strict, need_targets=need_targets)
+    )
+
+
+def _contents(cells: Cells, names: Sequence[str]) -> Contents:
+    """Rows are the same where their texts are: of each, the keys are 64 bits of a hash."""
+    return Contents(
+        unit="texts",
+        names=lambda rows: list(map(str, _of_rows(cells, names, rows))),
+        keys=lambda rows: keys_of(map("\0".join, _in_turn(cells, names, rows))),
+    )
+
+
+def _in_turn(cells: Cells, names: Sequence[str], rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
+    rows = np.arange(len(cells.lines)) if rows is None else rows
+    for start in range(0, len(rows), ROWS):
+        yield from _of_rows(cells, names, rows[start : start + ROWS])
+        release(cells.mapped)
+
+
+def _of_rows(cells: Cells, names: Sequence[str], rows: np.ndarray) -> list[tuple[str, ...]]:
+    columns = [as_arrow(cells.frame[name]).take(pa.array(rows)) for name in names]
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))

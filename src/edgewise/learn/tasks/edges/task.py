@@ -77,9 +77,9 @@ class EdgeEncoder:
         """
         on_graph, settings = self.on_graph, self.on_graph.settings
         num_features = table.nodes.shape[1], table.edges.features.shape[1]
-        check_features(table.source, (on_graph.num_columns, len(self.edge_scaler.mean)), num_features)
+        check_features(table.rows.source, (on_graph.num_columns, len(self.edge_scaler.mean)), num_features)
         check_same_kind(on_graph, table, on_graph.num_columns)
-        check_weights(table.source, table.edges, settings, self.sizes)
+        check_weights(table.rows.source, table.edges, settings, self.sizes)
 
         features = self.edge_scaler.transform(table.edges.features.astype(np.float64)).astype(np.float32)
         # A weight is not scaled.
@@ -96,16 +96,16 @@ class EdgeEncoder:
             columns = table.edges.senders, table.edges.receivers, features
             return EdgeBatch(graph, *(torch.from_numpy(column[edge_of_row]) for column in columns))
 
-        return RowBatches.of(table, scale, batch, graph)
+        return RowBatches.of(table.rows, scale, batch, graph)
 
     def statuses(self, table: EdgeTable) -> list[str]:
         """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers."""
-        count, rows = len(table.names), np.flatnonzero(table.usable)
+        count, rows = len(table.names), np.flatnonzero(table.rows.usable)
         edge_of_row, ends = table.place[rows], (table.edges.senders, table.edges.receivers)
         edges = table.edges if self.on_graph.graph.directed else table.edges.both_ways(count)
         hops_of_node = lost_within_reach(self.on_graph.settings, edges, count)
         hops = np.minimum(*(hops_of_node[end[edge_of_row]] for end in ends))
-        status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
+        status = with_lost(table.rows.status, spread(hops, rows, len(table.rows), NOWHERE), "its nodes")
 
         missing: dict[int, list[str]] = {}
         for index, column in np.argwhere(np.isnan(table.edges.features[edge_of_row])).tolist():
@@ -146,7 +146,7 @@ def resolved(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> Edg
 def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> FittedTable[EdgeEncoder]:
     """The model before its first step; features are scaled by the whole graph, which training sees."""
     on_graph = GraphEncoding.fit(settings, table, table.nodes, table.edges)
-    output = targets_of(table, splits.train, on_graph.columns)
+    output = targets_of(table.rows, splits.train, on_graph.columns)
     edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
     num_columns = num_edge_features(table.edges, edge_scaler, settings.model)
     sizes = NodeSizes(
@@ -189,7 +189,7 @@ def notes(prepared: Prepared) -> list[str]:
     if (num_columns := table.edges.features.shape[1]) and model.spec.ignores_edges(num_columns):
         read = "that --model " + model.model + " ignores; the network on both ends reads them"
         lines.append(f"{plural(num_columns, 'feature')} of an edge {read}")
-    if unlabelled := int((table.usable & np.isnan(table.targets).all(axis=1)).sum()):
+    if unlabelled := int((table.rows.usable & np.isnan(table.rows.targets).all(axis=1)).sum()):
         lines.append(f"{plural(unlabelled, 'edge has', 'edges have')} no target, and only carry messages")
     return lines
 
@@ -213,7 +213,7 @@ def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeT
     table = read_edge_table(
         [request.data], columns, source, request["nodes"], strict=request.strict, **on_graph.known_words
     )
-    list_left_out(table.rejected, request=request)
+    list_left_out(table.rows.rejected, request=request)
     return trained, table
 
 

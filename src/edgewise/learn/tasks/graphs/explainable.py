@@ -80,7 +80,7 @@ class GraphItem(Explainable):
         target: str | None = None,
         label: Any = None,
     ):
-        name = checked_row("graph", table, row, table.frame[table.columns.graph_column].array)
+        name = checked_row("graph", table, row, table.rows.cells.frame[table.columns.graph_column].array)
         batch = trained.batches(table).batch(np.array([row]))
         if (count := len(batch.features)) > MAX_NODES:
             raise UnsupportedError(
@@ -228,7 +228,7 @@ def read_rows(folder: RunFolder) -> RowsByName:
         )
 
     table = table_of_run(folder, GraphRunSettings, "graphs", "explain(graph)", read_table)
-    names = [str(name) for name in table.frame[table.columns.graph_column]]
+    names = [str(name) for name in table.rows.cells.frame[table.columns.graph_column]]
     return RowsByName(trained, table, "graph", Names("graph", names).row)
 
 

@@ -108,14 +108,14 @@ class GraphsEncoder:
             if values.shape[1] != len(scaler.mean):
                 added = 2 * self.adds_degrees if what == "nodes" else 0
                 raise DataError(
-                    f"{table.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
+                    f"{table.rows.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
                     f"model was trained on {len(scaler.mean) - added}."
                 )
         check_same_kind(self, table, len(scales.node.mean))
         features, edge_features, conditions = (
             scaler.transform(values.astype(np.float64)).astype(np.float32) for values, scaler in columns.values()
         )
-        check_weights(table.source, edges, self.settings, self.sizes)
+        check_weights(table.rows.source, edges, self.settings, self.sizes)
         if self.settings.spec.reads_edge_weights:  # a weight is not scaled
             edge_features = scales.edge.imputer.complete(edges.features, are_marked=False)
 
@@ -142,11 +142,11 @@ class GraphsEncoder:
                 torch.from_numpy(conditions[rows]),
             )
 
-        return RowBatches.of(table, scale, batch)
+        return RowBatches.of(table.rows, scale, batch)
 
     def statuses(self, table: GraphTable) -> list[str]:
         """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
-        status = with_lost(table.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
+        status = with_lost(table.rows.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
         missing: dict[int, list[str]] = {}
         for values, of_row, names, whose in self.numbers(table):
             for row, column in np.argwhere(np.isnan(values)).tolist():
@@ -157,7 +157,7 @@ class GraphsEncoder:
 
     def numbers(self, table: GraphTable) -> list[tuple[np.ndarray, np.ndarray, list[str], str]]:
         """Numbers of nodes, edges and graphs (row, column), the graph of each row, their names, and whose they are."""
-        columns, edges, rows = self.columns, table.edges.features, np.arange(table.num_rows)
+        columns, edges, rows = self.columns, table.edges.features, np.arange(len(table.rows))
         graph_of_node = np.repeat(rows, table.num_nodes)
         node_names = names_of_features(columns.descriptors_columns, table.features.shape[1], self.categories)
         edge_names = names_of_features(self.graph.edge_feature_columns, edges.shape[1], self.edge_categories)
@@ -201,7 +201,7 @@ def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> 
     """The model before its first step; its scales are those of the training graphs."""
     rows, columns = splits.train, table.columns
     assert isinstance(columns, GraphColumns)
-    is_trained = np.isin(np.arange(table.num_rows), rows)
+    is_trained = np.isin(np.arange(len(table.rows)), rows)
     nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
     edges = np.flatnonzero(is_trained[table.graph_of_edge])
     node = ConditionScaler.fit(table.features, nodes, keep_one=True)
@@ -210,9 +210,9 @@ def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> 
     scales = GraphScalers(
         node,
         scale_of_edges(table.edges.features, edges),
-        ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.graph_feature_columns)),
+        ConditionScaler.fit(table.conditions, rows, table.rows.places(rows, columns.graph_feature_columns)),
     )
-    output = targets_of(table, rows, columns)
+    output = targets_of(table.rows, rows, columns)
     num_columns = num_edge_features(table.edges, scales.edge, settings.model)
     sizes = GraphSizes(
         num_features=scales.node.num_features,
@@ -255,7 +255,7 @@ def warnings(prepared: Prepared) -> list[str]:
     for values, graph_of_value, value_names, whose in encoder.numbers(table):
         what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
         are_marked = whose != "edge" or not encoder.settings.spec.reads_edge_weights
-        lines += filled_notes(values[table.usable[graph_of_value]], value_names, what, are_marked=are_marked)
+        lines += filled_notes(values[table.rows.usable[graph_of_value]], value_names, what, are_marked=are_marked)
 
     if not scales.node.constant_columns or not are_degrees(table.features, edges):
         lines += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
@@ -270,7 +270,7 @@ def notes(prepared: Prepared) -> list[str]:
     """The nodes and edges, what was assumed of them, and what graphs lack."""
     table, settings = prepared.data, prepared.settings
     # Graphs that are rejected are not counted.
-    edges, sizes = table.usable_edges, table.num_nodes[table.usable]
+    edges, sizes = table.usable_edges, table.num_nodes[table.rows.usable]
     num_nodes = int(sizes.sum())
     lines = [
         f"{plural(num_nodes, 'node')}, {sizes.min():,} to {sizes.max():,} a graph; "
@@ -279,7 +279,7 @@ def notes(prepared: Prepared) -> list[str]:
         *edges.unused(AS_FEATURES),
     ]
 
-    num_single, num_empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())
+    num_single, num_empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.rows.usable] == 0).sum())
     strays = f"to graphs that {settings.graph.graphs} does not name, and"
     counts = [
         (num_single, "graph has one node", "graphs have one node"),
@@ -307,7 +307,7 @@ def open_graphs(request: PredictRequest) -> tuple[Any, Any]:
         trained.encoder.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"]
     )
     table = read_graphs([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
-    list_left_out(table.edges.rejected, table.rejected, request)
+    list_left_out(table.edges.rejected, table.rows.rejected, request)
     return trained, table
 
 
@@ -323,10 +323,10 @@ def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:
     sizes = np.maximum(table.num_nodes, 1)[:, None]
     parts = [table.num_nodes[:, None], np.diff(table.edge_offsets)[:, None]]
     for features, of_graph in (
-        (table.features, np.repeat(np.arange(table.num_rows), table.num_nodes)),
+        (table.features, np.repeat(np.arange(len(table.rows)), table.num_nodes)),
         (table.edges.features, table.graph_of_edge),
     ):
-        sums = np.zeros((table.num_rows, features.shape[1]))
+        sums = np.zeros((len(table.rows), features.shape[1]))
         np.add.at(sums, of_graph, features)
         parts += [sums, sums / sizes]
     return finite_features(np.concatenate([*parts, table.conditions], axis=1), training)

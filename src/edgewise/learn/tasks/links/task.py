@@ -86,14 +86,14 @@ def prepare(settings: LinkRunSettings) -> Prepared:
     column, seed = settings.splits_column, settings.data_seed
     how = {"edge_splits_column": column, "fills_edges": settings.missing == "impute"}
     table = _graph(settings.data, settings.columns, settings.graph, settings.strict, **how)
-    links = Links.of(table.edges, table.num_rows, settings.graph.directed)
+    links = Links.of(table.edges, len(table.rows), settings.graph.directed)
     if column is None:
         split_of_link = random_splits(links, settings.split_sizes, seed)
     else:
         split_of_link = named_splits(links, split_labels(table.edges, column), seed)
 
     splits = LinkSplits.of(links, split_of_link, settings.negatives, seed)
-    settings = replace(settings, descriptors_columns=table.columns.descriptors_columns)
+    settings = replace(settings, descriptors_columns=table.rows.columns.descriptors_columns)
     ready = prepared(settings, LinkData(LinkGraph.of(table), links, table), splits)
     # Edges as they stand in the file, both where a link has two; mirrored edges are not counted.
     link_of_edge = links.of_edge[: len(table.edges) - table.edges.num_mirrored]
@@ -101,7 +101,7 @@ def prepare(settings: LinkRunSettings) -> Prepared:
         name: np.flatnonzero(np.isin(link_of_edge, links_of_split)).tolist()
         for name, links_of_split in (("train", splits.train), ("val", splits.val), ("test", splits.test))
     }
-    return replace(ready, rows=rows, rejected=table.rejected)
+    return replace(ready, rows=rows, rejected=table.rows.rejected)
 
 
 def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> Prepared:
@@ -156,7 +156,7 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     data: LinkData = prepared.data
     counts = {name: len(getattr(splits, name)) for name in ("train", "val", "test")}
     if data.table is not None:
-        counts["rejected"] = len(data.table.rejected)
+        counts["rejected"] = len(data.table.rows.rejected)
     metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
 
     scorers: dict[str, PairScores] = {"edgewise": scores_of_model(prepared)}
@@ -201,11 +201,11 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     data, splits, settings = prepared.data, prepared.splits, prepared.settings
     table, links = data.table, data.links
     lines = [
-        f"{table.source}: {plural(table.num_rows, 'node')}, {plural(len(links), 'link')}, "
-        f"{plural(len(table.rejected), 'row')} rejected"
+        f"{table.rows.source}: {plural(len(table.rows), 'node')}, {plural(len(links), 'link')}, "
+        f"{plural(len(table.rows.rejected), 'row')} rejected"
     ]
-    if table.rejected:
-        first = table.rejected[0]
+    if table.rows.rejected:
+        first = table.rows.rejected[0]
         where = f"{first.file}, line {first.line}, column {first.column!r}"
         lines.append(f"  the first in {where}: {first.reason} (all in {folder.path / 'rejected.csv'})")
     lines += [f"  {note}" for note in notes(prepared)]
@@ -305,7 +305,7 @@ def notes(prepared: Prepared) -> list[str]:
     """The graph, what was assumed of it, and what it lacks."""
     data, splits, settings = prepared.data, prepared.splits, prepared.settings
     table, links = data.table, data.links
-    edges, num_nodes, num_features = table.edges, table.num_rows, table.features.shape[1]
+    edges, num_nodes, num_features = table.edges, len(table.rows), table.features.shape[1]
     no_features = "no features: each node learns a vector of its own"
     features = f"{plural(num_features, 'feature')} of a node" if num_features else no_features
     lines = [f"{edges.ways(settings.graph.directed)}; {features}", *edges.unused(AS_FEATURES, [settings.splits_column])]
@@ -313,7 +313,7 @@ def notes(prepared: Prepared) -> list[str]:
         lines.append("types of nodes or edges, which no model of links uses")
     lines += [*note_of_edges(edges.features.shape[1], settings.model), *warnings(prepared)]
 
-    num_unusable = num_nodes - int(table.usable.sum())
+    num_unusable = num_nodes - int(table.rows.usable.sum())
     num_in_splits = sum(len(links_of_split) for links_of_split in (splits.train, splits.val, splits.test))
     unread = "that cannot be read, 0 there: links are learned and predicted all the same"
     counts = [
@@ -376,7 +376,7 @@ def nodes_of(fitted: FittedLinks, request: PredictRequest, path: str) -> NodeTab
     )
     source = replace(encoder.place, edges=request["edges"], features=request["features"])
     table = _graph([path], columns, source, request.strict, find_features=False, **encoder.reading)
-    list_left_out(table.edges.rejected, table.rejected, request)
+    list_left_out(table.edges.rejected, table.rows.rejected, request)
     return table
 
 

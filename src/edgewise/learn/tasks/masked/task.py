@@ -121,23 +121,23 @@ def text_vectors(fitted: FittedMasked, table: TextTable, device: str = "cpu") ->
     Raises:
         DataError: no row can be read.
     """
-    rows = np.flatnonzero(table.usable)
+    rows = np.flatnonzero(table.rows.usable)
     if not len(rows):
-        raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
+        raise DataError(f"{table.rows.source}: no row can be read; the first: {table.rows.status[0]}.")
     encoder, settings = fitted.encoder, fitted.encoder.settings
     chunks_of_rows = [
         (row, numbers)
-        for row, texts in zip(rows, table.contents(rows), strict=True)
+        for row, texts in zip(rows, table.of_rows(rows), strict=True)
         for text in texts
         for numbers in encoder.chunks(text)
     ]
     if not chunks_of_rows:
-        return np.full((table.num_rows, settings.model_dim), np.nan, dtype=np.float32)
+        return np.full((len(table.rows), settings.model_dim), np.nan, dtype=np.float32)
 
     chunks = TokenChunks.of([numbers for _, numbers in chunks_of_rows], settings.context)
     row_of_token = np.repeat([row for row, _ in chunks_of_rows], [len(numbers) for _, numbers in chunks_of_rows])
 
-    sums = torch.zeros(table.num_rows, settings.model_dim, dtype=torch.float64)
+    sums = torch.zeros(len(table.rows), settings.model_dim, dtype=torch.float64)
     network = fitted.model.encoder.to(device).eval()
     with torch.no_grad(), cpu_threads(fitted.threads):
         num_batches = math.ceil(len(chunks.numbers) / TOKENS_PER_BATCH)
@@ -148,7 +148,7 @@ def text_vectors(fitted: FittedMasked, table: TextTable, device: str = "cpu") ->
             sums.index_add_(0, torch.from_numpy(row_of_token[first : first + len(tokens)]), vectors)
     fitted.model.to("cpu")
 
-    counts = np.bincount(row_of_token, minlength=table.num_rows)[:, None]
+    counts = np.bincount(row_of_token, minlength=len(table.rows))[:, None]
     return np.where(counts > 0, sums.numpy() / counts.clip(1), np.nan).astype(np.float32)
 
 

@@ -46,7 +46,9 @@ def grow_forest(
         features = np.concatenate([features_of(batches.batch(part)).numpy() for part in parts])
         # Most substructures are rare, and a tree tries few of them at a time.
         trees, num_classes = num_trees(len(rows), math.isqrt(features.shape[1])), fitted.num_classes
-        forests = fit_forest(features, table.targets[rows], table.weights[rows], num_classes, seed=seed, trees=trees)
+        forests = fit_forest(
+            features, table.rows.targets[rows], table.rows.weights[rows], num_classes, seed=seed, trees=trees
+        )
         return Forest.grown(forests.models, num_classes, is_binary=fitted.task_type == "classification")
 
     more = evenly(judging, FOREST_ROWS - len(rows))
@@ -59,7 +61,7 @@ def fit_process(
     """The Gaussian process of some rows; of many, of some that are chosen at random."""
     encoder, scale = fitted.encoder, fitted.output.scale
     assert scale is not None
-    most, random = process_rows(table.targets.shape[1]), np.random.default_rng(seed)
+    most, random = process_rows(table.rows.targets.shape[1]), np.random.default_rng(seed)
     if len(rows) > most:
         rows = np.sort(random.permutation(rows)[:most])
     judging = np.sort(random.permutation(judging)[: most - len(rows)])
@@ -69,8 +71,8 @@ def fit_process(
     batch = store.batch(table.graph_of_row[rows], encoder.scales.condition.transform(table.conditions[rows]))
     process = GaussianProcess.learned(
         with_substructures(batch, encoder.num_substructures),
-        scale.transform(table.targets[rows]),
-        table.weights[rows],
+        scale.transform(table.rows.targets[rows]),
+        table.rows.weights[rows],
         seed,
         num_judging=len(judging),
         limits=encoder.limits_of_outputs,

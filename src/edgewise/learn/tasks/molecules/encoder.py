@@ -92,7 +92,7 @@ class TableBatches:
     ) -> Self:
         """The scaled table, with the coordinates of the atoms where the model reads them."""
         store = table.store.with_coordinates() if settings.needs_coordinates else table.store
-        targets = table.targets
+        targets = table.rows.targets
         if scale is not None and targets.shape[1]:
             targets = scale.transform(targets)
         return cls(
@@ -100,7 +100,7 @@ class TableBatches:
             table.graph_of_row,
             scales.condition.transform(table.conditions).astype(np.float32),
             targets.astype(np.float32),
-            table.weights.astype(np.float32),
+            table.rows.weights.astype(np.float32),
             settings,
             num_substructures,
         )
@@ -224,11 +224,11 @@ class MoleculesEncoder:
         for row, column in np.argwhere(np.isnan(table.conditions)).tolist():
             missing.setdefault(row, []).append(conditions[column])
         if not self.settings.needs_coordinates:
-            return with_filled(list(table.status), missing)
-        conformers, names = table.store.conformers, table.columns.smiles_columns
+            return with_filled(list(table.rows.status), missing)
+        conformers, names = table.store.conformers, table.rows.columns.smiles_columns
         statuses = [
             conformer_status([conformers[graph].how for graph in graphs], names) if status == OK else status
-            for status, graphs in zip(table.status, table.graph_of_row.tolist(), strict=True)
+            for status, graphs in zip(table.rows.status, table.graph_of_row.tolist(), strict=True)
         ]
         return with_filled(statuses, missing)
 
@@ -286,7 +286,7 @@ FittedMolecules: TypeAlias = FittedTable[MoleculesEncoder]
 
 def distinct_rows(table: MoleculeTable, rows: np.ndarray) -> np.ndarray:
     """The first of the rows that hold the same molecules."""
-    (keys,) = table.keys(rows)
+    keys = table.rows.keys(rows)
     return rows[np.sort(np.unique(keys, return_index=True)[1])]
 
 
@@ -295,5 +295,5 @@ def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]
     molecules = [
         tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()
     ]
-    release(table.mapped)
+    release(table.rows.cells.mapped)
     return molecules

@@ -341,10 +341,10 @@ def predict(trained: FittedMolecules, rows: Sequence[Values]) -> list[tuple[Targ
         with_descriptors=trained.encoder.descriptors,
         limits=trained.encoder.limits,
     )
-    for row in np.flatnonzero(~table.usable).tolist():
+    for row in np.flatnonzero(~table.rows.usable).tolist():
         # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.
-        column, _, reason = table.status[row].partition(": ")
-        names = dict(zip(table.columns.inputs, (name for name, _ in fields(trained)), strict=True))
+        column, _, reason = table.rows.status[row].partition(": ")
+        names = dict(zip(table.rows.columns.inputs, (name for name, _ in fields(trained)), strict=True))
         where = f"row {row}: " if len(rows) > 1 else ""
         raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
 

@@ -93,11 +93,11 @@ def read_molecules(settings: PropertyRunSettings) -> MoleculeTable:
 
 def resolved(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
     num_molecules = len(np.unique(table.graph_of_row[splits.train]))
-    of_classes = table.columns.task_type != "regression"
+    of_classes = table.rows.columns.task_type != "regression"
     of_few = share_molecules(len(splits.train), num_molecules)
     of_known = splits.calibration == "random" and of_few
     companions = resolved_companions(settings, table, splits, of_few=of_few, of_known=of_known)
-    reads_all = len(splits.train) <= process_rows(table.targets.shape[1])
+    reads_all = len(splits.train) <= process_rows(table.rows.targets.shape[1])
     has_process = GAUSSIAN_PROCESS in companions and reads_all and of_few
     steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
     train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
@@ -121,8 +121,8 @@ def resolved_companions(
     Raises:
         SettingError: a companion was asked for that cannot predict such targets, or does not fit into memory.
     """
-    is_regression, num_rows = table.columns.task_type == "regression", len(splits.train)
-    most = process_rows(table.targets.shape[1])
+    is_regression, num_rows = table.rows.columns.task_type == "regression", len(splits.train)
+    most = process_rows(table.rows.targets.shape[1])
     if settings.companions is None:
         conditions = table.conditions[splits.train]
         vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
@@ -145,12 +145,12 @@ def resolved_companions(
 
 def untrained(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedMolecules:
     """The model before its first step: sizes, scales, and the molecules of the training rows."""
-    rows, store, columns = splits.train, table.store, table.columns
+    rows, store, columns = splits.train, table.store, table.rows.columns
     graphs = np.unique(table.graph_of_row[rows])
-    output = replace(targets_of(table, rows, columns), bounds=settings.bounds)
+    output = replace(targets_of(table.rows, rows, columns), bounds=settings.bounds)
     scales = MoleculeScales(
         FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
-        ConditionScaler.fit(table.conditions, rows, table.places(rows, columns.descriptors_columns)),
+        ConditionScaler.fit(table.conditions, rows, table.rows.places(rows, columns.descriptors_columns)),
     )
     sizes = PropertySizes(
         num_node_features=store.node_types.shape[1],
@@ -212,7 +212,7 @@ def warnings(prepared: Prepared) -> list[str]:
     """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
     scaler, names = prepared.fitted.encoder.scales.condition, prepared.fitted.columns.descriptors_columns
     table = prepared.data
-    lines = filled_notes(table.conditions[table.usable], list(map(repr, names)), "rows")
+    lines = filled_notes(table.conditions[table.rows.usable], list(map(repr, names)), "rows")
     lines += constant_features(scaler, list(map(repr, names)), "training rows")
     conformers = table.store.conformer_note if prepared.settings.model.needs_coordinates else ""
     return [*lines, *([f"conformers: {conformers}"] if conformers else [])]
@@ -222,14 +222,14 @@ def notes(prepared: Prepared) -> list[str]:
     """How the conditions are scaled, and what must be known of targets and molecules."""
     conditions = prepared.fitted.encoder.scales.condition.note(prepared.fitted.columns.descriptors_columns)
     notes = [f"conditions, scaled: {conditions}"] if conditions else []
-    targets, settings = prepared.data.targets[prepared.splits.train], prepared.settings
+    targets, settings = prepared.data.rows.targets[prepared.splits.train], prepared.settings
     if prepared.fitted.task_type == "regression" and not settings.bounds and could_be_fractions(targets):
         notes.append("all training targets lie between 0 and 1; if all must, --bounds 0 1 keeps predictions there")
     chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
     if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
         notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
     if (num_known := prepared.fitted.encoder.num_known) is not None:
-        unit = prepared.data.row_unit
+        unit = prepared.data.rows.row_unit
         notes.append(f"new {unit} will be compared with {chosen.format(num_known, unit)}")
     return notes
 
@@ -294,18 +294,18 @@ def scaled_bounds(
     Raises:
         DataError: A target lies beyond them; the message names its line.
     """
-    targets = table.targets[rows]
+    targets = table.rows.targets[rows]
     beyond = np.argwhere((targets < bounds[0]) | (targets > bounds[1]))
-    where = table.places(rows, table.columns.target_columns)
+    where = table.rows.places(rows, table.rows.columns.target_columns)
     for row, column in beyond[:1].tolist():
         raise DataError(
             f"{where(row, column)}: {targets[row, column]:.6g} lies beyond --bounds "
             f"{bounds[0]:g} {bounds[1]:g}; {plural(len(beyond), 'target does', 'targets do')}."
         )
-    for name, std in zip(table.columns.target_columns, scaler.std, strict=True):
+    for name, std in zip(table.rows.columns.target_columns, scaler.std, strict=True):
         if bounds[1] - bounds[0] > WIDEST * std:
             raise DataError(
-                f"{table.source}, column {name!r}: --bounds {bounds[0]:g} {bounds[1]:g} are "
+                f"{table.rows.source}, column {name!r}: --bounds {bounds[0]:g} {bounds[1]:g} are "
                 f"{(bounds[1] - bounds[0]) / std:.1g} times as far apart as the standard deviation of the training "
                 f"targets, {std:.3g}, so that a model cannot tell these apart; give bounds nearer to the targets, or "
                 "leave them out."

@@ -98,7 +98,7 @@ class NodeEncoder:
 
         on_graph, settings = self.on_graph, self.on_graph.settings
         num_features = table.features.shape[1], table.num_edge_features
-        check_features(table.source, (on_graph.num_columns, self.num_edge_columns), num_features)
+        check_features(table.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
         check_same_kind(on_graph, table, on_graph.num_columns)
         reads_weights = settings.spec.reads_edge_weights and num_features[1] == 1
         if reads_weights:
@@ -129,9 +129,9 @@ class NodeEncoder:
 
         on_graph, settings = self.on_graph, self.on_graph.settings
         num_features = table.features.shape[1], table.edges.features.shape[1]
-        check_features(table.source, (on_graph.num_columns, self.num_edge_columns), num_features)
+        check_features(table.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
         check_same_kind(on_graph, table, on_graph.num_columns)
-        check_weights(table.source, table.edges, settings, self.sizes)
+        check_weights(table.rows.source, table.edges, settings, self.sizes)
 
         features = self.features(on_graph.node_features(table.features, table.edges), table.types)
         graph = graph_batch(features, filled_edges(table.edges, self.edge_imputer, settings), settings.has_loops)
@@ -145,7 +145,7 @@ class NodeEncoder:
         def batch(rows: np.ndarray) -> NodeBatch:
             return replace(graph, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
 
-        return RowBatches.of(table, scale, batch, graph)
+        return RowBatches.of(table.rows, scale, batch, graph)
 
     def names_of_edges(self, edges: EdgeList) -> list[str]:
         """The names of the features of edges, but for words."""
@@ -155,10 +155,10 @@ class NodeEncoder:
     def statuses(self, table: NodeTable | StoredTable) -> list[str]:
         """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
         if isinstance(table, StoredTable):
-            return with_lost(table.status, hops_to_lost(table.store, self.on_graph.settings.reach), "the node")
-        hops = lost_within_reach(self.on_graph.settings, table.edges, table.num_rows)
-        status = with_lost(table.status, hops, "the node")
-        of_nodes = table.features.missing_of(np.arange(table.num_rows))
+            return with_lost(table.rows.status, hops_to_lost(table.store, self.on_graph.settings.reach), "the node")
+        hops = lost_within_reach(self.on_graph.settings, table.edges, len(table.rows))
+        status = with_lost(table.rows.status, hops, "the node")
+        of_nodes = table.features.missing_of(np.arange(len(table.rows)))
         status = with_filled(status, named_columns(of_nodes, self.on_graph.names_of_features()))
         if not np.isnan(table.edges.features).any():
             return status
@@ -177,7 +177,7 @@ class NodeEncoder:
             return None
         from edgewise.learn.readers.graphs.position import positions_of
 
-        return positions_of(table.edges, table.num_rows, *counts)
+        return positions_of(table.edges, len(table.rows), *counts)
 
     def features(self, features: NodeFeatures, types: GraphTypes | None = None) -> torch.Tensor | SparseFeatures:
         """What is known of each node in the units of the model."""

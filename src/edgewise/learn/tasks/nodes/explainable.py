@@ -421,7 +421,7 @@ def read_rows(folder: RunFolder) -> RowsByName:
 EXPLAINABLE = explainable_by_name(
     load=read_rows,
     over="the nodes of a graph",
-    fields=lambda rows: [(rows.table.columns.node_column or "node", "node")],
+    fields=lambda rows: [(rows.table.rows.columns.node_column or "node", "node")],
     model_name=lambda rows: rows.trained.encoder.on_graph.settings.model,
     item=node_item,
 )

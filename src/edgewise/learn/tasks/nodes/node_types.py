@@ -74,5 +74,5 @@ def notes_of_types(table: NodeTable, rows: np.ndarray) -> list[str]:
 def num_repeated_edges(table: NodeTable) -> int:
     """Edges that another one before them of the same relation already is."""
     assert table.types is not None
-    edges, count = table.edges, table.num_rows
+    edges, count = table.edges, len(table.rows)
     return len(edges) - num_distinct((table.types.of_edge * count + edges.senders) * count + edges.receivers)

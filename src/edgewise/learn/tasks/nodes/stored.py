@@ -287,6 +287,6 @@ def check_stored_weights(table: StoredTable, settings: NodeSettings) -> None:
     for start in range(0, len(weights), EDGE_CHUNK):
         if (least := float(weights[start : start + EDGE_CHUNK].min(initial=0))) < 0:
             raise DataError(
-                f"{table.source}: the weight of an edge is {least:g}; --model {settings.model} reads the one feature "
-                "of an edge as its weight, expected zero or more."
+                f"{table.rows.source}: the weight of an edge is {least:g}; --model {settings.model} reads the one "
+                "feature of an edge as its weight, expected zero or more."
             )

@@ -132,7 +132,7 @@ def stored_batches(table: StoredTable, nodes: StoredNodes, scale: TargetScaler |
         return StoredBatch(nodes, nodes_of_batch) if graph is None else replace(graph, rows=nodes_of_batch)
 
     stand_in = None if whole else partial(Remembered, nodes)
-    return RowBatches.of(table, scale, batch, nodes if graph is None else graph, stand_in)
+    return RowBatches.of(table.rows, scale, batch, nodes if graph is None else graph, stand_in)
 
 
 class Remembered:
@@ -155,10 +155,10 @@ def stored_predictions(
     trained: FittedTable[Any], table: StoredTable, request: PredictRequest, suffix: str
 ) -> Generator[tuple[Any, str]]:
     """The names of the nodes of a store with their predictions, some at a time, and a line about those so far."""
-    usable, column = table.usable, table.store["name_column"] or "node"
+    usable, column = table.rows.usable, table.store["name_column"] or "node"
     statuses, tally = trained.statuses(table), Tally()
-    for start in range(0, table.num_rows, PREDICTION_CHUNK):
-        stop = min(start + PREDICTION_CHUNK, table.num_rows)
+    for start in range(0, len(table.rows), PREDICTION_CHUNK):
+        stop = min(start + PREDICTION_CHUNK, len(table.rows))
         rows = start + np.flatnonzero(usable[start:stop])
         positions = rows - start, stop - start
         predictions = trained.predict_rows(
@@ -167,7 +167,7 @@ def stored_predictions(
         frame = pd.DataFrame({column: node_names(table.store, start, stop)})
         status = statuses[start:stop]
         added: dict[str, Any] = {**prediction_columns(trained, predictions), "status": status}
-        without_edges = sum(said != read for said, read in zip(status, table.status[start:stop], strict=True))
+        without_edges = sum(said != read for said, read in zip(status, table.rows.status[start:stop], strict=True))
         tally += Tally(stop - start, len(rows), num_without_edges=without_edges)
         yield with_columns(frame, added, request.data, suffix, with_header=not start), tally.summary
     note_empty_intervals(trained, request)

@@ -129,7 +129,7 @@ def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits:
         num_edge_features = edges.features.shape[1] + num_edge_marks(imputer, model)
 
     on_graph = GraphEncoding.fit(settings, table, table.features, edges, types)
-    output = targets_of(table, splits.train, on_graph.columns)
+    output = targets_of(table.rows, splits.train, on_graph.columns)
     scaler = on_graph.scaler if isinstance(on_graph.scaler, TypeScaler) else None
     sizes = NodeSizes(
         num_features=on_graph.num_features,
@@ -181,11 +181,11 @@ def notes(prepared: Prepared) -> list[str]:
         lines += notes_of_types(table, splits.train)
         num_repeated = num_repeated_edges(table)
     else:
-        num_repeated = edges.num_repeated(table.num_rows)
+        num_repeated = edges.num_repeated(len(table.rows))
         if holds_types(settings.data):
             lines.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
     lines += note_of_edges(edges.features.shape[1], settings.model)
-    lines += edges.notes(table.num_rows, num_repeated)
+    lines += edges.notes(len(table.rows), num_repeated)
     lines += notes_of_targets(table, settings)
     if degree := settings.model.expander_degree:
         lines.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
@@ -225,7 +225,7 @@ def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
         columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
         source = replace(source, edge_type_column=request["edge_type_column"] or on_graph.graph.edge_type_column)
     table = read_nodes([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
-    list_left_out(table.edges.rejected, table.rejected, request)
+    list_left_out(table.edges.rejected, table.rows.rejected, request)
     return trained, table
 
 
@@ -253,7 +253,8 @@ def without_splits(table: Any, settings: NodeRunSettings) -> Any:
     """The table without its column of splits where another split is asked for."""
     if settings.split in (None, "column"):
         return table
-    return replace(table, columns=replace(table.columns, splits_column=None))
+    columns = replace(table.rows.columns, splits_column=None)
+    return replace(table, rows=replace(table.rows, columns=columns))
 
 
 def notes_of_targets(table: NodeTable | StoredTable, settings: NodeRunSettings) -> list[str]:
@@ -261,7 +262,7 @@ def notes_of_targets(table: NodeTable | StoredTable, settings: NodeRunSettings) 
     lines = []
     if fanouts := settings.fanouts:
         lines.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size or SAMPLED_ROWS))
-    if count := int(np.isnan(table.targets).all(axis=1).sum()):
+    if count := int(np.isnan(table.rows.targets).all(axis=1).sum()):
         verb = ("node has no target: it is", "nodes have no target: they are")
         lines.append(f"{plural(count, *verb)} part of the graph, and not learned from")
     if unlabelled := unlabelled_test(table):
@@ -281,11 +282,11 @@ def note_of_fanouts(fanouts: tuple[int, ...], model: NodeSettings, batch_size: i
 
 def unlabelled_test(table: NodeTable | StoredTable) -> int:
     """Nodes that the splits column calls test and that have no target."""
-    column = table.columns.splits_column
+    column = table.rows.columns.splits_column
     if column is None:
         return 0
-    is_test = np.array([word.strip().lower() == "test" for word in table.frame[column]])
-    return int((is_test & np.isnan(table.targets).all(axis=1)).sum())
+    is_test = np.array([word.strip().lower() == "test" for word in table.rows.cells.frame[column]])
+    return int((is_test & np.isnan(table.rows.targets).all(axis=1)).sum())
 
 
 TABLE = TableTask(

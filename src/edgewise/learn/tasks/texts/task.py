@@ -90,7 +90,7 @@ class TextsEncoder:
         def batch(rows: np.ndarray) -> TextRows:
             return TextRows(*map(torch.from_numpy, tokens.packed(rows)))
 
-        return RowBatches.of(table, scale, batch)
+        return RowBatches.of(table.rows, scale, batch)
 
     def num_cut(self, table: TextTable) -> int:
         """How many texts are longer than the networks read."""
@@ -100,7 +100,7 @@ class TextsEncoder:
         """The status of each row; see `Tokenizer.status_of`."""
         tokens = table.tokens(self.tokenizer, self.settings.context)
         is_unknown = (tokens.num_of_texts > 0) & (tokens.num_unknown == tokens.num_of_texts)
-        rows = zip(table.status, is_unknown.tolist(), strict=True)
+        rows = zip(table.rows.status, is_unknown.tolist(), strict=True)
         return [ALL_UNKNOWN if all_unknown and status == OK else status for status, all_unknown in rows]
 
     def check(self, output: Targets) -> None:
@@ -116,10 +116,10 @@ def read_table(settings: TextRunSettings) -> TextTable:
 
 
 def resolved(settings: TextRunSettings, table: TextTable, splits: Splits) -> TextRunSettings:
-    model, num_columns = settings.model, len(table.columns.text_columns)
+    model, num_columns = settings.model, len(table.rows.columns.text_columns)
     if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
         model = replace(model, num_segments=max(num_columns, model.num_segments))
-    of_classes = table.columns.task_type != "regression"
+    of_classes = table.rows.columns.task_type != "regression"
     return replace(settings, model=model, train=settings.scheduled(len(splits.train), of_classes=of_classes))
 
 
@@ -130,7 +130,7 @@ def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> Fi
         settings.pretrained, texts_of_training, settings.tokens, settings.vocabulary_size, settings.lowercase
     )
     num_tokens = weights["embedding.weight"].shape[0] if weights else len(tokenizer)
-    output = targets_of(table, splits.train, table.columns)
+    output = targets_of(table.rows, splits.train, table.rows.columns)
     encoder = TextsEncoder(tokenizer, tokenizer.kind, num_tokens, settings.text, settings.model, weights)
     if settings.text.word_counts and output.task_type != "regression":
         counts = counted_words(encoder, output, table, splits.train)
@@ -142,10 +142,10 @@ def counted_words(encoder: TextsEncoder, output: Targets, table: TextTable, rows
     """The counts of words by class in some rows."""
     inner = encoder.tokenizer.inner
     names = [inner.id_to_token(number) or "" for number in range(encoder.num_tokens)]
-    rows = rows[table.weights[rows] > 0]
+    rows = rows[table.rows.weights[rows] > 0]
     texts = table.tokens(encoder.tokenizer, encoder.settings.context).of(rows)
     classes = output.num_classes if output.task_type == "multiclass" else ()
-    return WordCounts.counted(names, texts, torch.from_numpy(table.targets[rows].astype(np.float32)), classes)
+    return WordCounts.counted(names, texts, torch.from_numpy(table.rows.targets[rows].astype(np.float32)), classes)
 
 
 def load(folder: RunFolder) -> FittedTable[TextsEncoder]:
@@ -155,12 +155,12 @@ def load(folder: RunFolder) -> FittedTable[TextsEncoder]:
 
 def features(prepared: Prepared) -> Features:
     """The texts, those of several columns joined."""
-    return lambda rows: ["\n".join(texts) for texts in prepared.data.contents(rows)]
+    return lambda rows: ["\n".join(texts) for texts in prepared.data.of_rows(rows)]
 
 
 def baselines(prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]) -> dict[str, Predictor]:
     """The training mean, and linear models over counts of words and pairs of words."""
-    table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+    table, rows, classes = prepared.data.rows, prepared.splits.train, num_classes(prepared.data.rows)
     mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), evenly(rows, MAX_FITTED)
     return {"mean": mean, **fit_words(features(rows), table.targets[rows], table.weights[rows], classes)}
 
@@ -174,7 +174,7 @@ def split_contents(prepared: Prepared) -> SplitContents:
 
     keys = {split: keys_of(read(split_rows)) for split, split_rows in rows.items()}
     texts = by_key(rows, keys, lambda rows_to_read: list(read(rows_to_read)))
-    return text_contents(table.row_unit, rows, keys, texts)
+    return text_contents(table.rows.row_unit, rows, keys, texts)
 
 
 def notes(prepared: Prepared) -> list[str]:
