@@ -125,7 +125,7 @@ def item(
     tokens = TokenRow(
         tokenizer=encoder.tokenizer, texts=dict(zip(names, texts, strict=True)), row=row, fixed=row.is_special, top=top
     )
-    if not texts_from_arrays(np.array([texts], dtype=object)).usable[0]:
+    if not texts_from_arrays(np.array([texts], dtype=object)).rows.usable[0]:
         raise DataError(f"{names[0]}: the text is empty.")
 
     of_text = TextNumber.of(trained, tokens, target, label)
