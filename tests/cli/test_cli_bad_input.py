@@ -137,7 +137,7 @@ def test_classes_that_are_none(train, tmp_path):
         (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
         (["--split-sizes", "0.5", "0.5", "0.5"], "sum to 1"),
         (["--split-sizes", "1"], "--split-sizes is 1"),
-        (["--split", "group"], "group_column is not given"),
+        (["--split", "group"], "--group-column is not given; name the column"),
         (["--split", "alphabet"], "is 'alphabet'; expected one of"),
         (["--split", "random", "--splits-column", "name"], "--split random and --splits-column contradict each other"),
         (["--coverage", "2"], "--coverage is 2.0; expected above 0 and below 1"),

@@ -60,6 +60,15 @@ def test_a_forecast_depends_on_the_neighbors(learn, chain, edgewise, paste, tmp_
     frame = pd.read_csv(chain[0])
     assert abs(float(rows[0]["c"]) - frame["b"].iloc[-1]) < 0.5
 
+    turned, again = tmp_path / "turned.csv", tmp_path / "again.csv"
+    frame[["c", "step", "a", "b"]].to_csv(turned, index=False)
+    assert edgewise("predict", tmp_path / "run", turned, "--edges", chain[1], "-o", again)[0] == 0
+    assert again.read_bytes() == predicted.read_bytes(), "columns are found by their names"
+
+    model, nodes = Forecaster.load(tmp_path / "run"), frame.drop(columns="step")
+    ahead = model.predict(nodes, edges=np.array([[0, 1], [1, 2]]))
+    np.testing.assert_array_equal(model.predict(nodes[["c", "a", "b"]], edges=np.array([[1, 2], [2, 0]])), ahead)
+
 
 def test_missing_times_are_refused_or_filled_and_said(learn, chain, edgewise, tmp_path):
     header, *rows = chain[0].read_text().splitlines()

@@ -127,8 +127,9 @@ def test_a_finished_run_is_not_replaced_and_parameters_come_back(kind, graph, re
     }[kind]()
     made.save(tmp_path / "run")
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    with pytest.raises(RunFolderError, match="overwrite"):
+    with pytest.raises(RunFolderError, match="choose another folder, or replace it with overwrite") as refused:
         made.save(tmp_path / "run")
+    assert "-o" not in str(refused.value).split()
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     made.save(tmp_path / "run", overwrite=True)
     loaded = type(made).load(tmp_path / "run")

@@ -247,7 +247,7 @@ def test_saved_models_predict_the_same(regressor, tmp_path):
     assert np.array_equal(loaded.predict(SMILES), regressor.predict(SMILES))
     assert np.array_equal(loaded.fingerprint(SMILES), regressor.fingerprint(SMILES))
     assert np.array_equal(loaded.predict_interval(SMILES)[0], regressor.predict_interval(SMILES)[0])
-    with pytest.raises(RunFolderError, match="--overwrite"):
+    with pytest.raises(RunFolderError, match="replace it with overwrite"):
         regressor.save(tmp_path / "run")
     regressor.save(tmp_path / "run", overwrite=True)
     with pytest.raises(RunFolderError, match="holds a model for regression; expected classification or multiclass"):

@@ -124,9 +124,9 @@ def test_one_text_is_no_argument_that_has_several(make, argument):
 
 
 def test_one_text_in_place_of_words_or_columns_says_what_a_row_is():
-    with pytest.raises(DataError, match=r'^sentence 1 is one text, "a b"; expected a list of its words'):
+    with pytest.raises(DataError, match=r'^sentence 0 is one text, "a b"; expected a list of its words'):
         Tagger().fit(["a b"], [["A", "B"]])
-    with pytest.raises(DataError, match=r'^the tags of sentence 1 is one text, "AB"; expected a list of its tags'):
+    with pytest.raises(DataError, match=r'^the tags of sentence 0 is one text, "AB"; expected a list of its tags'):
         Tagger().fit([["a", "b"]], ["AB"])
     two = TextClassifier(model="gru", **SMALL).fit([["a", "b"], ["c", "d"]] * 4, LABELS)
     with pytest.raises(DataError, match=r"1 column of texts, but .* trained on 2: a row is a list of 2 texts"):

@@ -167,7 +167,7 @@ def test_files_are_parts(tmp_path):
     assert parts(split_rows(three, kind="file")) == expected
     two = read_table(paths[::2], columns, with_descriptors=False).rows
     assert sizes_of(split_rows(two, kind="file")) == [18, 2, 6]
-    with pytest.raises(DataError, match=r"split is 'file', but there are 1 files, expected two \(train, test\)"):
+    with pytest.raises(DataError, match=r"split is file, but there are 1 files; expected two \(train, test\)"):
         split_rows(TABLE, kind="file")
     paths[1].write_text("smiles,y\nxyz,1\n")
     with pytest.raises(DataError, match=r"b, x\.csv: no row can be used\."):
@@ -196,11 +196,11 @@ def test_sizes_are_shares(sizes, shown):
 
 def test_what_a_kind_needs():
     bare = rows_of(["C1CC1", "CC1CC1"], [1.0, 2.0])
-    with pytest.raises(SettingError, match="split is 'group', but group_column is not given: name the column"):
+    with pytest.raises(SettingError, match="split is group, but --group-column is not given; name the column"):
         split_rows(bare, kind="group")
-    with pytest.raises(SettingError, match="split is 'column', but splits_column is not given: name the column"):
+    with pytest.raises(SettingError, match="split is column, but --splits-column is not given; name the column"):
         split_rows(bare, kind="column")
-    with pytest.raises(SettingError, match="split is 'time', expected one of random, scaffold, group, column, file"):
+    with pytest.raises(SettingError, match="split is 'time'; expected one of random, scaffold, group, column, file"):
         split_rows(bare, kind="time")
     with pytest.raises(DataError) as caught:
         split_rows(bare)

@@ -143,7 +143,8 @@ def series_of(X: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...] |
         X: As `Forecaster.fit` takes it.
         edges: As `Forecaster.fit` takes it.
         is_directed: Whether edges are one way.
-        names: The nodes that a trained model knows; an array is unnamed, and takes these where it has as many nodes.
+        names: The nodes that a trained model knows. An array has no names, and takes these where it has as many nodes;
+            a DataFrame with the same columns in another order is put into this one.
 
     Raises:
         DataError: It has another shape than (time, node), holds infinity, or edges do not fit.
@@ -153,6 +154,7 @@ def series_of(X: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...] |
             raise DataError("a Series has its own edges; leave out edges, or give an array (time, node).")
         list_left_out(X.edges.rejected)
         return X
+    trained_names = names
     values = as_numbers("X", X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X)
     if values.ndim != 2:
         raise DataError(f"X has {plural(values.ndim, 'axis', 'axes')}; expected (time, node).")
@@ -166,4 +168,9 @@ def series_of(X: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...] |
         names = tuple(map(str, range(count)))
     listed = GraphNodes(np.zeros((count, 1)), np.zeros((2, 0), dtype=np.int64) if edges is None else edges).edges
     listed = listed if is_directed else listed.both_ways(count)
+    if trained_names is not None and names != trained_names and sorted(names) == sorted(trained_names):
+        order = np.array([names.index(name) for name in trained_names])
+        position = np.argsort(order)
+        listed = replace(listed, senders=position[listed.senders], receivers=position[listed.receivers])
+        names, values = trained_names, values[:, order]
     return Series("the series", names, values, tuple(map(str, range(len(values)))), listed)

@@ -29,7 +29,7 @@ PARAMETER_OF = {setting: name for name, setting in SETTING_OF.items()}
 """The same the other way round."""
 OF_FILES = {
     *("data", "nodes", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
-    *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data"),
+    *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data", "overwrite"),
     *(
         field.name
         for settings in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat)
@@ -97,7 +97,8 @@ def without_flags(message: str, parameters: Collection[str]) -> str:
     """A message with the parameters of an estimator in place of the flags of the command line.
 
     Args:
-        message: Any; `--no-baselines` becomes `baselines=False`, `--context 2` becomes `context 2`.
+        message: Any; `--no-baselines` becomes `baselines=False`, `--context 2` becomes `context 2`, and the
+            flag `-o` is left out.
         parameters: The names of those of the constructor.
     """
 
@@ -108,7 +109,7 @@ def without_flags(message: str, parameters: Collection[str]) -> str:
             return flag[0]
         return (name if name in parameters else setting) + ("=False" if flag[1] else "")
 
-    return FLAG.sub(parameter, message)
+    return FLAG.sub(parameter, message.replace(" with -o", ""))
 
 
 def naming_parameters(

@@ -146,6 +146,7 @@ def explain_item(
     return explainable.of(estimator.trained).explain(explainable.row(row), **options)
 
 
+@naming_parameters
 def save(estimator: Estimator, folder: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Write a trained model to a folder that `load` and `edgewise predict` read.
 

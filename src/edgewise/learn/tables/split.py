@@ -95,7 +95,7 @@ def split_rows(
         DataError: the table lacks what the kind needs, or has too few rows or groups to fill every split.
     """
     if kind not in KINDS:
-        raise SettingError(f"split is {kind!r}, expected one of {', '.join(KINDS)}.")
+        raise SettingError(f"--split is {kind!r}; expected one of {', '.join(KINDS)}.")
     _check_group_column(table, kind)
     rng = np.random.default_rng(seed)
 
@@ -149,7 +149,7 @@ def groups_of(table: Rows, rows: RowNumbers, calibration: str) -> list[str]:
     group column their contents; or nothing, so that each row is its own."""
     if calibration == "scaffold":
         if table.contents.scaffolds is None:
-            raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
+            raise SettingError("--split is scaffold, but only molecules have scaffolds; use random or group.")
         return table.contents.scaffolds(rows)
     if calibration == "random":
         return [str(row) for row in rows.tolist()]
@@ -286,7 +286,7 @@ def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
 def _by_column(table: Rows, rows: RowNumbers) -> list:
     column = table.columns.splits_column
     if column is None:
-        raise SettingError("split is 'column', but splits_column is not given: name the column.")
+        raise SettingError("--split is column, but --splits-column is not given; name the column.")
     cells, codes = distinct(table.cells.frame[column])
     words = [cell.strip().lower() for cell in cells]
     unknown = np.array([bool(word) and word not in WORDS for word in words], dtype=bool)[codes]
@@ -308,7 +308,7 @@ def _by_file(table: Rows, rows: RowNumbers) -> list:
     num_files = len(table.cells.files)
     if num_files not in (2, 3):
         raise DataError(
-            f"split is 'file', but there are {num_files} files, expected two (train, test) or three (train, val, test)."
+            f"--split is file, but there are {num_files} files; expected two (train, test) or three (train, val, test)."
         )
     splits = [rows[table.cells.file_of_row[rows] == number] for number in range(num_files)]
     for name, split in zip(table.cells.files, splits, strict=True):
@@ -400,7 +400,7 @@ def _divide_groups(
 
 def _check_group_column(table: Rows, kind: str) -> None:
     if kind == "group" and table.columns.group_column is None:
-        raise SettingError("split is 'group', but group_column is not given: name the column.")
+        raise SettingError("--split is group, but --group-column is not given; name the column.")
 
 
 def _group_keys(table: Rows, rows: RowNumbers) -> list[str]:

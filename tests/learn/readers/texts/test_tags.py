@@ -168,7 +168,7 @@ def test_sentences_from_python():
     assert (read.words, read.tags) == ([["a", "b"], ["c"]], [["X", "Y"], ["X"]])
     for sentences, tags, message in [
         ([["a"]], [["X"], ["X"]], "1 sentence was given, but tags of 2"),
-        ([["a"], ["b", "c"]], [["X"], ["X"]], "the sentences, line 2: tags: 2 words, but 1 tag"),
+        ([["a"], ["b", "c"]], [["X"], ["X"]], "sentence 1: tags: 2 words, but 1 tag"),
         (["a b"], None, "expected a list of its words"),
         ([3], None, "expected a list of strings"),
     ]:

@@ -1,5 +1,6 @@
 """Series on a graph: a table whose columns are nodes and whose rows are times, and windows of it to learn from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,6 +100,7 @@ def read_series(
     is_directed: bool,
     gaps: Gaps = "error",
     strict: bool = False,
+    order: Sequence[str] = (),
 ) -> Series:
     """Read a series, and the edges between its columns.
 
@@ -110,6 +112,7 @@ def read_series(
         is_directed: whether edges are one way.
         gaps: what happens to missing and repeated times, as `in_time` has it.
         strict: stop at the first edge that cannot be read.
+        order: the nodes of a trained model, whose order is taken where the file has the same columns in another one.
 
     Raises:
         DataError: a file cannot be used, a cell is not a number, times are not evenly spaced, or no edge joins two
@@ -118,6 +121,7 @@ def read_series(
     cells = read_cells(path)
     check_columns_exist(cells, () if time_column is None else (time_column,))
     names = tuple(name for name in cells.frame.columns if name != time_column)
+    names = tuple(order) if sorted(names) == sorted(order) else names
 
     values, bad_cells = parse_columns([cells.frame[name] for name in names], np.float64)
     for name, bad in zip(names, bad_cells, strict=True):

@@ -34,7 +34,7 @@ class Sentence:
     """One sentence as written in a file."""
 
     line: int
-    """The line on which it begins; the place in the list, counted from 1, where it comes from Python."""
+    """The line on which it begins; its index in the list where it comes from Python."""
     words: list[str]
     """Its words; none where it cannot be used."""
     tags: list[str]
@@ -123,7 +123,7 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
         tags: their tags; None for sentences to be tagged.
 
     Raises:
-        DataError: a sentence cannot be used; the message names it, counted from 1.
+        DataError: a sentence cannot be used; the message names it, counted from 0.
     """
     refuse_single_text("sentences", sentences)
     refuse_single_text("tags", tags)
@@ -133,14 +133,19 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
         ("sentence", "words", sentences),
         ("the tags of sentence", "tags", () if tags is None else tags),
     ):
-        for number, entry in enumerate([] if entries is None else entries, start=1):
+        for number, entry in enumerate([] if entries is None else entries):
             if isinstance(entry, str | bytes):
                 raise DataError(f"{name} {number} is one text, {_shown(entry)}; expected a list of its {unit}.")
 
     rows = [{KEYS[0]: _as_list(words)} for words in sentences]
     if tags is not None:
         rows = [{**row, KEYS[1]: _as_list(entry)} for row, entry in zip(rows, tags, strict=True)]
-    read_sentences = [_from_row(number, row, KEYS, tags is not None) for number, row in enumerate(rows, start=1)]
+    read_sentences = [_from_row(number, row, KEYS, tags is not None) for number, row in enumerate(rows)]
+    for sentence in read_sentences:
+        if sentence.problem is not None:
+            number, column, _, reason = sentence.problem
+            raise DataError(f"sentence {number}: {column}: {reason}.")
+
     return _together(["the sentences"], [read_sentences], strict=True, need_tags=tags is not None)
 
 

@@ -131,7 +131,7 @@ class SeriesEncoder:
         if series.names != self.names:
             raise DataError(
                 f"{series.source} has {plural(len(series.names), 'column')}, {', '.join(series.names[:3])}, ...; the "
-                f"model was trained on {len(self.names)}, {', '.join(self.names[:3])}, ..., in this order."
+                f"model was trained on {len(self.names)}, {', '.join(self.names[:3])}, ...; give the same columns."
             )
         settings, count = self.settings, len(series.names)
         scaled = output.transform(series.values)

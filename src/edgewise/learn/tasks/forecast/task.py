@@ -136,6 +136,7 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Any, str]:
         is_directed=config.get("directed", False),
         gaps=request["gaps"] or config.get("gaps", "error"),
         strict=request.strict,
+        order=fitted.encoder.names,
     )
     list_left_out(series.edges.rejected, request=request)
     for line in series.notes:
