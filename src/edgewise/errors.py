@@ -4,6 +4,7 @@ EdgewiseError
 ├── ShapeError(ValueError)               an axis has the wrong size, or a tensor the wrong rank or dtype
 ├── UnsupportedError(NotImplementedError) a backend that was named refuses the call; the message lists why
 ├── DataError(ValueError)                a file, row or column cannot be used; the message names the place
+│   └── CellTypeError(TypeError)         a value is neither a number nor text
 ├── SettingError(ValueError)             an option has a value it cannot have
 ├── RunFolderError(RuntimeError)         a run folder is missing, incomplete, newer, or would be overwritten
 ├── WriteError(OSError)                  a file cannot be written: a full disk, no permission
@@ -32,6 +33,10 @@ class UnsupportedError(EdgewiseError, NotImplementedError):
 
 class DataError(EdgewiseError, ValueError):
     """A file, row or column cannot be used; the message names the place and the remedy."""
+
+
+class CellTypeError(DataError, TypeError):
+    """A value is neither a number nor text; scikit-learn expects a TypeError for it."""
 
 
 class SettingError(EdgewiseError, ValueError):

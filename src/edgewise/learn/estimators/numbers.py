@@ -5,13 +5,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.errors import DataError, refuse_single_text
+from edgewise.errors import CellTypeError, DataError, refuse_single_text
 from edgewise.learn.estimators.names import row_name
 from edgewise.learn.tables.read import ARRAYS
-
-
-class CellTypeError(DataError, TypeError):
-    """A value that is neither a number nor text, of which scikit-learn expects a TypeError."""
 
 
 def as_numbers(argument: str, values: Any, *, in_fit: bool = False) -> Float64[np.ndarray, "..."]:

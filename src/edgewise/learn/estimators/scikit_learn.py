@@ -11,9 +11,7 @@ else:
         from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
         from sklearn.exceptions import NotFittedError
     except ModuleNotFoundError:
-
-        class BaseEstimator:
-            """Stands for scikit-learn's base."""
+        BaseEstimator = object
 
         class ClassifierMixin:
             """Stands for scikit-learn's mixin."""

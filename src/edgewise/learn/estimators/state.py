@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import tomli_w
 
-from edgewise.errors import SettingError, UnsupportedError
+from edgewise.errors import EdgewiseError, SettingError, UnsupportedError
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.learn.estimators.names import column_names, one_row, series_name
@@ -46,7 +46,7 @@ Names = dict[str, tuple[str, ...]]
 """The names of the columns of DataFrames, by the argument that has them."""
 
 
-class NotFittedError(_NotFittedError, SettingError):
+class NotFittedError(_NotFittedError, EdgewiseError):
     """An estimator is used before `fit` or `load`; scikit-learn's own error, and one of Edgewise."""
 
 
