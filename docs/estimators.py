@@ -105,20 +105,20 @@ class Parameter:
 
 def parameters_of(kind: EstimatorClass) -> dict[str, Parameter]:
     """The parameters of an estimator, by name: the settings of its models, `auto` where their defaults differ."""
-    settings = settings_of(kind.task)
+    declared = settings_of(kind.task)
     variants: list[Mapping[str, Any]] = [
         {},
         *({"model": name} if isinstance(name, str) else name for name in kind.models),
     ]
     listed: dict[str, Parameter] = {}
     for variant in variants:
-        job = settings.of({**kind.required, **variant}, kind.name)
+        job = declared.of({**kind.required, **variant}, kind.name)
         for owner, field, value in fields_of(job):
             name = PARAMETER_OF.get(field.name, field.name)
             if field.name in OF_FILES and field.name not in kind.keep:
                 continue
             if name not in listed:
-                choices = settings.CHOICES.get(field.name) or choices_of(field)
+                choices = declared.choices.get(field.name) or choices_of(field)
                 meaning = helps(owner).get(field.name, "")
                 listed[name] = Parameter(
                     written_type(field.type, choices), AUTO if name == "threads" else value, meaning

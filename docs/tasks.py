@@ -19,9 +19,9 @@ def table() -> str:
     """A row for each task: what it does, its command, its classes."""
     rows = ["| task | command | in Python |", "|---|---|---|"]
     for name in OWN:
-        kind = settings_of(name)
-        classes = ", ".join(f"`{each}`" for each in kind.ESTIMATORS)
-        rows.append(f"| {kind.SUMMARY} | `edgewise train {name}` | {classes} |")
+        declared = settings_of(name)
+        classes = ", ".join(f"`{estimator}`" for estimator in declared.estimators)
+        rows.append(f"| {declared.summary} | `edgewise train {name}` | {classes} |")
     return "\n".join(rows) + "\n"
 
 

@@ -18,20 +18,16 @@ from edgewise.learn.readers.graphs.nodes import nodes_from_arrays
 from edgewise.learn.readers.texts.table import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.split import Splits
-from edgewise.learn.tasks.graphs.settings import GraphRunSettings
+from edgewise.learn.tasks.registry import settings_of
 from edgewise.learn.tasks.graphs.task import untrained as untrained_on_graphs
 from edgewise.learn.tasks.language.explainable import EXPLAINABLE as PROMPTS
 from edgewise.learn.tasks.language.task import from_network
-from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.tasks.links.task import untrained as untrained_on_links
-from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.task import untrained as untrained_on_nodes
 from edgewise.learn.tasks.tagging.explainable import EXPLAINABLE as SENTENCES
-from edgewise.learn.tasks.tagging.settings import TaggingRunSettings
 from edgewise.learn.tasks.tagging.task import TaggingEncoder, Tags
 from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.texts.explainable import EXPLAINABLE as TEXTS
-from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.texts.task import TextsEncoder
 from edgewise.learn.tasks.translation.explainable import EXPLAINABLE as TRANSLATIONS
 
@@ -91,7 +87,7 @@ def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context
     torch.manual_seed(4)
     encoded, output = TaggingEncoder(tokenizer, kind, ReaderSettings(encoder=encoder), settings), Tags(tags, usual)
     model = aloud(encoded.new_network(output))
-    return Fitted(format=TaggingRunSettings.FORMAT, encoder=encoded, output=output, members=[model])
+    return Fitted(format=settings_of("tagging").format, encoder=encoded, output=output, members=[model])
 
 
 def text_model(*, task="classification", columns=1, members=1, encoder="transformer", readout="attention", context=64):
@@ -106,7 +102,7 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     output = targets_of(table.rows, np.arange(3), table.rows.columns)
     encoded = TextsEncoder(tokenizer, "words", len(tokenizer), reader, settings)
     trained = FittedTable(
-        format=TextRunSettings.FORMAT,
+        format=settings_of("texts").format,
         encoder=encoded,
         output=output,
         intervals=Intervals(np.zeros((0, len(output.names)))),
@@ -130,7 +126,7 @@ def node_model(model="gcn", *, task="multiclass", members=1, num_nodes=40, spars
     settings = {"model": model, "model_dim": 8, **settings}
     if model in ("gat", "gatv2", "attention"):
         settings.setdefault("num_heads", 2)
-    job = NodeRunSettings.of({**settings, "data": ("the nodes",), "task_type": task})
+    job = settings_of("nodes").of({**settings, "data": ("the nodes",), "task_type": task})
     everything = np.arange(num_nodes)
     trained = untrained_on_nodes(job, table, Splits(everything, everything[:0], everything[:0]))
     return loud(trained, members), table
@@ -149,7 +145,7 @@ def link_model(model="gcn", *, directed=False, known=True, edge_features=0, **se
     settings = {"model": model, "model_dim": 8, "directed": directed, **settings}
     if model in ("gat", "gatv2", "attention"):
         settings.setdefault("num_heads", 2)
-    trained = untrained_on_links(LinkRunSettings.of({**settings, "data": ("the nodes",)}), graph)
+    trained = untrained_on_links(settings_of("links").of({**settings, "data": ("the nodes",)}), graph)
     torch.manual_seed(0)
     trained.members.append(trained.new_member())
     decoder = aloud(trained.model).decoder
@@ -198,7 +194,7 @@ def graph_model(
     settings = {"model": model, "readout": readout, "model_dim": 8, "head_dim": 8, "num_variants": 2, **more}
     if model in ("gat", "gatv2", "attention") or readout in ("attention", "attention_sum", "root"):
         settings.setdefault("num_heads", 2)
-    job = GraphRunSettings.of({**settings, "data": ("the graphs",), "task_type": task})
+    job = settings_of("graphs").of({**settings, "data": ("the graphs",), "task_type": task})
     table = graphs_from_arrays(graphs, targets, task_type=task, need_roots=readout == "root")
     everything = np.arange(len(graphs))
     splits = Splits(everything, everything[:0], everything[:0])

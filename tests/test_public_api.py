@@ -164,7 +164,7 @@ def written(function):
 
 
 def test_the_names():
-    declared = {each for name in OWN for each in settings_of(name).ESTIMATORS}  # a new task adds its own
+    declared = {each for name in OWN for each in settings_of(name).estimators}  # a new task adds its own
     assert sorted(edgewise.__all__) == sorted([*NAMES, *{*ESTIMATORS, *declared}])
     assert sorted(dir(edgewise)) == sorted(edgewise.__all__)
     assert all(getattr(edgewise, name) is not None for name in NAMES)

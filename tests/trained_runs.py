@@ -99,7 +99,7 @@ def train(kind: str, folder: Path) -> None:
 
     name, settings = KINDS[kind](folder)
     chosen = task(name)
-    job: Any = chosen.settings_type.of({**settings, "threads": 1}, f"the run {kind} of the tests")
+    job: Any = chosen.settings.of({**settings, "threads": 1}, f"the run {kind} of the tests")
     Run.prepare(chosen, job, RunFolder(folder / "run")).finish()
 
 

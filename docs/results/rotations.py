@@ -13,7 +13,7 @@ import torch
 from edgewise import DynamicsModel
 from edgewise.explain.symmetry import POINTS, VECTORS, Reflection, Rotation, Translation, check
 from edgewise.learn.readers.motion.motion import read_motion, split_moments
-from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
+from edgewise.learn.tasks.motion.settings import SETTINGS
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import seed_of
 
@@ -22,7 +22,7 @@ print("| model | | rotation | reflection | translation |")
 print("| --- | --- | --- | --- | --- |")
 for folder in folders:
     trained = DynamicsModel.load(folder).trained
-    job = DynamicsRunSettings.of(RunFolder(Path(folder)).read_config(), folder)
+    job = SETTINGS.of(RunFolder(Path(folder)).read_config(), folder)
     quantity = trained.output.quantity
     test = split_moments(read_motion(file), job.start, job.horizon, job.split_sizes, job.data_seed, quantity)["test"]
     batch = trained.output.transform(test.batch(np.arange(min(20, len(test.moment)))))

@@ -141,10 +141,10 @@ def folder_targets(folder: Path) -> list[Target]:
     config, marker = run.path / "config.toml", run.path / ".edgewise-run.json"
 
     def read_config(content: bytes) -> Any:
-        from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
+        from edgewise.learn.tasks.molecules.settings import SETTINGS
 
         config.write_bytes(content)
-        return PropertyRunSettings.of(
+        return SETTINGS.of(
             {"smiles-columns": ["a"], "target-columns": ["b"], **run.read_config()}, str(config)
         )
 

@@ -20,8 +20,8 @@ def test_the_help_of_train_fits_on_a_screen_and_shows_every_task(edgewise):
     assert code == 0
     assert len(out.splitlines()) <= 60
     for name in names():
-        assert f"edgewise train {settings_of(name).EXAMPLE}" in out
-        assert settings_of(name).SUMMARY in out
+        assert f"edgewise train {settings_of(name).example}" in out
+        assert settings_of(name).summary in out
     assert "--learning-rate" in out and "--readout" not in out
 
 
@@ -38,8 +38,8 @@ def test_the_help_of_a_task_shows_its_flags_and_no_others(edgewise, name):
 
 def test_every_setting_has_a_help_and_a_default_that_it_allows():
     for name in names():
-        kind = settings_of(name)
-        owners = [kind, *(each for kinds in groups_of(kind).values() for each in kinds)]
+        run_type = settings_of(name).run_type
+        owners = [run_type, *(group_type for types in groups_of(run_type).values() for group_type in types)]
         for owner in owners:
             for field in dataclasses.fields(owner):
                 assert helps(owner).get(field.name), (owner, field.name)

@@ -17,9 +17,9 @@ from edgewise.learn.tasks.registry import names, settings_of
 
 def settings_with(task, *flags):
     """The settings of the command that stands as the example of a task, with further flags."""
-    kind = settings_of(task)
-    typed = vars(parser_of((task,)).parse_args([*shlex.split(kind.EXAMPLE), *flags]))
-    return flat_settings(kind.of({name: value for name, value in typed.items() if name not in COMMAND}))
+    declared = settings_of(task)
+    typed = vars(parser_of((task,)).parse_args([*shlex.split(declared.example), *flags]))
+    return flat_settings(declared.of({name: value for name, value in typed.items() if name not in COMMAND}))
 
 
 def shown_defaults(task):
@@ -46,7 +46,7 @@ def test_the_help_shows_what_a_flag_is_where_it_is_not_typed(task):
 @pytest.mark.parametrize("task", names())
 def test_the_help_shows_a_default_wherever_there_is_one(task):
     usual, shown = settings_with(task), {flag[0] for flag in shown_defaults(task)}
-    words = shlex.split(settings_of(task).EXAMPLE)
+    words = shlex.split(settings_of(task).example)
     for action in parser_of((task,))._actions:
         is_open = usual.get(action.dest) in (None, (), False) or not {*words}.isdisjoint(action.option_strings)
         if action.dest != "data" and not is_open and "SUPPRESS" not in action.help:
@@ -57,9 +57,9 @@ def test_the_help_shows_a_default_wherever_there_is_one(task):
 def test_a_file_of_the_defaults_changes_nothing(edgewise, task):
     """The file of nodes had another recipe, and that of a translation ended in an error."""
     stored = tomllib.loads(edgewise("defaults", task)[1])
-    kind = settings_of(task)
-    required = dict.fromkeys(("data", *kind.REQUIRED), ("a",))
-    assert kind.of({**stored, **required}) == kind.of(required)
+    declared = settings_of(task)
+    required = dict.fromkeys(("data", *declared.required), ("a",))
+    assert declared.of({**stored, **required}) == declared.of(required)
 
 
 TEXTS = "texts {folder}/texts.csv --text-columns text --target-columns label --context 8 --model-dim 8 --epochs 1"

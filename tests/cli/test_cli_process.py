@@ -198,12 +198,11 @@ def test_version_and_no_verb(capsys):
 
 def test_a_table_has_the_defaults_of_every_task():
     from edgewise.cli.defaults import table_of_defaults
-    from edgewise.learn.tasks.language.settings import LanguageRunSettings
-    from edgewise.learn.tasks.nodes.settings import NodeRunSettings
+    from edgewise.learn.tasks.registry import settings_of
 
     lines = [line.split() for line in table_of_defaults().splitlines()[1:]]
     names, rows = lines[0], {line[0]: line[1:] for line in lines[1:]}
     rates = dict(zip(names, rows["--learning-rate"], strict=True))
-    assert float(rates["language"]) == LanguageRunSettings.of({"data": ["a.txt"]}).train.learning_rate
-    assert float(rates["nodes"]) == NodeRunSettings.of({"data": ["a.csv"]}).train.learning_rate
+    assert float(rates["language"]) == settings_of("language").of({"data": ["a.txt"]}).train.learning_rate
+    assert float(rates["nodes"]) == settings_of("nodes").of({"data": ["a.csv"]}).train.learning_rate
     assert dict(zip(names, rows["--dropout"], strict=True))["molecules"] == "-", "it has four of its own"

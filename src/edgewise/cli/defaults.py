@@ -37,12 +37,12 @@ def config_file(name: str) -> str:
     from edgewise.learn.settings import helps
     from edgewise.learn.tasks.config import defaults_of, groups_of, owners_of
 
-    settings_type = settings_of(name)
-    types_by_group = {"": (settings_type,), **groups_of(settings_type)}
+    declared = settings_of(name)
+    types_by_group = {"": (declared.run_type,), **groups_of(declared.run_type)}
     lines = [f"# edgewise train {name} --config-path FILE"]
-    for setting, value in defaults_of(settings_type).items():
-        group, field = owners_of(settings_type)[setting]
-        if setting in settings_type.FOREIGN or field.metadata.get("hidden"):
+    for setting, value in defaults_of(declared).items():
+        group, field = owners_of(declared.run_type)[setting]
+        if setting in declared.foreign or field.metadata.get("hidden"):
             continue
         text = next((helps(member)[setting] for member in types_by_group[group] if setting in helps(member)), "")
         lines += ["", *textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="# ")]

@@ -200,7 +200,7 @@ def run_in_ray(flags: dict[str, Any]) -> int:
     chosen = task(options["named"] or inferred(settings)[0])
     check_typed(chosen.name, options["typed"])
 
-    job = chosen.settings_type.of(settings, options["source"])
+    job = chosen.settings.of(settings, options["source"])
     if has_folds(job) or chosen.ensemble_size(job) > 1:
         if "strategy" in flags:
             raise SettingError("--strategy cannot be used here: a Ray worker trains a whole fold or member; drop it.")

@@ -52,9 +52,9 @@ def parser_of(words: Sequence[str]) -> Parser:
         add_task_flags(parser, name)
 
     if named:
-        settings_type = settings_of(named)
-        parser.description = f"Train a model: {settings_type.SUMMARY}."
-        parser.epilog = f"Example: edgewise train {settings_type.EXAMPLE}"
+        declared = settings_of(named)
+        parser.description = f"Train a model: {declared.summary}."
+        parser.epilog = f"Example: edgewise train {declared.example}"
     else:
         parser.format_help = overview  # type: ignore[method-assign]
 
@@ -96,13 +96,13 @@ def add_task_flags(parser: Parser, name: str) -> None:
     """The flags of a task, under a heading for each group of its settings."""
     from edgewise.learn.tasks.config import defaults_of, groups_of
 
-    settings_type = settings_of(name)
-    defaults = defaults_of(settings_type)
-    groups = [("", (settings_type,)), *groups_of(settings_type).items()]
+    declared = settings_of(name)
+    defaults, types_by_group = defaults_of(declared), groups_of(declared.run_type)
+    groups = [("", (declared.run_type,)), *types_by_group.items()]
     for group, group_types in groups:
         heading = parser.add_argument_group(TITLES.get(group, group))
-        if group == "model" and settings_type.PRESETS and "--model" not in spellings_of(parser):
-            choices = "{" + ",".join(settings_type.PRESETS) + "}"
+        if group == "model" and declared.presets and "--model" not in spellings_of(parser):
+            choices = "{" + ",".join(declared.presets) + "}"
             heading.add_argument(
                 "--model",
                 metavar=choices,
@@ -111,23 +111,21 @@ def add_task_flags(parser: Parser, name: str) -> None:
             )
 
         # A group may have the name of one of its settings, such as model.
-        leave_out = settings_type.FOREIGN if group else {"data", *settings_type.FOREIGN, *groups_of(settings_type)}
+        leave_out = declared.foreign if group else {"data", *declared.foreign, *types_by_group}
         for group_type in group_types:
             is_first = group_type is group_types[0]
             if not is_first:  # another model's settings have the defaults of that model
                 heading = parser.add_argument_group(f"{group} ({group_type.__name__.removesuffix('Settings').lower()})")
             group_defaults = defaults if is_first else None
-            add_settings(
-                heading, group_type, defaults=group_defaults, leave_out=leave_out, choices=settings_type.CHOICES
-            )
+            add_settings(heading, group_type, defaults=group_defaults, leave_out=leave_out, choices=declared.choices)
 
 
 def overview() -> str:
     """The help of `edgewise train`: each task with an example, and the flags of every task."""
     tasks = []
     for name in names():
-        settings_type = settings_of(name)
-        tasks += [f"  {name:<12} {settings_type.SUMMARY}", f"{'':<15}edgewise train {settings_type.EXAMPLE}"]
+        declared = settings_of(name)
+        tasks += [f"  {name:<12} {declared.summary}", f"{'':<15}edgewise train {declared.example}"]
 
     command = Parser(prog="edgewise train")
     add_command_flags(command)

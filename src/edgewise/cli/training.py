@@ -133,7 +133,7 @@ def train(
 
     try:
         check_typed(name, typed)
-        job: Any = task_to_train.settings_type.of(settings, source)
+        job: Any = task_to_train.settings.of(settings, source)
         if has_folds(job):
             if not group.is_alone:
                 raise SettingError(
@@ -182,14 +182,14 @@ def check_resumed(folder: "RunFolder", named: str | None, settings: dict[str, An
         return None
 
     finished_task = task_of(folder)
-    settings_type = finished_task.settings_type
-    if named is not None and settings_type is not settings_of(named):
+    declared = finished_task.settings
+    if named is not None and declared is not settings_of(named):
         raise RunFolderError(
-            f"{folder.path} is a run of another task, an {settings_type.FORMAT}, but the task is {named}; "
+            f"{folder.path} is a run of another task, an {declared.format}, but the task is {named}; "
             "choose another folder with -o, or replace the run with --overwrite."
         )
 
-    check_finished(folder, settings_type, settings)
+    check_finished(folder, declared, settings)
     return finished_task
 
 
@@ -255,11 +255,11 @@ def all_flags(name: str) -> list[str]:
     """The settings of a task that have a flag."""
     from edgewise.learn.tasks.config import owners_of
 
-    settings_type = settings_of(name)
+    declared = settings_of(name)
     return [
         setting
-        for setting, (_, field) in owners_of(settings_type).items()
-        if setting not in ("data", "task_type", *settings_type.FOREIGN) and not field.metadata.get("hidden")
+        for setting, (_, field) in owners_of(declared.run_type).items()
+        if setting not in ("data", "task_type", *declared.foreign) and not field.metadata.get("hidden")
     ]
 
 
@@ -271,6 +271,6 @@ def tasks_note(flag: str) -> str:
 
 def check_typed(name: str, typed: Collection[str]) -> None:
     """Raise SettingError, naming all of them, if flags were typed that the task does not have."""
-    flags = {"data", "task_type", "model", *all_flags(name), *filter(settings_of(name).FOREIGN.get, typed)}
+    flags = {"data", "task_type", "model", *all_flags(name), *filter(settings_of(name).foreign.get, typed)}
     if extra := [tasks_note(spelled(flag)) for flag in typed if flag not in flags]:
         raise SettingError(f"the task is {name}: {' '.join(extra)}")

@@ -47,6 +47,7 @@ def setting(
     metavar: str = "",
     flag: str = "",
     hidden: bool = False,
+    is_file: bool = False,
     even: bool = False,
     **bounds: float,
 ) -> Any:
@@ -60,13 +61,17 @@ def setting(
         metavar: What stands for the value in the help.
         flag: The spelling of the flag, where the name does not give it.
         hidden: It is set in files only, without a flag.
+        is_file: It names a file that is read, whose content a run that is continued must find again.
         even: Only even numbers are allowed.
         bounds: `at_least`, `above`, `at_most`, `below`.
     """
     assert bounds.keys() <= BOUNDS.keys(), bounds
+    metavar = "FILE" if is_file else metavar
     details = {"choices": choices, "aliases": aliases, "metavar": metavar, "flag": flag, "hidden": hidden}
     return dataclasses.field(
-        default=default, default_factory=factory, metadata={**details, "even": even, "bounds": bounds}
+        default=default,
+        default_factory=factory,
+        metadata={**details, "is_file": is_file, "even": even, "bounds": bounds},
     )
 
 

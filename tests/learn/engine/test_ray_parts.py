@@ -37,7 +37,7 @@ def job(tmp_path):
     def made(**settings):
         known = {"data": [str(path)], "smiles_columns": ["smiles"], "target_columns": ["y"], "baselines": False}
         sizes = {"model_dim": 8, "num_layers": 1, "epochs": 3, "logger": "csv", "device": "cpu", "threads": 1}
-        return task("molecules").settings_type.of(known | sizes | settings, "the test")
+        return task("molecules").settings.of(known | sizes | settings, "the test")
 
     return made
 

@@ -15,7 +15,7 @@ from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.edges.explainable import explain_edge
-from edgewise.learn.tasks.edges.settings import EdgeRunSettings
+from edgewise.learn.tasks.edges.settings import SETTINGS
 from edgewise.learn.tasks.edges.task import untrained
 from edgewise.neighborhood import Types
 from explain_cases import loud
@@ -98,7 +98,7 @@ def made(*, is_directed=False, members=1, **settings):
     edges = EdgeList(senders, receivers, random.normal(size=(24, 2)).astype(np.float32))
     targets = [str(edge % 3) for edge in range(24)]
     table = edges_from_arrays(NodeFeatures.of(random.normal(size=(20, 3))), edges, targets, task_type="multiclass")
-    job = EdgeRunSettings.of(
+    job = SETTINGS.of(
         {"data": ("e",), "task_type": "multiclass", "directed": is_directed, "model_dim": 8, **settings}
     )
     everything = np.arange(24)

@@ -16,7 +16,7 @@ from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.explainer import Explainer
 from edgewise.learn.tasks.token_explainable import place_of
 from edgewise.learn.tasks.translation.explainable import spans
-from edgewise.learn.tasks.translation.settings import TranslationRunSettings
+from edgewise.learn.tasks.translation.settings import SETTINGS
 from edgewise.learn.tasks.translation.task import TranslationEncoder, Translations, translate_texts, translated_tokens
 from edgewise.learn.training.loader import seed_of
 from explain_cases import explain_translation
@@ -41,7 +41,7 @@ def translation_model(kind="transformer", *, max_length=6, names=("en", "de")):
     tokenizer = Tokenizer.learned(PAIRS * 3, "bpe", 300)
     encoder = TranslationEncoder(tokenizer=tokenizer, num_tokens=len(tokenizer), settings=KINDS[kind])
     output = Translations(names, BeamSettings(2, max_length=max_length))
-    trained = Fitted(format=TranslationRunSettings.FORMAT, encoder=encoder, output=output)
+    trained = Fitted(format=SETTINGS.format, encoder=encoder, output=output)
     torch.manual_seed(seed_of(0))
     model = trained.new_member()
     trained.members.append(model)

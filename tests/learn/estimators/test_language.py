@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, LanguageModel, RunFolderError, SettingError
-from edgewise.learn.tasks.language.settings import LanguageRunSettings
+from edgewise.learn.tasks.language.settings import SETTINGS
 from edgewise.learn.tasks.language.task import pair_loss
 
 SONG = "the cat sat on the mat and the dog sat on the log. " * 40
@@ -77,7 +77,7 @@ def test_counting_pairs_by_hand():
     ids=str,
 )
 def test_the_schedule(settings, expected):
-    job = LanguageRunSettings.of({"data": ["book.txt"], **settings})
+    job = SETTINGS.of({"data": ["book.txt"], **settings})
     assert job.schedule(1_000_000 if "epochs" in settings else 5_000) == expected
 
 

@@ -15,7 +15,7 @@ from edgewise.learn.networks.link import LinkModel
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.links import Links, LinkSplits, random_splits
 from edgewise.learn.tasks.links.model import ScaledGraph, TrainingLinkLoader
-from edgewise.learn.tasks.links.settings import LinkRunSettings
+from edgewise.learn.tasks.links.settings import SETTINGS
 from edgewise.learn.training.links import link_scores, simple_links
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 20, "batch_size": 50, "dropout": 0.2}
@@ -105,7 +105,7 @@ def test_graphs_and_settings_that_are_refused(graph, shapes_unchecked):
     with pytest.raises(SettingError, match="decoder is 'cosine'"):
         LinkSettings("cosine")
     with pytest.raises(SettingError, match="no data file was given"):
-        LinkRunSettings.of({})
+        SETTINGS.of({})
 
 
 @pytest.fixture

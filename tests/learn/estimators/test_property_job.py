@@ -11,7 +11,7 @@ from edgewise.learn.networks.graph_settings import PropertySettings
 from edgewise.learn.readers.molecules.table import Columns, table_from_arrays
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.config import groups_of, job_to_config
-from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
+from edgewise.learn.tasks.molecules.settings import SETTINGS, PropertyRunSettings
 from edgewise.learn.tasks.molecules.task import TABLE, TASK, steps_of
 from edgewise.learn.tasks.registry import names, settings_of
 from edgewise.learn.training.settings import TrainSettings
@@ -129,7 +129,7 @@ def test_a_job_and_its_configuration_say_the_same():
         baselines=False,
     )
     config = job_to_config(job)
-    assert PropertyRunSettings.of(config) == job
+    assert SETTINGS.of(config) == job
     assert config["smiles-columns"] == ["cation", "anion"]
     assert "batch-size" not in config
     assert all("_" not in name for name in config)
@@ -137,15 +137,15 @@ def test_a_job_and_its_configuration_say_the_same():
 
 def test_settings_have_one_name_each():
     for task in names():
-        kind = settings_of(task)
-        groups = groups_of(kind)
+        run_type = settings_of(task).run_type
+        groups = groups_of(run_type)
         found = [field.name for group in groups.values() for field in dataclasses.fields(group[0])]
-        found += [field.name for field in dataclasses.fields(kind) if field.name not in groups]
+        found += [field.name for field in dataclasses.fields(run_type) if field.name not in groups]
         assert len(found) == len(set(found)), task
 
 
 def test_one_word_may_stand_for_a_list():
-    job = PropertyRunSettings.of({"data": "a.csv", "smiles-columns": "smiles", "learning-rate": 1})
+    job = SETTINGS.of({"data": "a.csv", "smiles-columns": "smiles", "learning-rate": 1})
     assert (job.data, job.columns.smiles_columns, job.train.learning_rate) == (("a.csv",), ("smiles",), 1.0)
 
 

@@ -13,7 +13,7 @@ from edgewise.learn.readers.motion.dynamics import SYSTEMS, System, integrate, l
 from edgewise.learn.readers.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.learn.tasks.motion.forces import exponent, read_off, roll_out, rollout_metrics, strongest_pair
 from edgewise.learn.tasks.motion.model import BodyEncoder, FittedMotion, Trajectory, Units
-from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
+from edgewise.learn.tasks.motion.settings import SETTINGS
 
 STEP = 2.0**-7
 """A step that adds up without rounding."""
@@ -41,7 +41,7 @@ def knowing(motion, trajectories=None, units=None):
     settings = DynamicsSettings(model="forces", target_quantity="accelerations")
     encoder = BodyEncoder(settings, (motion.positions.shape[-1], num_charges))
     law = TheLaw(motion, trajectories, units)
-    return FittedMotion(format=DynamicsRunSettings.FORMAT, encoder=encoder, output=law.output, members=[law])
+    return FittedMotion(format=SETTINGS.format, encoder=encoder, output=law.output, members=[law])
 
 
 def written(found, tmp_path):
@@ -238,11 +238,11 @@ def test_a_model_that_predicts_positions_cannot_roll_out(planets):
 
 
 def test_settings_of_accelerations():
-    job = DynamicsRunSettings.of({"data": "x.npz", "target_quantity": "accelerations"})
+    job = SETTINGS.of({"data": "x.npz", "target_quantity": "accelerations"})
     assert (job.model.model, job.horizon, job.train.learning_rate) == ("forces", 0, 5e-3)
-    job = DynamicsRunSettings.of({"data": "x.npz", "target_quantity": "accelerations", "model": "equivariant"})
+    job = SETTINGS.of({"data": "x.npz", "target_quantity": "accelerations", "model": "equivariant"})
     assert (job.model.num_layers, job.horizon, job.train.learning_rate) == (4, 0, 1e-3)
-    job = DynamicsRunSettings.of({"data": "x.npz"})
+    job = SETTINGS.of({"data": "x.npz"})
     assert (job.model.model, job.model.target_quantity, job.horizon) == ("equivariant", "positions", 10)
     for config, message in [
         (
@@ -257,4 +257,4 @@ def test_settings_of_accelerations():
         ({"target_quantity": "accelerations", "num_layers": 3}, "--num-layers does nothing with --model forces"),
     ]:
         with pytest.raises(SettingError, match=message):
-            DynamicsRunSettings.of({"data": "x.npz", **config})
+            SETTINGS.of({"data": "x.npz", **config})

@@ -13,7 +13,7 @@ from cli_tables import write_csv
 from edgewise import DataError, RunFolderError, SettingError, TextClassifier, TextRegressor
 from edgewise.learn.estimators.parameters import changed_values
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
-from edgewise.learn.tasks.texts.settings import TextRunSettings
+from edgewise.learn.tasks.texts.settings import SETTINGS
 from edgewise.learn.tasks.texts.task import TASK
 from review_tables import reviews
 
@@ -91,7 +91,7 @@ def test_words_are_counted_in_training_rows_of_some_weight(tmp_path):
     }
     data = write_csv(tmp_path / "rows.csv", columns)
     roles = {"text_columns": ("text",), "target_columns": ("y",), "weight_column": "w", "splits_column": "s"}
-    encoder = TASK.prepare(TextRunSettings.of({"data": (str(data),), **roles}, "this test")).fitted.encoder
+    encoder = TASK.prepare(SETTINGS.of({"data": (str(data),), **roles}, "this test")).fitted.encoder
     fine = encoder.row_tokens(("fine",)).numbers[0]
     assert encoder.counted["rows"].flatten().tolist() == [2.0, 2.0]
     assert encoder.counted["counts"][:, fine].flatten().tolist() == [0.0, 2.0]

@@ -11,16 +11,13 @@ from edgewise.layers import MeanConvolution
 from edgewise.learn.networks.graph_layers import LAYERS, layers_for
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.networks.node import NodeModel
-from edgewise.learn.tasks.graphs.settings import GraphRunSettings
-from edgewise.learn.tasks.links.settings import LinkRunSettings
-from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
-from edgewise.learn.tasks.nodes.settings import NodeRunSettings
+from edgewise.learn.tasks.registry import settings_of
 
 JOBS = {
-    "nodes": (NodeRunSettings.of, {}),
-    "graphs": (GraphRunSettings.of, {"graph_column": "graph"}),
-    "links": (LinkRunSettings.of, {}),
-    "molecules": (PropertyRunSettings.of, {"smiles_columns": ["smiles"]}),
+    "nodes": (settings_of("nodes").of, {}),
+    "graphs": (settings_of("graphs").of, {"graph_column": "graph"}),
+    "links": (settings_of("links").of, {}),
+    "molecules": (settings_of("molecules").of, {"smiles_columns": ["smiles"]}),
 }
 RING = Edges(torch.tensor([0, 1, 2, 3, 0]), torch.tensor([1, 2, 3, 0, 2]), 4, 4)
 

@@ -102,7 +102,7 @@ def difference(left, right):
 def of_task(name, group, **settings):
     """How far the gradient of the group is from that of one process, on the same batches of a task."""
     chosen = task(name)
-    prepared = chosen.prepare(chosen.settings_type.of(settings, "the test"))
+    prepared = chosen.prepare(chosen.settings.of(settings, "the test"))
     recipe = replace(chosen.recipe(prepared), device="cpu")
     torch.manual_seed(0)
     model = prepared.fitted.new_member()
@@ -154,7 +154,7 @@ def findings(group, folder):
     chosen = task("nodes")
     nodes = {"data": (str(folder / "nodes.csv"),), "edges": str(folder / "edges.csv"), "target_columns": ("y",)}
     try:
-        Run.prepare(chosen, chosen.settings_type.of(nodes, "the test"), place, group=group)
+        Run.prepare(chosen, chosen.settings.of(nodes, "the test"), place, group=group)
     except EdgewiseError as error:
         found["whole graph"] = max(group.gather(f"{type(error).__name__}: {error}"))
     assert not place.path.exists()

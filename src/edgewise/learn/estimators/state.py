@@ -108,7 +108,7 @@ def settings_of(estimator: Estimator, adapter: Adapter, **fixed: object) -> Any:
         SettingError: A parameter has a value that it cannot have.
     """
     values = {**adapter.required, **changed_settings(estimator), **fixed}
-    return adapter.task.settings_type.of(values, type(estimator).__name__)
+    return adapter.task.settings.of(values, type(estimator).__name__)
 
 
 def train(estimator: Estimator, adapter: Adapter, prepared: Prepared) -> None:

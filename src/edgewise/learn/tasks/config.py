@@ -3,19 +3,19 @@
 import dataclasses
 import difflib
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from types import UnionType
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
-from edgewise.learn.settings import check, check_value, choices_of, flag_of, spelled, typed
+from edgewise.learn.settings import check_value, choices_of, flag_of, spelled, typed
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.options import TableFormat, array_names
 from edgewise.learn.training.folder import RunFolder
-from edgewise.learn.training.settings import require
+from edgewise.learn.training.settings import TrainSettings, require
 
 MAX_LISTED = 2**16
 """Rows of a split above which a checkpoint has their checksum."""
@@ -46,45 +46,69 @@ class Sign:
         return f"{file} {self.holds}" if fits else ""
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """The base of the settings of a run: own fields, and fields that are themselves dataclasses of settings.
+class RunSettings(Protocol):
+    """The settings of a run: a frozen dataclass. Its fields are settings, or groups of them that are dataclasses."""
 
-    What a task declares here is all that lists of tasks, help, `predict` and estimators know of it before torch is
-    loaded.
-    """
+    __dataclass_fields__: ClassVar[dict[str, "dataclasses.Field[Any]"]]
 
-    FORMAT: ClassVar[str]
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The files."""
+
+    @property
+    def table(self) -> TableFormat:
+        """How tables and texts are written."""
+
+    @property
+    def train(self) -> TrainSettings:
+        """The recipe."""
+
+
+S = TypeVar("S", bound=RunSettings)
+Values = Mapping[str, Any]
+"""Values of settings by their names in Python."""
+
+
+def derives_nothing(run: Values, groups: Mapping[str, Values]) -> Values:
+    """No field follows from others."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TaskSettings(Generic[S]):
+    """What a task declares: all that lists of tasks, help, `predict` and estimators know of it before torch is loaded."""
+
+    name: str
+    """What follows `edgewise train`: the name of its folder."""
+    run_type: type[S]
+    """The settings of a run."""
+    format: str
     """How model.json calls the task."""
-    SUMMARY: ClassVar[str]
+    summary: str
     """What the task does, in one line."""
-    EXAMPLE: ClassVar[str]
+    example: str
     """The words of a command after `edgewise train`."""
-    SIGNS: ClassVar[tuple[Sign, ...]] = ()
+    signs: tuple[Sign, ...] = ()
     """By what settings that name no task are seen to be those of this one, beside a task type of its own."""
-    READS: ClassVar[tuple[str, ...]] = ()
+    reads: tuple[str, ...] = ()
     """Settings that may have other values when a trained model predicts: they are flags of `predict`, too."""
-    ESTIMATORS: ClassVar[tuple[str, ...]] = ()
-    """Classes of the file of `edgewise.learn.estimators` that is called like the task."""
-    USUAL: ClassVar[Mapping[str, Any]] = {}
+    estimators: tuple[str, ...] = ()
+    """Its classes in `edgewise.learn.estimators`."""
+    usual: Values = field(default_factory=dict)
     """Values of settings that are not given, where their fields have another default."""
-    REQUIRED: ClassVar[tuple[str, ...]] = ()
+    required: tuple[str, ...] = ()
     """Settings that must be given besides the data."""
-    FOREIGN: ClassVar[Mapping[str, str]] = {}
+    foreign: Mapping[str, str] = field(default_factory=dict)
     """Fields that this task does not read, and why."""
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Settings that have fewer choices here than their field has."""
-    PRESETS: ClassVar[tuple[str, ...]] = ()
+    presets: tuple[str, ...] = ()
     """What `--model` may name, where it names a group of sizes instead of a field."""
+    derive: Callable[[Values, Mapping[str, Values]], Values] = derives_nothing
+    """Fields that follow from what is given for the run itself and for each group, such as the sizes of the named
+    model. Raises SettingError where settings contradict each other."""
 
-    table: TableFormat = dataclasses.field(default_factory=TableFormat, kw_only=True)
-    """How tables and texts are written."""
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any], source: str = "the settings") -> Self:
+    def of(self, config: Values, source: str = "the settings") -> S:
         """The settings that a flat table describes.
 
         Args:
@@ -94,31 +118,29 @@ class RunSettings:
         Raises:
             SettingError: A name is not known, or a value is not allowed.
         """
-        return cls.build(*split_by_owner(cls, {**cls.USUAL, **plain(config)}, source))
-
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """The settings from their own values and those of each group; groups in `made` are made already."""
-        return cls(**own, **made, **{name: cls.group(name, groups[name]) for name in groups if name not in made})
-
-    @classmethod
-    def group(cls, name: str, given: Mapping[str, Any]) -> Any:
-        """One group of settings: the default of this task, changed."""
-        default = default_of(next(each for each in fields(cls) if each.name == name))
-        return groups_of(cls)[name][0](**given) if default is MISSING else replace(default, **given)
+        run, groups = split_by_owner(self, {**self.usual, **plain(config)}, source)
+        derived = self.derive(run, groups)
+        others = {name: group_with(self.run_type, name, groups[name]) for name in groups if name not in derived}
+        return self.run_type(**{**run, **others, **derived})
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """All files that a run reads: its data, and those that groups of its settings name."""
-        data: tuple[str, ...] = self.data  # type: ignore[attr-defined]
-        groups = (getattr(self, name) for name in groups_of(type(self)))
-        return (*data, *(file for group in groups for file in getattr(group, "files", ())))
-
-    @classmethod
-    def own_task_type(cls) -> str | None:
+    def task_type(self) -> str | None:
         """The one value of `--task-type` that this task has; None where it is about the targets of a table."""
-        choices = next((choices_of(each) for each in fields(cls) if each.name == "task_type"), ())
+        choices = next((choices_of(field) for field in fields(self.run_type) if field.name == "task_type"), ())
         return choices[0] if len(choices) == 1 else None
+
+
+def group_with(run_type: type[RunSettings], name: str, changes: Values) -> Any:
+    """One group of the settings of a run: the default of the task, changed."""
+    default = default_of(next(field for field in fields(run_type) if field.name == name))
+    return groups_of(run_type)[name][0](**changes) if default is MISSING else replace(default, **changes)
+
+
+def input_files(settings: RunSettings) -> tuple[str, ...]:
+    """All files that a run reads: its data, and those that other settings name."""
+    owners = (*(getattr(settings, name) for name in groups_of(type(settings))), settings)
+    named = (getattr(owner, field.name) for owner in owners for field in fields(owner) if field.metadata.get("is_file"))
+    return (*settings.data, *(file for file in named if file is not None))
 
 
 def default_of(field: "dataclasses.Field[Any]") -> Any:
@@ -126,41 +148,41 @@ def default_of(field: "dataclasses.Field[Any]") -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def groups_of(kind: type) -> dict[str, tuple[type, ...]]:
+def groups_of(run_type: type) -> dict[str, tuple[type, ...]]:
     """The fields of the settings of a run that are dataclasses themselves, and which they may be."""
-    found = {}
-    for each in fields(kind):
-        kinds = get_args(each.type) if isinstance(each.type, UnionType) else (each.type,)
-        if all(dataclasses.is_dataclass(one) for one in kinds):
-            found[each.name] = kinds
-    return found
+    groups = {}
+    for field in fields(run_type):
+        types = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
+        if all(dataclasses.is_dataclass(group_type) for group_type in types):
+            groups[field.name] = types
+    return groups
 
 
-def owners_of(kind: type) -> dict[str, tuple[str, "dataclasses.Field[Any]"]]:
+def owners_of(run_type: type) -> dict[str, tuple[str, "dataclasses.Field[Any]"]]:
     """Every setting of a run: its group ("" for the run itself), and its field."""
-    groups = groups_of(kind)
-    owners = {each.name: ("", each) for each in fields(kind) if each.name not in groups}
-    for group, kinds in groups.items():
-        owners |= {each.name: (group, each) for one in reversed(kinds) for each in fields(one)}
+    groups = groups_of(run_type)
+    owners = {field.name: ("", field) for field in fields(run_type) if field.name not in groups}
+    for group, types in groups.items():
+        owners |= {field.name: (group, field) for group_type in reversed(types) for field in fields(group_type)}
     return owners
 
 
-def field_defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
+def field_defaults_of(run_type: type[RunSettings]) -> dict[str, Any]:
     """What the fields of a task have where nothing is given, whatever the task makes of them; None where nothing."""
     values: dict[str, Any] = {}
-    groups = {each.name: default_of(each) for each in fields(kind) if each.name in groups_of(kind)}  # type: ignore[arg-type]
-    for name, (group, field) in owners_of(kind).items():
+    groups = {field.name: default_of(field) for field in fields(run_type) if field.name in groups_of(run_type)}
+    for name, (group, field) in owners_of(run_type).items():
         value = getattr(groups[group], name, MISSING) if group else MISSING
         values[name] = default_of(field) if value is MISSING else value
     return {name: None if value is MISSING else value for name, value in values.items()}
 
 
-def defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
+def defaults_of(declared: TaskSettings[Any]) -> dict[str, Any]:
     """The settings of a run for which nothing is given but its data, by the names of the flat table; None where there
     is none, or where it follows from the data."""
-    required = dict.fromkeys(("data", *kind.REQUIRED), (".",))
-    values = flat_settings(kind.of(required))
-    return {name: None if name in required else values.get(name) for name in owners_of(kind)}
+    required = dict.fromkeys(("data", *declared.required), (".",))
+    values = flat_settings(declared.of(required))
+    return {name: None if name in required else values.get(name) for name in owners_of(declared.run_type)}
 
 
 def job_to_config(job: Any) -> dict[str, Any]:
@@ -194,60 +216,55 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_by_owner(
-    kind: type[RunSettings], config: Mapping[str, Any], source: str
+    declared: TaskSettings[Any], config: Values, source: str
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The values of a flat table, split into those of the run itself and those of each group; see `RunSettings.of`."""
-    owners = owners_of(kind)
-    values: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in groups_of(kind)}}
+    """The values of a flat table, split into those of the run itself and those of each group; see `TaskSettings.of`."""
+    owners = owners_of(declared.run_type)
+    values: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in groups_of(declared.run_type)}}
     given = plain(config)
-    check_read(kind, given, source)
+    check_read(declared, given, source)
     for name, value in given.items():
-        if name == "model" and kind.PRESETS:
+        if name == "model" and declared.presets:
             values[""][name] = value
             continue
-        if name in kind.FOREIGN:
+        if name in declared.foreign:
             continue
         group, field = owners[name]
         values[group][name] = value = typed(source, field, value)
-        if name in kind.CHOICES and value not in kind.CHOICES[name]:
-            choices = ", ".join(kind.CHOICES[name])
-            raise SettingError(f"{flag_of(field)} is {value!r}; for {noun(kind)} expected one of {choices}.")
+        if name in declared.choices and value not in declared.choices[name]:
+            choices = ", ".join(declared.choices[name])
+            raise SettingError(f"{flag_of(field)} is {value!r}; for {declared.name} expected one of {choices}.")
         check_value(field, value)
     if other := [name for name in values[""].get("data", ()) if not isinstance(name, str)]:
         raise SettingError(f"{source} has {other[0]!r:.60} in data, expected the names of files.")
-    for name in ("data", *kind.REQUIRED):
+    for name in ("data", *declared.required):
         if not given.get(name):
             what = "data file was" if name == "data" else f"{spelled(name)} were"
             order = " (the file stands before flags that take several values)"
-            raise SettingError(f"no {what} given: edgewise train {kind.EXAMPLE}{order}.")
+            raise SettingError(f"no {what} given: edgewise train {declared.example}{order}.")
     return values.pop(""), values
 
 
-def noun(kind: type[RunSettings]) -> str:
-    """The task that has these settings, as the command line calls it."""
-    return kind.__module__.split(".")[-2]
-
-
-def check_read(kind: type[RunSettings], given: Mapping[str, Any], source: str) -> None:
+def check_read(declared: TaskSettings[Any], given: Values, source: str) -> None:
     """Raise SettingError that names all settings of a flat table that a task does not read."""
-    owners, defaults = owners_of(kind), field_defaults_of(kind)
+    owners, defaults = owners_of(declared.run_type), field_defaults_of(declared.run_type)
 
     def is_read(name: str, value: Any) -> bool:
-        if name in kind.FOREIGN:  # a file that holds every setting holds these too, unset
+        if name in declared.foreign:  # a file that holds every setting holds these too, unset
             return value is None or value is False or value in ([], ()) or value == defaults.get(name)
-        return name in owners or (name == "model" and bool(kind.PRESETS))
+        return name in owners or (name == "model" and bool(declared.presets))
 
     if extra := [name for name, value in given.items() if not is_read(name, value)]:
-        raise SettingError(" ".join(not_read(kind, name, source, given[name]) for name in extra))
+        raise SettingError(" ".join(not_read(declared, name, source, given[name]) for name in extra))
 
 
-def not_read(kind: type[RunSettings], name: str, source: str, value: Any) -> str:
+def not_read(declared: TaskSettings[Any], name: str, source: str, value: Any) -> str:
     """The message about a setting that a task does not read: why, or which setting is meant."""
     flag = spelled(f"no_{name}" if value is False else name)
-    if name in kind.FOREIGN:
-        why = f": {kind.FOREIGN[name]}" if kind.FOREIGN[name] else ""
-        return f"{flag} does nothing for {noun(kind)}{why}; leave it out."
-    close = difflib.get_close_matches(name, owners_of(kind), n=1)
+    if name in declared.foreign:
+        why = f": {declared.foreign[name]}" if declared.foreign[name] else ""
+        return f"{flag} does nothing for {declared.name}{why}; leave it out."
+    close = difflib.get_close_matches(name, owners_of(declared.run_type), n=1)
     meant = f" Did you mean {spelled(close[0])}?" if close else ""
     return f"{source} has the unknown setting {flag.removeprefix('--')!r}.{meant}"
 
@@ -280,7 +297,7 @@ def check_split_sizes(sizes: tuple[float, ...], count: int) -> None:
 
 def check_sizes_are_read(job: Any, divides: bool) -> None:
     """Raise SettingError where sizes of splits are given although the data says which rows are in which."""
-    usual = default_of(next(each for each in fields(job) if each.name == "split_sizes"))
+    usual = default_of(next(field for field in fields(job) if field.name == "split_sizes"))
     if job.split_sizes != usual and not divides:
         raise SettingError(
             "--split-sizes divides one file, but the data has its splits: in several files, a column or an array; "
@@ -295,17 +312,15 @@ def begin(
     resume: bool,
     rows: Mapping[str, Any] | None = None,
     rejected: Sequence[Any] = (),
-    files: Sequence[str] = (),
 ) -> bool:
     """Starts the folder of a run whose data is known to be good, or checks that it continues with the same settings.
 
     Args:
         folder: Checked already.
-        job: The settings of the run; its `data` names the files.
+        job: The settings of the run.
         resume: Whether checkpoints are to be continued, if there are any.
         rows: The rows of each split, lists or arrays, where the data has rows.
         rejected: Those that cannot be used.
-        files: All that are read, where `data` does not name them all.
 
     Returns:
         Whether there are checkpoints to continue.
@@ -313,7 +328,7 @@ def begin(
     Raises:
         RunFolderError: The folder holds a run with other settings or other data.
     """
-    checked: dict[str, Any] = {"sha256": checksums(files or job.data)}
+    checked: dict[str, Any] = {"sha256": checksums(input_files(job))}
     if rows is not None:
         checked["rows"] = {name: listed_or_checksum(found) for name, found in rows.items()}
     config, data = job_to_config(job), checked
@@ -331,17 +346,17 @@ def begin(
     return False
 
 
-def check_same(folder: RunFolder, kind: type[RunSettings], config: dict[str, Any], data: dict[str, Any]) -> None:
+def check_same(folder: RunFolder, run_type: type[RunSettings], config: dict[str, Any], data: dict[str, Any]) -> None:
     """Raise RunFolderError unless a run to be continued has the settings and the data that it was started with."""
-    check_config(folder, kind, config)
+    check_config(folder, run_type, config)
     if folder.read_json("checkpoints/data.json") != data:
         raise other_content(folder, config)
 
 
-def check_config(folder: RunFolder, kind: type[RunSettings], config: Mapping[str, Any]) -> None:
+def check_config(folder: RunFolder, run_type: type[RunSettings], config: Mapping[str, Any]) -> None:
     """Raise RunFolderError that names all settings in which a run differs from the one that a folder holds."""
     # A setting that is new in this version had its default.
-    defaults = as_config(field_defaults_of(kind))
+    defaults = as_config(field_defaults_of(run_type))
     before = {name: defaults[name] for name in config if name in defaults}
     before |= as_config(plain(folder.read_config()))
     require_same(folder, before, {name: config.get(name) for name in before.keys() | config.keys()})
@@ -369,30 +384,30 @@ def require_same(folder: RunFolder, before: Mapping[str, Any], now: Mapping[str,
         )
 
 
-def check_finished(folder: RunFolder, kind: type[RunSettings], given: Mapping[str, Any]) -> None:
+def check_finished(folder: RunFolder, declared: TaskSettings[Any], given: Values) -> None:
     """Raise RunFolderError where a finished run that is to be resumed is not the one that is described.
 
     Args:
         folder: Holds a finished run.
-        kind: The settings of the task.
+        declared: The settings of the task.
         given: What was typed or stands in a configuration file, by its name in Python.
     """
     # What is typed as `auto` is what the run has made of it.
     given = {name: value for name, value in given.items() if value != AUTO}
-    defaults, stored = as_config(field_defaults_of(kind)), plain(folder.read_config())
+    defaults, stored = as_config(field_defaults_of(declared.run_type)), plain(folder.read_config())
     before, now = {**defaults, **as_config(stored)}, as_config(dict(given))
     require_same(folder, before, {name: now[name] for name in now if name in before})
     # What is left may be the name of a model, which stands for several settings.
-    job: Any = kind.of({**stored, **given}, str(folder.path / "config.toml"))
-    check_config(folder, kind, job_to_config(job))
+    job = declared.of({**stored, **given}, str(folder.path / "config.toml"))
+    check_config(folder, declared.run_type, job_to_config(job))
     check_content(folder, job)
 
 
 def check_content(folder: RunFolder, job: RunSettings) -> None:
     """Raise RunFolderError where a data file has other content than a run was trained on; it may be gone."""
-    if not (folder.path / "checkpoints/data.json").is_file() or not all(Path(name).exists() for name in job.files):
+    if not (folder.path / "checkpoints/data.json").is_file() or not all(Path(name).exists() for name in input_files(job)):
         return
-    if folder.read_json("checkpoints/data.json").get("sha256") != checksums(job.files):
+    if folder.read_json("checkpoints/data.json").get("sha256") != checksums(input_files(job)):
         raise other_content(folder, job_to_config(job))
 
 

@@ -18,7 +18,7 @@ from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
 from edgewise.explain.methods import Choice, explain
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import AUTO, Columns
-from edgewise.learn.tasks.config import RunSettings
+from edgewise.learn.tasks.config import TaskSettings
 from edgewise.learn.tasks.explained import target_predictions
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.training.device import cpu_threads
@@ -288,13 +288,13 @@ def explainable_by_name(
 
 
 def table_of_run(
-    folder: RunFolder, settings_type: type[RunSettings], what: str, call: str, read_table: Callable[[Any], Any]
+    folder: RunFolder, declared: TaskSettings[Any], what: str, call: str, read_table: Callable[[Any], Any]
 ) -> Any:
     """What the files of a run hold.
 
     Args:
         folder: the run.
-        settings_type: its settings.
+        declared: what its task declares.
         what: what the files hold, in words.
         call: what explains a row in Python without them.
         read_table: reads them, by the settings.
@@ -303,7 +303,7 @@ def table_of_run(
         RunFolderError: the folder does not say where the files are, or they are not there any more.
     """
     with files_of(folder, what, call) as config:
-        table = read_table(settings_type.of(config, "config.toml"))
+        table = read_table(declared.of(config, "config.toml"))
     list_left_out(table.rows.lost_edges)
     return table
 

@@ -16,7 +16,7 @@ from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.training.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.learn.tasks.config import RunSettings
+    from edgewise.learn.tasks.config import TaskSettings
     from edgewise.learn.tasks.explainable import ExplainableTask
     from edgewise.learn.tasks.task import Task
 
@@ -85,10 +85,10 @@ def home_of(name: str) -> str:
     return homes()[name]
 
 
-def settings_of(name: str) -> "type[RunSettings]":
-    """The settings of a task; imports no torch."""
-    settings: type[RunSettings] = import_module(f"{home_of(name)}.settings").SETTINGS
-    return settings
+def settings_of(name: str) -> "TaskSettings[Any]":
+    """What a task declares; imports no torch."""
+    declared: TaskSettings[Any] = import_module(f"{home_of(name)}.settings").SETTINGS
+    return declared
 
 
 def task(name: str) -> "Task":
@@ -113,7 +113,7 @@ def task_of(folder: RunFolder) -> "Task":
     """
     format = folder.read_format()
     for name in names():
-        if format == settings_of(name).FORMAT:
+        if format == settings_of(name).format:
             return task(name)
     reason = "it names no format" if format is None else f"its format is {str(format)[:60]!r}"
     raise RunFolderError(
@@ -127,10 +127,10 @@ def tasks_with(setting: str) -> list[str]:
 
     tasks = []
     for name in names():
-        settings = settings_of(name)
-        for other_name, (_, field) in owners_of(settings).items():
-            named = {other_name, *(alias.replace("-", "_") for alias in field.metadata.get("aliases", ()))}
-            if setting in named and other_name not in settings.FOREIGN and not field.metadata.get("hidden"):
+        declared = settings_of(name)
+        for setting_name, (_, field) in owners_of(declared.run_type).items():
+            spellings = {setting_name, *(alias.replace("-", "_") for alias in field.metadata.get("aliases", ()))}
+            if setting in spellings and setting_name not in declared.foreign and not field.metadata.get("hidden"):
                 tasks.append(name)
     return tasks
 
@@ -141,12 +141,12 @@ def inferred(settings: Mapping[str, Any]) -> tuple[str, str]:
     first = data if isinstance(data, str) else str(data[0]) if data else ""
     candidates = [(0, USUAL, "nothing names another task")]
     for name in names():
-        task_settings = settings_of(name)
-        if task_type is not None and (only_type := task_settings.own_task_type()) is not None:
-            if only_type == task_type:
+        declared = settings_of(name)
+        if task_type is not None and declared.task_type is not None:
+            if declared.task_type == task_type:
                 return name, f"--task-type {task_type} is given"
             continue
-        reasons = ((sign.strength, name, sign.reason(settings, first)) for sign in task_settings.SIGNS)
-        candidates += [sign for sign in reasons if sign[2]]
-    _, name, reason = max(candidates, key=lambda each: each[0])
+        reasons = ((sign.strength, name, sign.reason(settings, first)) for sign in declared.signs)
+        candidates += [candidate for candidate in reasons if candidate[2]]
+    _, name, reason = max(candidates, key=lambda candidate: candidate[0])
     return name, reason

@@ -88,7 +88,6 @@ class Run:
                         resume=resume,
                         rows=prepared.rows,
                         rejected=prepared.rejected,
-                        files=prepared.settings.files,
                     )
             return cls(task, prepared, folder, group.share(continues), group, claim.pop_all())
 

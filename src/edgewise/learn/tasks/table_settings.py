@@ -2,28 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from edgewise.choices import Calibration
 from edgewise.errors import SettingError
-from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.settings import setting, spelled
+from edgewise.learn.settings import check, setting, spelled
 from edgewise.learn.tables.columns import AUTO, Columns
-from edgewise.learn.tasks.config import RunSettings, check_sizes_are_read, defaults_of, flat_settings
+from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.tasks.config import TaskSettings, check_sizes_are_read, defaults_of, flat_settings
 from edgewise.learn.training.settings import TrainSettings
 
 SPLITS = ("random", "scaffold", "group", "column", "file")
 OF_NUMBERS = {"bounds": "", "coverage": ", which have no intervals", "calibration": ", which have no intervals"}
 OF_NUMBERS |= dict.fromkeys(("loss_function", "huber_width"), ", which are learned by cross-entropy")
 """Settings that do nothing for classes, and why."""
+USUAL: Mapping[str, Any] = {"task_type": AUTO, "missing": "impute"}
+"""What columns are by default, where no one says it: the type of the targets follows from them."""
+USUAL_OF_NODES: Mapping[str, Any] = {"node_column": AUTO, **USUAL}
+"""The same for tables of nodes, whose names follow from the table, too."""
 
 
 @dataclass(frozen=True)
-class TableRunSettings(RunSettings):
-    """Settings of a run over a table; subclasses add what the rows hold and the model."""
+class TableRunSettings:
+    """Settings of a run over a table; those of each task add what the rows hold and the model."""
 
-    USUAL: ClassVar[Mapping[str, Any]] = {"task_type": AUTO, "missing": "impute"}
-
+    table: TableFormat = field(default_factory=TableFormat, kw_only=True)
+    """How the table is written."""
     data: tuple[str, ...]
     """The table; two tables (training, test) or three (training, validation, test)."""
     columns: Columns
@@ -63,7 +67,7 @@ class TableRunSettings(RunSettings):
     """Stop at the first bad cell instead of listing it in `rejected.csv`."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         if self.num_repeats > 1 and self.num_folds is None:
             raise SettingError("--num-repeats goes with --num-folds.")
         if self.num_folds is not None and self.split_kind in ("column", "file"):
@@ -88,27 +92,20 @@ class TableRunSettings(RunSettings):
             return "file"
         return "group" if self.columns.group_column else "random"
 
-    def check_task_type(self, task_type: str) -> None:
-        """Raise SettingError where a setting does nothing for targets of a type, or has a score of another one."""
-        from edgewise.learn.training.metrics import METRICS  # with torch
 
-        if self.class_weight is not None and task_type == "regression":
-            raise SettingError("--class-weight goes with classes, but the targets are numbers; leave it out.")
-        values, usual = flat_settings(self), defaults_of(type(self))
-        changed = [name for name in OF_NUMBERS if values.get(name) != usual.get(name)]
-        if changed and task_type != "regression":
-            why = f"goes with numbers, but the targets are classes{OF_NUMBERS[changed[0]]}; leave it out."
-            raise SettingError(f"{spelled(changed[0])} {why}")
-        for name in self.metrics:
-            if name not in METRICS[task_type]:
-                raise SettingError(
-                    f"--metrics has {name!r}; for {task_type} expected some of {', '.join(METRICS[task_type])}."
-                )
+def check_task_type(declared: TaskSettings[Any], settings: TableRunSettings, task_type: str) -> None:
+    """Raise SettingError where a setting does nothing for targets of a type, or has a score of another one."""
+    from edgewise.learn.training.metrics import METRICS  # with torch
 
-
-class GraphTableRunSettings(TableRunSettings):
-    """Settings of a run over tables of graphs: what the names of nodes and the targets are follows from the tables."""
-
-    USUAL = {"node_column": AUTO, "task_type": AUTO, "missing": "impute"}  # noqa: RUF012
-
-    graph: GraphSource
+    if settings.class_weight is not None and task_type == "regression":
+        raise SettingError("--class-weight goes with classes, but the targets are numbers; leave it out.")
+    values, usual = flat_settings(settings), defaults_of(declared)
+    changed = [name for name in OF_NUMBERS if values.get(name) != usual.get(name)]
+    if changed and task_type != "regression":
+        why = f"goes with numbers, but the targets are classes{OF_NUMBERS[changed[0]]}; leave it out."
+        raise SettingError(f"{spelled(changed[0])} {why}")
+    for name in settings.metrics:
+        if name not in METRICS[task_type]:
+            raise SettingError(
+                f"--metrics has {name!r}; for {task_type} expected some of {', '.join(METRICS[task_type])}."
+            )

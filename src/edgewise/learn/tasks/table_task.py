@@ -23,7 +23,7 @@ from edgewise.learn.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_notes import described, warnings_of
 from edgewise.learn.tasks.table_scores import coverage_scores, parts_of, scores_by_target
-from edgewise.learn.tasks.table_settings import TableRunSettings
+from edgewise.learn.tasks.table_settings import check_task_type
 from edgewise.learn.tasks.targets import balanced, check_weights, named, num_classes, outputs_of, rows_of
 from edgewise.learn.tasks.task import (
     Loaders,
@@ -92,8 +92,8 @@ def contents_of_rows(prepared: Prepared) -> SplitContents:
 class TableTask:
     """What is special about a task over the rows of a table; `task` is the whole of it."""
 
-    settings_type: type[TableRunSettings]
-    """The settings of a run, with all that is declared of the task."""
+    settings: TaskSettings[Any]
+    """What is declared of the task: its settings first of all."""
     noun: str
     """What is predicted, in the plural."""
     read_table: Callable[[Any], Any]
@@ -142,7 +142,7 @@ class TableTask:
     def task(self) -> Task:
         """The task: read → split → train an ensemble → calibrate → score beside baselines."""
         return Task(
-            settings_type=self.settings_type,
+            settings=self.settings,
             noun=self.noun,
             explainable=self.explainable,
             prepare=self.prepare,
@@ -198,7 +198,7 @@ class TableTask:
         learned = replace(splits, train=splits.learned)
         check_weights(table.rows, learned.train, "training", "learn from")
         settings = self.resolved(settings, table, learned)
-        settings.check_task_type(settings.columns.task_type)
+        check_task_type(self.settings, settings, settings.columns.task_type)
         fitted = self.untrained(settings, table, learned)
         if fitted.task_type == "regression":
             fitted.intervals = replace(fitted.intervals, calibration=splits.calibration)

@@ -63,11 +63,11 @@ def targets_of(table: Rows, rows: np.ndarray, columns: Columns) -> Targets:
     return Targets(columns, classes, target_scale(table, rows))
 
 
-def untrained_model(settings: TableRunSettings, encoder: T, output: Targets) -> FittedTable[T]:
+def untrained_model(format: str, settings: TableRunSettings, encoder: T, output: Targets) -> FittedTable[T]:
     """An ensemble before its first step, without members."""
     no_errors = np.zeros((0, len(output.names)))
     intervals = Intervals(no_errors, coverage=settings.coverage)
-    return FittedTable(format=settings.FORMAT, encoder=encoder, output=output, intervals=intervals)
+    return FittedTable(format=format, encoder=encoder, output=output, intervals=intervals)
 
 
 def target_scale(table: Rows, rows: np.ndarray) -> TargetScaler | None:

@@ -21,7 +21,7 @@ from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import WRITTEN_TABLES
-from edgewise.learn.tasks.config import RunSettings, noun, owners_of
+from edgewise.learn.tasks.config import TaskSettings, input_files, owners_of
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.scores import (
     NODE_COLUMNS,
@@ -64,7 +64,7 @@ class PredictRequest:
     rejected: Path | None = None
     """Where rows are listed without a status in the output, such as edges that cannot be read; None lists none."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the training that have another value here, by name; see `RunSettings.READS`."""
+    """Settings of the training that have another value here, by name; see `TaskSettings.reads`."""
 
     def __getitem__(self, name: str) -> Any:
         """An option; None where it is that of the training."""
@@ -82,7 +82,7 @@ class PredictRequest:
     def require_only(self, task: "Task") -> None:
         """Raise SettingError where an option is given that predictions of a task do not read."""
         for name in self.options:
-            if name not in task.settings_type.READS:
+            if name not in task.settings.reads:
                 raise SettingError(f"{spelled(name)} does nothing for {task.noun}; leave it out.")
 
 
@@ -167,8 +167,8 @@ class Task:
     The first fields are needed; the others have a default for tasks that do nothing special there.
     """
 
-    settings_type: type[RunSettings]
-    """The settings of a run, with all that is declared of the task."""
+    settings: TaskSettings[Any]
+    """What is declared of the task: its settings first of all."""
     noun: str
     """What is predicted, in the plural."""
     prepare: Callable[[Any], Prepared]
@@ -247,12 +247,12 @@ class Task:
     @property
     def name(self) -> str:
         """How `edgewise train` calls it."""
-        return noun(self.settings_type)
+        return self.settings.name
 
     @property
     def format(self) -> str:
         """How model.json calls it."""
-        return self.settings_type.FORMAT
+        return self.settings.format
 
     def loaders(self, prepared: Prepared) -> Loaders:
         """From the recipe of a member to its training and validation batches; what members share is made once."""
@@ -272,7 +272,7 @@ class Task:
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
         if self.description is not None:
             return self.description(prepared, folder)
-        opening = f"{', '.join(prepared.settings.files)}: {len(prepared.rejected):,} rejected"
+        opening = f"{', '.join(input_files(prepared.settings))}: {len(prepared.rejected):,} rejected"
         return self.describe_rows(prepared, folder, opening, "row")
 
     def describe_rows(self, prepared: Prepared, folder: RunFolder, opening: str, unit: str) -> list[str]:
@@ -325,9 +325,9 @@ class Task:
             output: what the file of predictions is called, unless there is one already.
             data: another file.
         """
-        config, owners = folder.read_config(), owners_of(self.settings_type)
+        config, owners = folder.read_config(), owners_of(self.settings.run_type)
         words: list[object] = ["predict", folder.path, data or files_of(config)[-1]]
-        for name in self.settings_type.READS:
+        for name in self.settings.reads:
             if name in owners and owners[name][1].metadata.get("metavar") == "FILE" and config.get(name):
                 words += [spelled(name), config[name]]
         if (column := config.get("node-column")) and column not in NODE_COLUMNS:

@@ -11,10 +11,10 @@ from edgewise.learn.tables.columns import Columns
 class GraphSource:
     """The file of the edges and the options for reading it."""
 
-    edges: str | None = setting(None, metavar="FILE")
+    edges: str | None = setting(None, is_file=True)
     """The table of edges, each row the names of two nodes; None where the nodes are in an .npz file, which holds its
     edges. To predict, `none` stands for a table without rows."""
-    features: str | None = setting(None, metavar="FILE")
+    features: str | None = setting(None, is_file=True)
     """Features of the nodes in an .npz file, a row a node in the order of the table: x, or arrays of SciPy's CSR."""
     edge_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Sender and receiver; by default the columns whose names say so, such as source and target, else the first two
@@ -33,11 +33,6 @@ class GraphSource:
         check(self)
         if len(self.edge_columns) not in (0, 2):
             raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are named."""
-        return tuple(file for file in (self.edges, self.features) if file is not None)
 
 
 @dataclass(frozen=True)
@@ -72,11 +67,6 @@ class GraphColumns(Columns):
 class GraphsSource(GraphSource):
     """Where the edges of many graphs are, how they are read, and the table of the graphs themselves."""
 
-    graphs: str | None = setting(None, metavar="FILE")
+    graphs: str | None = setting(None, is_file=True)
     """A table of graphs, a row each: its name, targets, weights, splits and numbers; None where the table of nodes
     holds them."""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are named."""
-        return (*super().files, *(() if self.graphs is None else (self.graphs,)))

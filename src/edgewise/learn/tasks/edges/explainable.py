@@ -10,7 +10,7 @@ from edgewise.graph.records import NodeBatch
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.edge import EdgeBatch
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
-from edgewise.learn.tasks.edges.settings import EdgeRunSettings
+from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.edges.task import EdgeEncoder, load
 from edgewise.learn.tasks.explainable import (
     Names,
@@ -86,7 +86,7 @@ def read_rows(folder: RunFolder) -> RowsByName:
         columns, words = trained.columns.to_predict(**own_names(settings.columns)), trained.encoder.on_graph.known_words
         return read_edge_table(settings.data, columns, settings.graph, settings.nodes, **words)
 
-    table = table_of_run(folder, EdgeRunSettings, "graph", "explain(graph, edge=…)", read_table)
+    table = table_of_run(folder, SETTINGS, "graph", "explain(graph, edge=…)", read_table)
     names, is_directed = Names("node", table.names), trained.encoder.on_graph.graph.directed
 
     def find(*ends: str) -> int:

@@ -1,7 +1,8 @@
 """The settings of a run over the edges of a graph."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import layers_for
@@ -9,10 +10,11 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
+from edgewise.learn.tasks.config import TaskSettings, Values
 from edgewise.learn.tasks.links.settings import RECIPE as LINKS_RECIPE
 from edgewise.learn.tasks.named_layer import with_layer
 from edgewise.learn.tasks.nodes.settings import SCALES
-from edgewise.learn.tasks.table_settings import GraphTableRunSettings
+from edgewise.learn.tasks.table_settings import USUAL_OF_NODES, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
 RECIPE = replace(LINKS_RECIPE, epochs=200, patience=50)
@@ -22,28 +24,16 @@ LAYERS = NodeSettings(model="sage", dropout=0.1)
 
 
 @dataclass(frozen=True)
-class EdgeRunSettings(GraphTableRunSettings):
+class EdgeRunSettings(TableRunSettings):
     """The settings of a run over the edges of a graph."""
-
-    FORMAT = "edgewise edge model"
-    SUMMARY = "classes or numbers of the edges of one graph"
-    EXAMPLE = "edges edges.csv --nodes nodes.csv --target-columns rating"
-    READS = ("coverage", "descriptors_columns", "node_column", "nodes", "features")
-    ESTIMATORS = ("EdgeClassifier", "EdgeRegressor")
-    FOREIGN: ClassVar = {
-        **dict.fromkeys(("smiles_columns", "text_columns"), ""),
-        "edges": "the data are the edges",
-        **dict.fromkeys(("node_type_column", "edge_type_column"), "no model of edges reads types"),
-    }
-    CHOICES: ClassVar = {"model": layers_for("links")}
 
     data: tuple[str, ...]
     """The table of edges, a row each; two tables (training, test) or three (training, validation, test)."""
-    nodes: str | None = setting(None, metavar="FILE")
-    """The table of nodes, with their names and features; None takes the names from the edges, and their degrees as
-    features."""
     graph: GraphSource = field(default_factory=GraphSource)
     """How the edges are read."""
+    nodes: str | None = setting(None, is_file=True)
+    """The table of nodes, with their names and features; None takes the names from the edges, and their degrees as
+    features."""
     model: NodeSettings = LAYERS
     """The layers that give nodes their vectors."""
     train: TrainSettings = RECIPE
@@ -62,15 +52,26 @@ class EdgeRunSettings(GraphTableRunSettings):
                 "--features; name it: --nodes."
             )
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are read."""
-        return (*super().files, *(() if self.nodes is None else (self.nodes,)))
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; the named model brings its own sizes."""
-        return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True))
+def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """The named model brings its own sizes."""
+    return with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True)
 
 
-SETTINGS = EdgeRunSettings
+SETTINGS = TaskSettings(
+    name="edges",
+    run_type=EdgeRunSettings,
+    format="edgewise edge model",
+    summary="classes or numbers of the edges of one graph",
+    example="edges edges.csv --nodes nodes.csv --target-columns rating",
+    reads=("coverage", "descriptors_columns", "node_column", "nodes", "features"),
+    estimators=("EdgeClassifier", "EdgeRegressor"),
+    usual=USUAL_OF_NODES,
+    foreign={
+        **dict.fromkeys(("smiles_columns", "text_columns"), ""),
+        "edges": "the data are the edges",
+        **dict.fromkeys(("node_type_column", "edge_type_column"), "no model of edges reads types"),
+    },
+    choices={"model": layers_for("links")},
+    derive=sizes_of_layer,
+)

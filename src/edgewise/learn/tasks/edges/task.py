@@ -19,7 +19,7 @@ from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.edges.settings import EdgeRunSettings
+from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
@@ -154,7 +154,7 @@ def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> Fi
         num_edge_features=num_edge_inputs(num_columns, settings.model),
         num_outputs=output.num_outputs,
     )
-    return untrained_model(settings, EdgeEncoder(on_graph, sizes, edge_scaler), output)
+    return untrained_model(SETTINGS.format, settings, EdgeEncoder(on_graph, sizes, edge_scaler), output)
 
 
 def remedy_for_processes(prepared: Prepared) -> str:
@@ -196,7 +196,7 @@ def notes(prepared: Prepared) -> list[str]:
 
 def load(folder: RunFolder) -> FittedTable[EdgeEncoder]:
     """The model of a run folder."""
-    return load_table(folder, EdgeRunSettings.FORMAT, EdgeEncoder)
+    return load_table(folder, SETTINGS.format, EdgeEncoder)
 
 
 def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeTable]:
@@ -218,7 +218,7 @@ def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeT
 
 
 TABLE = TableTask(
-    settings_type=EdgeRunSettings,
+    settings=SETTINGS,
     noun="edges",
     explainable="edgewise.learn.tasks.edges.explainable",
     read_table=read_table,

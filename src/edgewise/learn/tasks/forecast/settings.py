@@ -1,13 +1,15 @@
 """The settings of a run over series on a graph."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Literal
 
 from edgewise.choices import Gaps
 from edgewise.learn.networks.time_settings import ForecastSettings
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.settings import setting
-from edgewise.learn.tasks.config import RunSettings, check_split_sizes
+from edgewise.learn.settings import check, setting
+from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
 from edgewise.learn.tasks.named_layer import check_foreign
 from edgewise.learn.training.settings import TrainSettings, require
 
@@ -29,19 +31,11 @@ RECIPE = TrainSettings(
 
 
 @dataclass(frozen=True)
-class ForecastRunSettings(RunSettings):
+class ForecastRunSettings:
     """The settings of a run over series on a graph."""
 
-    FORMAT = "edgewise forecast model"
-    SUMMARY = "future values of the nodes of a graph, from series"
-    EXAMPLE = "forecast series.csv --edges edges.csv"
-    READS = ("edges", "gaps")
-    ESTIMATORS = ("Forecaster",)
-    FOREIGN = dict.fromkeys(
-        ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
-        "the model reads the series only",
-    )
-
+    table: TableFormat = field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
     data: tuple[str, ...]
     """The series, one table: columns are nodes, rows are times."""
     graph: GraphSource = field(default_factory=GraphSource)
@@ -63,17 +57,30 @@ class ForecastRunSettings(RunSettings):
     """Stop at the first edge that cannot be read instead of listing it in `rejected.csv`."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         require("data", len(self.data), len(self.data) == 1, "one table of series")
         check_split_sizes(self.split_sizes, 3)
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; gru is without heads."""
-        if groups["model"].get("model") == "gru":
-            usual = ForecastSettings()
-            check_foreign(groups["model"], usual, [name for name in vars(usual) if name != "num_heads"], "gru")
-        return super().build(own, groups)
+
+def check_model(run: Values, groups: Mapping[str, Values]) -> Values:
+    """Raise SettingError where a setting is given that the named model does not read: gru is without heads."""
+    if groups["model"].get("model") == "gru":
+        usual = ForecastSettings()
+        check_foreign(groups["model"], usual, [name for name in vars(usual) if name != "num_heads"], "gru")
+    return {}
 
 
-SETTINGS = ForecastRunSettings
+SETTINGS = TaskSettings(
+    name="forecast",
+    run_type=ForecastRunSettings,
+    format="edgewise forecast model",
+    summary="future values of the nodes of a graph, from series",
+    example="forecast series.csv --edges edges.csv",
+    reads=("edges", "gaps"),
+    estimators=("Forecaster",),
+    foreign=dict.fromkeys(
+        ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
+        "the model reads the series only",
+    ),
+    derive=check_model,
+)

@@ -16,7 +16,7 @@ from edgewise.learn.tasks.forecast.model import (
     predict,
     predict_next,
 )
-from edgewise.learn.tasks.forecast.settings import ForecastRunSettings
+from edgewise.learn.tasks.forecast.settings import SETTINGS, ForecastRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.scores import ScoreTable, same, score_table, split_line
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def load(folder: RunFolder) -> FittedForecast:
     """The model of a run folder."""
-    return FittedForecast.load(folder, ForecastRunSettings.FORMAT, encoder=SeriesEncoder, output=SeriesValues)
+    return FittedForecast.load(folder, SETTINGS.format, encoder=SeriesEncoder, output=SeriesValues)
 
 
 def prepare(settings: ForecastRunSettings) -> Prepared:
@@ -53,7 +53,7 @@ def prepared(settings: ForecastRunSettings, series: Series) -> Prepared:
     splits = split_series(series, model.context, model.horizon, settings.split_sizes)
     output = SeriesValues.fit(series, splits["train"][-1] + model.context + model.horizon)
     encoder = SeriesEncoder(model, series.names)
-    fitted = FittedForecast(format=settings.FORMAT, encoder=encoder, output=output)
+    fitted = FittedForecast(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {name: starts.tolist() for name, starts in splits.items()}
     return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
 
@@ -154,7 +154,7 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Any, str]:
 
 
 TASK = Task(
-    settings_type=ForecastRunSettings,
+    settings=SETTINGS,
     noun="series",
     output="next.csv",
     headlines=same("mae", "rmse", "mape"),

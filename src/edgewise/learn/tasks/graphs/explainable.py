@@ -29,7 +29,7 @@ from edgewise.learn.tasks.explainable import (
     undirected,
 )
 from edgewise.learn.tasks.explained import Explained
-from edgewise.learn.tasks.graphs.settings import GraphRunSettings
+from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.graphs.task import GraphsEncoder, load
 from edgewise.learn.training.folder import RunFolder
 from edgewise.trace import Trace
@@ -227,7 +227,7 @@ def read_rows(folder: RunFolder) -> RowsByName:
             settings.data, trained.encoder.columns.to_predict(), settings.graph, **trained.encoder.reading
         )
 
-    table = table_of_run(folder, GraphRunSettings, "graphs", "explain(graph)", read_table)
+    table = table_of_run(folder, SETTINGS, "graphs", "explain(graph)", read_table)
     names = [str(name) for name in table.rows.cells.frame[table.columns.graph_column]]
     return RowsByName(trained, table, "graph", Names("graph", names).row)
 

@@ -1,15 +1,16 @@
 """The settings of a run over many graphs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from edgewise.learn.networks.graph_layers import layers_for
 from edgewise.learn.networks.graph_settings import GraphSettings, NodeSettings
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.settings import check_heads
-from edgewise.learn.tasks.config import Sign
+from edgewise.learn.tasks.config import Sign, TaskSettings, Values
 from edgewise.learn.tasks.named_layer import with_layer
-from edgewise.learn.tasks.table_settings import GraphTableRunSettings
+from edgewise.learn.tasks.table_settings import USUAL_OF_NODES, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
@@ -17,23 +18,8 @@ LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64
 
 
 @dataclass(frozen=True)
-class GraphRunSettings(GraphTableRunSettings):
+class GraphRunSettings(TableRunSettings):
     """The settings of a run over many graphs."""
-
-    FORMAT = "edgewise graph model"
-    SUMMARY = "classes or numbers of whole graphs"
-    EXAMPLE = "graphs nodes.csv --edges edges.csv --graph-column graph --target-columns y"
-    SIGNS = (Sign(7, flag="graph_column"),)
-    READS = ("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs")
-    ESTIMATORS = ("GraphClassifier", "GraphRegressor")
-    FOREIGN: ClassVar = {
-        **dict.fromkeys(("smiles_columns", "text_columns"), ""),
-        **dict.fromkeys(
-            ("node_type_column", "edge_type_column"),
-            "no model of many graphs reads types; name the words of nodes with --category-columns",
-        ),
-    }
-    CHOICES: ClassVar = {"model": layers_for("graphs")}
 
     columns: GraphColumns
     """The role of each column."""
@@ -44,15 +30,33 @@ class GraphRunSettings(GraphTableRunSettings):
     whole: GraphSettings = field(default_factory=GraphSettings)
     """The readout and the head."""
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; settings that the named model does not read are refused."""
-        attends = cls.group("whole", groups["whole"]).readout in ("attention", "attention_sum", "root")
-        also = ("num_heads",) if attends else ()
-        built = super().build(own, groups, **with_layer("graphs", groups, LAYERS, TrainSettings(), also))
-        if attends:
-            check_heads(built.model)
-        return built
+
+def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """The named model brings its own sizes; a readout that attends has heads whatever the layer is."""
+    attends = GraphSettings(**groups["whole"]).readout in ("attention", "attention_sum", "root")
+    derived = with_layer("graphs", groups, LAYERS, TrainSettings(), ("num_heads",) if attends else ())
+    if attends:
+        check_heads(derived["model"])
+    return derived
 
 
-SETTINGS = GraphRunSettings
+SETTINGS = TaskSettings(
+    name="graphs",
+    run_type=GraphRunSettings,
+    format="edgewise graph model",
+    summary="classes or numbers of whole graphs",
+    example="graphs nodes.csv --edges edges.csv --graph-column graph --target-columns y",
+    signs=(Sign(7, flag="graph_column"),),
+    reads=("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs"),
+    estimators=("GraphClassifier", "GraphRegressor"),
+    usual=USUAL_OF_NODES,
+    foreign={
+        **dict.fromkeys(("smiles_columns", "text_columns"), ""),
+        **dict.fromkeys(
+            ("node_type_column", "edge_type_column"),
+            "no model of many graphs reads types; name the words of nodes with --category-columns",
+        ),
+    },
+    choices={"model": layers_for("graphs")},
+    derive=sizes_of_layer,
+)

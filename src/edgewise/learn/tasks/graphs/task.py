@@ -25,7 +25,7 @@ from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import are_degrees, lacks_features, num_edge_features, with_loops
 from edgewise.learn.tasks.graph_notes import check_same_kind, check_weights, features_in_words, note_of_edges
-from edgewise.learn.tasks.graphs.settings import GraphRunSettings
+from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.table_task import Features, TableTask
@@ -233,12 +233,12 @@ def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> 
         adds_degrees=adds_degrees,
         has_degrees=table.has_degrees,
     )
-    return untrained_model(settings, encoder, output)
+    return untrained_model(SETTINGS.format, settings, encoder, output)
 
 
 def load(folder: RunFolder) -> FittedTable[GraphsEncoder]:
     """The model of a run folder."""
-    return load_table(folder, GraphRunSettings.FORMAT, GraphsEncoder)
+    return load_table(folder, SETTINGS.format, GraphsEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -352,7 +352,7 @@ def scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ConditionScaler:
 
 
 TABLE = TableTask(
-    settings_type=GraphRunSettings,
+    settings=SETTINGS,
     noun="graphs",
     explainable="edgewise.learn.tasks.graphs.explainable",
     read_table=read_table,

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.errors import SettingError
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
-from edgewise.learn.settings import setting
-from edgewise.learn.tasks.config import RunSettings, Sign, check_split_sizes, named_model
+from edgewise.learn.settings import check, setting
+from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_split_sizes, named_model
 from edgewise.learn.tasks.pretrained import transformer_of
 from edgewise.learn.training.settings import TrainSettings, usual_threads
 
@@ -27,25 +28,18 @@ FINE_TUNING_RATE = 5e-5
 """The learning rate of a model that is trained further, as in Hugging Face's Trainer."""
 SPLIT_SIZES = (0.9, 0.1)
 """Fractions of a text for training and validation."""
+FORMAT = "edgewise language model"
+"""How model.json calls the task."""
 STEPS_AN_EPOCH = 1000
 """Steps between two validations, about."""
 
 
 @dataclass(frozen=True)
-class LanguageRunSettings(RunSettings):
+class LanguageRunSettings:
     """The settings of a run that predicts each token of a text from those before it."""
 
-    FORMAT = "edgewise language model"
-    SUMMARY = "a language model: the next token of a text"
-    EXAMPLE = "language book.txt"
-    SIGNS = (Sign(2, endings=(".txt", ".txt.gz"), holds="is a text"),)
-    ESTIMATORS = ("LanguageModel",)
-    FOREIGN: ClassVar = {
-        **dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
-        **dict.fromkeys(("delimiter", "decimal", "quoting", "sheet"), "a text is not a table"),
-    }
-    PRESETS = tuple(CONFIGURATIONS)
-
+    table: TableFormat = field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
     data: tuple[str, ...]
     """The text; several are read one behind the other."""
     model: TransformerSettings = field(default_factory=TransformerSettings)
@@ -60,7 +54,7 @@ class LanguageRunSettings(RunSettings):
     """Tokens of the vocabulary, at most, of words and bpe."""
     split_sizes: tuple[float, ...] = setting(SPLIT_SIZES, metavar="FRACTION")
     """Fractions of the text, in its order, for training and validation."""
-    validation_data: str | None = setting(None, metavar="FILE")
+    validation_data: str | None = setting(None, is_file=True)
     """Another text for validation; then all of the first is for training."""
     steps: int = setting(2000, at_least=1, aliases=("max-iters", "max-steps"))
     """Training steps; ignored where epochs is given."""
@@ -69,14 +63,10 @@ class LanguageRunSettings(RunSettings):
     sizes; only dropout and a shorter context can be chosen."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         check_split_sizes(self.split_sizes, 2)
         if self.validation_data is not None and self.split_sizes != SPLIT_SIZES:
             raise SettingError("--split-sizes divides one text, but --validation-data names another; leave one out.")
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return super().files if self.validation_data is None else (*super().files, self.validation_data)
 
     def schedule(self, num_tokens: int) -> tuple[int, int]:
         """How many epochs, and how many steps in each; the validation text is scored at the end of each epoch.
@@ -90,18 +80,16 @@ class LanguageRunSettings(RunSettings):
         epochs = max(1, round(steps / STEPS_AN_EPOCH))
         return epochs, math.ceil(steps / epochs)
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; `model` may name one of `CONFIGURATIONS`, which the rest changes."""
-        name, pretrained = own.pop("model", None), own.get("pretrained")
-        if pretrained is None:
-            model = replace(named_model(name, TransformerSettings(), "a text"), **groups["model"])
-        else:
-            if name is not None:
-                raise SettingError(f"--pretrained {pretrained} brings its own model; leave out --model.")
-            model = sizes_to_fine_tune(pretrained, transformer_of(pretrained, cls.FORMAT, 1), groups["model"])
-            groups["train"].setdefault("learning_rate", FINE_TUNING_RATE)
-        return super().build(own, groups, model=model)
+
+def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """`model` may name one of `CONFIGURATIONS`, which the rest changes; a pretrained model brings its own sizes."""
+    name, pretrained = run.get("model"), run.get("pretrained")
+    if pretrained is None:
+        return {"model": replace(named_model(name, TransformerSettings(), "a text"), **groups["model"])}
+    if name is not None:
+        raise SettingError(f"--pretrained {pretrained} brings its own model; leave out --model.")
+    model = sizes_to_fine_tune(pretrained, transformer_of(pretrained, FORMAT, 1), groups["model"])
+    return {"model": model, "train": replace(RECIPE, **{"learning_rate": FINE_TUNING_RATE, **groups["train"]})}
 
 
 def sizes_to_fine_tune(path: str, sizes: TransformerSettings, changes: Mapping[str, Any]) -> TransformerSettings:
@@ -118,4 +106,18 @@ def sizes_to_fine_tune(path: str, sizes: TransformerSettings, changes: Mapping[s
     return replace(sizes, **changes)
 
 
-SETTINGS = LanguageRunSettings
+SETTINGS = TaskSettings(
+    name="language",
+    run_type=LanguageRunSettings,
+    format=FORMAT,
+    summary="a language model: the next token of a text",
+    example="language book.txt",
+    signs=(Sign(2, endings=(".txt", ".txt.gz"), holds="is a text"),),
+    estimators=("LanguageModel",),
+    foreign={
+        **dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
+        **dict.fromkeys(("delimiter", "decimal", "quoting", "sheet"), "a text is not a table"),
+    },
+    presets=tuple(CONFIGURATIONS),
+    derive=sizes_of_model,
+)

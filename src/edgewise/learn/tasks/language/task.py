@@ -20,7 +20,7 @@ from edgewise.learn.progress import remark
 from edgewise.learn.readers.texts.tokenizer import Tokenizer, Tokens, read_text
 from edgewise.learn.tables.decode import check_files_differ
 from edgewise.learn.tables.options import TABLES
-from edgewise.learn.tasks.language.settings import LanguageRunSettings
+from edgewise.learn.tasks.language.settings import SETTINGS, LanguageRunSettings
 from edgewise.learn.tasks.scores import ScoreTable, command, same
 from edgewise.learn.tasks.task import Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, perplexity, token_scores
@@ -137,13 +137,13 @@ FittedLanguage: TypeAlias = Fitted[LanguageEncoder, NextToken]
 
 def load(folder: RunFolder) -> FittedLanguage:
     """The model of a run folder."""
-    return Fitted.load(folder, LanguageRunSettings.FORMAT, encoder=LanguageEncoder, output=NextToken)
+    return Fitted.load(folder, SETTINGS.format, encoder=LanguageEncoder, output=NextToken)
 
 
 def from_network(tokenizer: Tokenizer, network: NextTokenModel, *, has_end: bool = False) -> FittedLanguage:
     """A model that was trained elsewhere."""
     encoder = LanguageEncoder(tokenizer, tokenizer.kind, network.embedding.num_embeddings, network.settings)
-    return Fitted(format=LanguageRunSettings.FORMAT, encoder=encoder, output=NextToken(has_end), members=[network])
+    return Fitted(format=SETTINGS.format, encoder=encoder, output=NextToken(has_end), members=[network])
 
 
 def to_fine_tune(fitted: FittedLanguage, settings: TransformerSettings) -> FittedLanguage:
@@ -198,8 +198,8 @@ def generate_text(
 
 
 def prepare(settings: LanguageRunSettings) -> Prepared:
-    check_files_differ(settings.files)
-    for path in settings.files:
+    check_files_differ(input_files(settings))
+    for path in input_files(settings):
         if path.lower().endswith(TABLES):
             remark(
                 f"warning: {path} is read as one text, with its first line and its separators; the texts of a "
@@ -239,7 +239,7 @@ def untrained(settings: LanguageRunSettings, text: str) -> FittedLanguage:
         return to_fine_tune(load(RunFolder.finished(settings.pretrained)), settings.model)
     tokenizer = Tokenizer.learned([text], settings.tokens, settings.vocabulary_size)
     encoder = LanguageEncoder(tokenizer, tokenizer.kind, len(tokenizer), settings.model)
-    return Fitted(format=settings.FORMAT, encoder=encoder, output=NextToken())
+    return Fitted(format=SETTINGS.format, encoder=encoder, output=NextToken())
 
 
 def recipe(prepared: Prepared) -> TrainSettings:
@@ -318,7 +318,7 @@ def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> 
 
 
 TASK = Task(
-    settings_type=LanguageRunSettings,
+    settings=SETTINGS,
     noun="tokens",
     explainable="edgewise.learn.tasks.language.explainable",
     headlines=same("loss", "perplexity"),

@@ -1,15 +1,17 @@
 """The settings of a run over the links of a graph."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import layers_for, with_recipe
 from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.settings import setting
+from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.columns import AUTO, MISSING, Columns
-from edgewise.learn.tasks.config import RunSettings, check_split_sizes
+from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
 from edgewise.learn.tasks.named_layer import with_layer
 from edgewise.learn.tasks.nodes.settings import RECIPE as NODES_RECIPE
 from edgewise.learn.tasks.nodes.settings import SCALES
@@ -39,17 +41,11 @@ FOREIGN = {
 
 
 @dataclass(frozen=True)
-class LinkRunSettings(RunSettings):
+class LinkRunSettings:
     """The settings of a run over the links of a graph."""
 
-    FORMAT = "edgewise link model"
-    SUMMARY = "which nodes of a graph are linked"
-    EXAMPLE = "links nodes.csv --edges edges.csv"
-    READS = ("descriptors_columns", "node_column", "edges", "features", "nodes")
-    ESTIMATORS = ("LinkPredictor",)
-    FOREIGN = FOREIGN
-    CHOICES: ClassVar = {"model": layers_for("links")}
-
+    table: TableFormat = field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
     data: tuple[str, ...]
     """The table of nodes, or the graph in one .npz file."""
     graph: GraphSource = field(default_factory=GraphSource)
@@ -89,7 +85,7 @@ class LinkRunSettings(RunSettings):
     """Stop at the first bad cell instead of listing it in `rejected.csv`."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         check_split_sizes(self.split_sizes, 3)
         if self.splits_column is not None and self.split_sizes != SIZES:
             raise SettingError("--split-sizes does nothing beside --splits-column; leave it out.")
@@ -105,10 +101,21 @@ class LinkRunSettings(RunSettings):
             missing="drop" if self.feature_scale in ("rows", "none") else self.missing,
         )
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; the named model brings its own sizes."""
-        return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE))
+
+def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """The named model brings its own sizes."""
+    return with_layer("links", groups, LAYERS, RECIPE)
 
 
-SETTINGS = LinkRunSettings
+SETTINGS = TaskSettings(
+    name="links",
+    run_type=LinkRunSettings,
+    format="edgewise link model",
+    summary="which nodes of a graph are linked",
+    example="links nodes.csv --edges edges.csv",
+    reads=("descriptors_columns", "node_column", "edges", "features", "nodes"),
+    estimators=("LinkPredictor",),
+    foreign=FOREIGN,
+    choices={"model": layers_for("links")},
+    derive=sizes_of_layer,
+)

@@ -43,7 +43,7 @@ from edgewise.learn.tasks.links.model import (
     pair_scores,
     predict,
 )
-from edgewise.learn.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
+from edgewise.learn.tasks.links.settings import SETTINGS, STEPS_AN_EPOCH, LinkRunSettings
 from edgewise.learn.tasks.nodes.settings import holds_types
 from edgewise.learn.tasks.prediction_columns import show, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
@@ -79,7 +79,7 @@ class LinkData:
 
 def load(folder: RunFolder) -> FittedLinks:
     """The model of a run folder."""
-    return FittedLinks.load(folder, LinkRunSettings.FORMAT, prefix=PREFIX, encoder=LinkEncoder, output=Pairs)
+    return FittedLinks.load(folder, SETTINGS.format, prefix=PREFIX, encoder=LinkEncoder, output=Pairs)
 
 
 def prepare(settings: LinkRunSettings) -> Prepared:
@@ -127,7 +127,7 @@ def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> P
 def untrained(settings: LinkRunSettings, graph: LinkGraph, table: NodeTable | None = None) -> FittedLinks:
     """The model before its first step; arguments as for `LinkEncoder.fit`."""
     encoder = LinkEncoder.fit(settings, graph, table)
-    return FittedLinks(format=settings.FORMAT, encoder=encoder, output=Pairs(settings.link), prefix=PREFIX)
+    return FittedLinks(format=SETTINGS.format, encoder=encoder, output=Pairs(settings.link), prefix=PREFIX)
 
 
 def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
@@ -387,7 +387,7 @@ def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: 
 
 
 TASK = Task(
-    settings_type=LinkRunSettings,
+    settings=SETTINGS,
     noun="links",
     explainable="edgewise.learn.tasks.links.explainable",
     headlines=same(*LINK_SCORES),

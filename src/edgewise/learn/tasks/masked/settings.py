@@ -1,12 +1,14 @@
 """The settings of a run over texts with masked tokens."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
-from edgewise.learn.settings import setting
-from edgewise.learn.tasks.config import RunSettings, check_split_sizes, named_model
+from edgewise.learn.settings import check, setting
+from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes, named_model
 from edgewise.learn.training.settings import TrainSettings, require, usual_threads
 
 MODEL = TransformerSettings(num_layers=4, num_heads=4, model_dim=128, context=128, dropout=0.1)
@@ -25,16 +27,11 @@ RECIPE = TrainSettings(
 
 
 @dataclass(frozen=True)
-class MaskedRunSettings(RunSettings):
+class MaskedRunSettings:
     """The settings of a run that predicts masked tokens from those around them."""
 
-    FORMAT = "edgewise masked model"
-    SUMMARY = "a masked language model: hidden tokens of texts"
-    EXAMPLE = "masked texts.txt"
-    READS = ("text_columns",)
-    FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy")
-    PRESETS = tuple(CONFIGURATIONS)
-
+    table: TableFormat = field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
     data: tuple[str, ...]
     """Text files, each line a text; or tables."""
     text_columns: tuple[str, ...] = setting((), metavar="COLUMN")
@@ -59,16 +56,25 @@ class MaskedRunSettings(RunSettings):
     """Seed of the split."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         # A masked token alone has nothing around it.
         require("--context", self.model.context, self.model.context >= 2, "at least 2")
         check_split_sizes(self.split_sizes, 2)
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; `model` may name one of `CONFIGURATIONS`, which the rest changes."""
-        model = replace(named_model(own.pop("model", None), MODEL, "masked tokens"), **groups["model"])
-        return super().build(own, groups, model=model)
+
+def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """`model` may name one of `CONFIGURATIONS`, which the rest changes."""
+    return {"model": replace(named_model(run.get("model"), MODEL, "masked tokens"), **groups["model"])}
 
 
-SETTINGS = MaskedRunSettings
+SETTINGS = TaskSettings(
+    name="masked",
+    run_type=MaskedRunSettings,
+    format="edgewise masked model",
+    summary="a masked language model: hidden tokens of texts",
+    example="masked texts.txt",
+    reads=("text_columns",),
+    foreign=dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
+    presets=tuple(CONFIGURATIONS),
+    derive=sizes_of_model,
+)

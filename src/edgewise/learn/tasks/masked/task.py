@@ -20,7 +20,7 @@ from edgewise.learn.readers.texts.script import script_note
 from edgewise.learn.readers.texts.table import LINES, TextTable, read_texts
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tasks.masked.settings import MaskedRunSettings
+from edgewise.learn.tasks.masked.settings import SETTINGS, MaskedRunSettings
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable, command, first_rejected, free_name, same
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -100,7 +100,7 @@ FittedMasked: TypeAlias = Fitted[MaskedEncoder, HiddenTokens]
 
 def load(folder: RunFolder) -> FittedMasked:
     """The model of a run folder."""
-    return Fitted.load(folder, MaskedRunSettings.FORMAT, encoder=MaskedEncoder, output=HiddenTokens)
+    return Fitted.load(folder, SETTINGS.format, encoder=MaskedEncoder, output=HiddenTokens)
 
 
 def from_network(tokenizer: Tokenizer, network: MaskedModel, left_out: tuple[str, ...] = ()) -> FittedMasked:
@@ -108,7 +108,7 @@ def from_network(tokenizer: Tokenizer, network: MaskedModel, left_out: tuple[str
     num_tokens, has_head = network.encoder.embedding.num_embeddings, network.head is not None
     encoder = MaskedEncoder(tokenizer, tokenizer.kind, num_tokens, network.settings)
     output = HiddenTokens(has_head, left_out)
-    return Fitted(format=MaskedRunSettings.FORMAT, encoder=encoder, output=output, members=[network])
+    return Fitted(format=SETTINGS.format, encoder=encoder, output=output, members=[network])
 
 
 def text_vectors(fitted: FittedMasked, table: TextTable, device: str = "cpu") -> np.ndarray:
@@ -187,7 +187,7 @@ def prepare(settings: MaskedRunSettings) -> Prepared:
         )
 
     encoder = MaskedEncoder(tokenizer, tokenizer.kind, len(tokenizer), settings.model)
-    fitted = Fitted(format=settings.FORMAT, encoder=encoder, output=HiddenTokens())
+    fitted = Fitted(format=SETTINGS.format, encoder=encoder, output=HiddenTokens())
     listed_rows = {split: split_rows.tolist() for split, split_rows in rows.items()}
     return Prepared(settings, texts, splits, fitted, listed_rows, texts.rejected)
 
@@ -292,7 +292,7 @@ def masking_of(tokenizer: Tokenizer, settings: MaskedRunSettings) -> Masking:
 
 
 TASK = Task(
-    settings_type=MaskedRunSettings,
+    settings=SETTINGS,
     noun="hidden tokens",
     headlines=same("loss", "perplexity", "accuracy"),
     labels={"frequency": "most frequent"},

@@ -8,22 +8,13 @@ from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.networks.graph_settings import PropertySettings
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.settings import setting
-from edgewise.learn.tasks.config import Sign
-from edgewise.learn.tasks.table_settings import TableRunSettings
+from edgewise.learn.tasks.config import Sign, TaskSettings
+from edgewise.learn.tasks.table_settings import USUAL, TableRunSettings
 
 
 @dataclass(frozen=True)
 class PropertyRunSettings(TableRunSettings):
     """The settings of a run over a table of molecules."""
-
-    FORMAT = "edgewise property model"
-    SUMMARY = "properties of molecules, from SMILES"
-    EXAMPLE = "molecules data.csv --smiles-columns smiles --target-columns y"
-    SIGNS = (Sign(1, flag="smiles_columns"),)
-    READS = ("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout", "show_parts")
-    ESTIMATORS = ("MoleculeClassifier", "MoleculeRegressor")
-    REQUIRED = ("smiles_columns",)
-    FOREIGN = dict.fromkeys(("text_columns", "node_column", "node_type_column", "category_columns"), "")
 
     model: PropertySettings = field(default_factory=PropertySettings)
     """The model."""
@@ -53,4 +44,16 @@ class PropertyRunSettings(TableRunSettings):
             raise SettingError(f"--bounds is {listed}; expected two numbers, the lower one first: --bounds 0 1.")
 
 
-SETTINGS = PropertyRunSettings
+SETTINGS = TaskSettings(
+    name="molecules",
+    run_type=PropertyRunSettings,
+    format="edgewise property model",
+    summary="properties of molecules, from SMILES",
+    example="molecules data.csv --smiles-columns smiles --target-columns y",
+    signs=(Sign(1, flag="smiles_columns"),),
+    reads=("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout", "show_parts"),
+    estimators=("MoleculeClassifier", "MoleculeRegressor"),
+    usual=USUAL,
+    required=("smiles_columns",),
+    foreign=dict.fromkeys(("text_columns", "node_column", "node_type_column", "category_columns"), ""),
+)

@@ -31,7 +31,7 @@ from edgewise.learn.tasks.molecules.encoder import (
     distinct_rows,
     molecules_of,
 )
-from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
+from edgewise.learn.tasks.molecules.settings import SETTINGS, PropertyRunSettings
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, molecule_contents
 from edgewise.learn.tasks.table_notes import constant_features
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows
@@ -177,12 +177,12 @@ def untrained(settings: PropertyRunSettings, table: MoleculeTable, splits: Split
         descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
         limits=settings.limits,
     )
-    return untrained_model(settings, encoder, output)
+    return untrained_model(SETTINGS.format, settings, encoder, output)
 
 
 def load(folder: RunFolder) -> FittedMolecules:
     """The model of a run folder."""
-    return load_table(folder, PropertyRunSettings.FORMAT, MoleculesEncoder)
+    return load_table(folder, SETTINGS.format, MoleculesEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -332,7 +332,7 @@ ROWS = RowTask(opened=opened, chunks=chunks, table_of=molecules_of_cells, tally=
 """How rows of a file are predicted, each by itself."""
 
 TABLE = TableTask(
-    settings_type=PropertyRunSettings,
+    settings=SETTINGS,
     noun="molecules",
     explainable="edgewise.learn.tasks.molecules.explainable",
     trees_beside=True,

@@ -1,12 +1,14 @@
 """The settings of a run over moving bodies."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.time_settings import DynamicsSettings
-from edgewise.learn.settings import setting
-from edgewise.learn.tasks.config import RunSettings, Sign, check_split_sizes
+from edgewise.learn.settings import check, setting
+from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_split_sizes
 from edgewise.learn.training.settings import TrainSettings, require
 
 RECIPE = TrainSettings(
@@ -30,18 +32,11 @@ HORIZON = 10
 
 
 @dataclass(frozen=True)
-class DynamicsRunSettings(RunSettings):
+class DynamicsRunSettings:
     """The settings of a run over trajectories."""
 
-    FOREIGN = dict.fromkeys(
-        ("delimiter", "decimal", "quoting", "encoding", "sheet"), "trajectories are read from .npz files"
-    )
-    FORMAT = "edgewise dynamics model"
-    SUMMARY = "later positions of moving bodies, or their accelerations"
-    EXAMPLE = "motion motion.npz"
-    SIGNS = (Sign(6, endings=(".npz",), arrays=frozenset(("positions", "velocities")), holds="holds trajectories"),)
-    ESTIMATORS = ("DynamicsModel",)
-
+    table: TableFormat = field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
     data: tuple[str, ...]
     """The trajectories, one .npz file as edgewise simulate writes it."""
     model: DynamicsSettings = field(default_factory=DynamicsSettings)
@@ -63,7 +58,7 @@ class DynamicsRunSettings(RunSettings):
     """Seed of the split."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         require("data", len(self.data), len(self.data) == 1, "one file of trajectories")
         check_split_sizes(self.split_sizes, 3)
         if self.model.target_quantity == "accelerations" and self.horizon:
@@ -72,16 +67,28 @@ class DynamicsRunSettings(RunSettings):
                 "the moment that is read; leave it out."
             )
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; where accelerations are predicted, the model is `forces` if none is named."""
-        model = groups["model"]
-        accelerations = model.get("target_quantity") == "accelerations"
-        if accelerations:
-            model.setdefault("model", "forces")
-            own.setdefault("horizon", 0)
-        recipe = FORCES_RECIPE if model.get("model") == "forces" else RECIPE
-        return super().build(own, groups, train=replace(recipe, **groups["train"]))
+
+def model_and_recipe(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """Where accelerations are predicted, the model is `forces` if none is named; `forces` has its own recipe."""
+    derived: dict[str, Any] = {}
+    model = groups["model"]
+    if model.get("target_quantity") == "accelerations":
+        model = {"model": "forces", **model}
+        derived["horizon"] = run.get("horizon", 0)
+    recipe = FORCES_RECIPE if model.get("model") == "forces" else RECIPE
+    return {**derived, "model": DynamicsSettings(**model), "train": replace(recipe, **groups["train"])}
 
 
-SETTINGS = DynamicsRunSettings
+SETTINGS = TaskSettings(
+    name="motion",
+    run_type=DynamicsRunSettings,
+    format="edgewise dynamics model",
+    summary="later positions of moving bodies, or their accelerations",
+    example="motion motion.npz",
+    signs=(Sign(6, endings=(".npz",), arrays=frozenset(("positions", "velocities")), holds="holds trajectories"),),
+    estimators=("DynamicsModel",),
+    foreign=dict.fromkeys(
+        ("delimiter", "decimal", "quoting", "encoding", "sheet"), "trajectories are read from .npz files"
+    ),
+    derive=model_and_recipe,
+)

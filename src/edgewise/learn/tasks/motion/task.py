@@ -26,7 +26,7 @@ from edgewise.learn.tasks.motion.model import (
     Units,
     predict,
 )
-from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
+from edgewise.learn.tasks.motion.settings import SETTINGS, DynamicsRunSettings
 from edgewise.learn.tasks.scores import ScoreTable, command, score_table, split_line
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.training.device import pick_device
@@ -46,7 +46,7 @@ LACKS = {
 
 def load(folder: RunFolder) -> FittedMotion:
     """The model of a run folder."""
-    return FittedMotion.load(folder, DynamicsRunSettings.FORMAT, encoder=BodyEncoder, output=Trajectory)
+    return FittedMotion.load(folder, SETTINGS.format, encoder=BodyEncoder, output=Trajectory)
 
 
 def prepare(settings: DynamicsRunSettings) -> Prepared:
@@ -67,7 +67,7 @@ def prepared(settings: DynamicsRunSettings, motion: Motion, validation: Motion |
 
     encoder = BodyEncoder(settings.model, (motion.positions.shape[-1], motion.charges.shape[-1]))
     output = Trajectory(Units.fit(splits["train"]), settings.horizon)
-    fitted = FittedMotion(format=settings.FORMAT, encoder=encoder, output=output)
+    fitted = FittedMotion(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
     return Prepared(settings, motion, splits, fitted, rows)
 
@@ -193,7 +193,7 @@ def axes(moments: Moments) -> list[str]:
 
 
 TASK = Task(
-    settings_type=DynamicsRunSettings,
+    settings=SETTINGS,
     noun="moving bodies",
     has_orbits=True,
     headlines={"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"},

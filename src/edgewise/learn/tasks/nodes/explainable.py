@@ -34,7 +34,7 @@ from edgewise.learn.tasks.explainable import (
 )
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
-from edgewise.learn.tasks.nodes.settings import NodeRunSettings
+from edgewise.learn.tasks.nodes.settings import SETTINGS, NodeRunSettings
 from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.tasks.nodes.task import load
 from edgewise.learn.training.folder import RunFolder
@@ -414,7 +414,7 @@ def read_rows(folder: RunFolder) -> RowsByName:
         columns = trained.columns.to_predict(**own_names(settings.columns))
         return read_nodes(settings.data, columns, settings.graph, **trained.encoder.reading)
 
-    table = table_of_run(folder, NodeRunSettings, "graph", "explain(features, edges, node)", read_table)
+    table = table_of_run(folder, SETTINGS, "graph", "explain(features, edges, node)", read_table)
     return RowsByName(trained, table, "node", Names("node", table.names).row)
 
 

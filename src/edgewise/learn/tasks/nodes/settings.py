@@ -1,8 +1,8 @@
 """The settings of a run over the nodes of a graph."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import LAYERS, layers_for
@@ -10,9 +10,9 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import setting, spelled
 from edgewise.learn.tables.options import array_names
-from edgewise.learn.tasks.config import Sign
+from edgewise.learn.tasks.config import Sign, TaskSettings, Values
 from edgewise.learn.tasks.named_layer import with_layer
-from edgewise.learn.tasks.table_settings import GraphTableRunSettings
+from edgewise.learn.tasks.table_settings import USUAL_OF_NODES, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
 SCALES = ("auto", "rows", "standard", "none")
@@ -39,25 +39,8 @@ REMEDY = f"take --model {' or '.join(name for name, spec in LAYERS.items() if sp
 
 
 @dataclass(frozen=True)
-class NodeRunSettings(GraphTableRunSettings):
+class NodeRunSettings(TableRunSettings):
     """The settings of a run over the nodes of a graph."""
-
-    FORMAT = "edgewise node model"
-    SUMMARY = "classes or numbers of the nodes of one graph"
-    EXAMPLE = "nodes nodes.csv --edges edges.csv --target-columns label"
-    SIGNS = (Sign(5, flag="edges"), Sign(5, endings=(".npz",), holds="holds a graph"))
-    READS = (
-        "coverage",
-        "descriptors_columns",
-        "node_column",
-        "node_type_column",
-        "edges",
-        "features",
-        "edge_type_column",
-    )
-    ESTIMATORS = ("NodeClassifier", "NodeRegressor")
-    FOREIGN = dict.fromkeys(("smiles_columns", "text_columns"), "")
-    CHOICES: ClassVar = {"model": layers_for("nodes")}
 
     graph: GraphSource = field(default_factory=GraphSource)
     """Where the edges are."""
@@ -84,17 +67,17 @@ class NodeRunSettings(GraphTableRunSettings):
                 "--num-virtual-nodes."
             )
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; the named model brings its own sizes and recipe."""
-        types = {name: groups[group].get(name) for name, group in TYPE_COLUMNS.items()}
-        usual = WITH_TYPES if any(types.values()) or holds_types(own["data"]) else NodeSettings().model
-        groups["model"].setdefault("model", usual)
-        named = groups["model"]["model"]
-        for name, column in types.items():
-            if column and not LAYERS[named].is_relational:
-                raise SettingError(f"{spelled(name)} does nothing with --model {named}; leave it out, or {REMEDY}.")
-        return super().build(own, groups, **with_layer("nodes", groups, NodeSettings(), RECIPE))
+
+def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """The named model brings its own sizes and recipe; nodes or edges of several types need one that reads types."""
+    types = {name: groups[group].get(name) for name, group in TYPE_COLUMNS.items()}
+    usual = WITH_TYPES if any(types.values()) or holds_types(run["data"]) else NodeSettings().model
+    model = {"model": usual, **groups["model"]}
+    named = model["model"]
+    for name, column in types.items():
+        if column and not LAYERS[named].is_relational:
+            raise SettingError(f"{spelled(name)} does nothing with --model {named}; leave it out, or {REMEDY}.")
+    return with_layer("nodes", {**groups, "model": model}, NodeSettings(), RECIPE)
 
 
 def holds_types(files: Sequence[str]) -> bool:
@@ -103,4 +86,20 @@ def holds_types(files: Sequence[str]) -> bool:
     return any({"node_type", "edge_type"} & names for names in arrays)
 
 
-SETTINGS = NodeRunSettings
+SETTINGS = TaskSettings(
+    name="nodes",
+    run_type=NodeRunSettings,
+    format="edgewise node model",
+    summary="classes or numbers of the nodes of one graph",
+    example="nodes nodes.csv --edges edges.csv --target-columns label",
+    signs=(Sign(5, flag="edges"), Sign(5, endings=(".npz",), holds="holds a graph")),
+    reads=(
+        *("coverage", "descriptors_columns", "node_column", "node_type_column"),
+        *("edges", "features", "edge_type_column"),
+    ),
+    estimators=("NodeClassifier", "NodeRegressor"),
+    usual=USUAL_OF_NODES,
+    foreign=dict.fromkeys(("smiles_columns", "text_columns"), ""),
+    choices={"model": layers_for("nodes")},
+    derive=sizes_of_layer,
+)

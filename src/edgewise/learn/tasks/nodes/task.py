@@ -39,7 +39,7 @@ from edgewise.learn.tasks.nodes.node_types import (
     widths,
 )
 from edgewise.learn.tasks.nodes.sampled import GraphSampler, SampledLoader
-from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
+from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, SETTINGS, NodeRunSettings, holds_types
 from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored, notes_of_store
 from edgewise.learn.tasks.nodes.stored_run import (
     lost_edges_of,
@@ -142,12 +142,12 @@ def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits:
     if types is not None:
         assert isinstance(table, NodeTable)
         names = replace(types.names, predicted=types_with_targets(table, splits.train))
-    return untrained_model(settings, NodeEncoder(on_graph, sizes, names, imputer), output)
+    return untrained_model(SETTINGS.format, settings, NodeEncoder(on_graph, sizes, names, imputer), output)
 
 
 def load(folder: RunFolder) -> FittedTable[NodeEncoder]:
     """The model of a run folder."""
-    return load_table(folder, NodeRunSettings.FORMAT, NodeEncoder)
+    return load_table(folder, SETTINGS.format, NodeEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -290,7 +290,7 @@ def unlabelled_test(table: NodeTable | StoredTable) -> int:
 
 
 TABLE = TableTask(
-    settings_type=NodeRunSettings,
+    settings=SETTINGS,
     noun="nodes",
     explainable="edgewise.learn.tasks.nodes.explainable",
     read_table=read_table,

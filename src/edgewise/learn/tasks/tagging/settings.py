@@ -1,12 +1,14 @@
 """The settings of a run over sentences with tags."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSettings
-from edgewise.learn.settings import setting
-from edgewise.learn.tasks.config import RunSettings, Sign, check_sizes_are_read, check_split_sizes
+from edgewise.learn.settings import check, setting
+from edgewise.learn.tables.options import TableFormat
+from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_sizes_are_read, check_split_sizes
 from edgewise.learn.tasks.pretrained import READERS, choose_reader
 from edgewise.learn.tasks.texts.settings import RECIPE as TEXT_RECIPE
 from edgewise.learn.training.settings import TrainSettings
@@ -17,22 +19,11 @@ RECIPE = replace(TEXT_RECIPE, batch_size=32)
 
 
 @dataclass(frozen=True)
-class TaggingRunSettings(RunSettings):
+class TaggingRunSettings:
     """The settings of a run over sentences with tags."""
 
-    FORMAT = "edgewise tagging model"
-    SUMMARY = "a tag for each word of a sentence, such as names"
-    EXAMPLE = "tagging train.conll test.conll"
-    SIGNS = (
-        Sign(
-            4, endings=(".conll", ".iob", ".bio", ".conll.gz", ".iob.gz", ".bio.gz"), holds="holds sentences with tags"
-        ),
-    )
-    READS = ("text_columns",)
-    ESTIMATORS = ("Tagger",)
-    FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tags are learned by cross-entropy")
-    PRESETS = READERS
-
+    table: TableFormat = field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
     data: tuple[str, ...]
     """One, two (train, test) or three (train, val, test) files."""
     text_columns: tuple[str, ...] = setting((), metavar="KEY")
@@ -63,18 +54,30 @@ class TaggingRunSettings(RunSettings):
     """Stop at the first sentence that cannot be used instead of listing it in `rejected.csv`."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         check_split_sizes(self.split_sizes, 3)
         check_sizes_are_read(self, len(self.data) == 1)
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; `model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
-        named = own.pop("model", None)
-        reader, model = choose_reader(
-            ReaderSettings, MODEL, named, groups["reader"], groups["model"], own.get("pretrained")
-        )
-        return super().build(own, groups, reader=reader, model=model)
+
+def reader_of(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """`model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
+    named, pretrained = run.get("model"), run.get("pretrained")
+    reader, model = choose_reader(ReaderSettings, MODEL, named, groups["reader"], groups["model"], pretrained)
+    return {"reader": reader, "model": model}
 
 
-SETTINGS = TaggingRunSettings
+ENDINGS = (".conll", ".iob", ".bio", ".conll.gz", ".iob.gz", ".bio.gz")
+"""Endings of files of sentences with tags."""
+SETTINGS = TaskSettings(
+    name="tagging",
+    run_type=TaggingRunSettings,
+    format="edgewise tagging model",
+    summary="a tag for each word of a sentence, such as names",
+    example="tagging train.conll test.conll",
+    signs=(Sign(4, endings=ENDINGS, holds="holds sentences with tags"),),
+    reads=("text_columns",),
+    estimators=("Tagger",),
+    foreign=dict.fromkeys(("loss_function", "huber_width"), "tags are learned by cross-entropy"),
+    presets=READERS,
+    derive=reader_of,
+)

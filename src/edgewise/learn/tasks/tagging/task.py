@@ -22,7 +22,7 @@ from edgewise.learn.tables.cell import OK
 from edgewise.learn.tasks.pretrained import scheduled
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable, same, score_table
-from edgewise.learn.tasks.tagging.settings import TaggingRunSettings
+from edgewise.learn.tasks.tagging.settings import SETTINGS, TaggingRunSettings
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.vocabulary import coverage_warning, tokenizer_and_weights
@@ -116,7 +116,7 @@ FittedTagger: TypeAlias = Fitted[TaggingEncoder, Tags]
 
 def load(folder: RunFolder) -> FittedTagger:
     """The model of a run folder."""
-    return Fitted.load(folder, TaggingRunSettings.FORMAT, encoder=TaggingEncoder, output=Tags)
+    return Fitted.load(folder, SETTINGS.format, encoder=TaggingEncoder, output=Tags)
 
 
 def tag(fitted: FittedTagger, sentences: Sequence[Sequence[str]], device: str = "cpu") -> list[list[str]]:
@@ -202,7 +202,7 @@ def prepared(
     encoder = TaggingEncoder(tokenizer, tokenizer.kind, settings.reader, settings.model, weights)
     usual = UsualTags(words, tags_of_sentences).usual
     output = Tags(tuple(tags), usual, names_of(settings.text_columns, settings.target_columns))
-    fitted = Fitted(format=settings.FORMAT, encoder=encoder, output=output)
+    fitted = Fitted(format=SETTINGS.format, encoder=encoder, output=output)
 
     settings = replace(settings, train=scheduled(settings.train, len(splits["train"])))
     rows = {split: split_rows.tolist() for split, split_rows in splits.items()}
@@ -339,7 +339,7 @@ def columns(sentences: Any, tags: list[list[str]]) -> str:
 
 
 TASK = Task(
-    settings_type=TaggingRunSettings,
+    settings=SETTINGS,
     noun="tags",
     explainable="edgewise.learn.tasks.tagging.explainable",
     labels={"usual_tags": "each word's most frequent tag"},

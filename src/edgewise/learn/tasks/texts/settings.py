@@ -1,13 +1,14 @@
 """The settings of a run over a table of texts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
-from edgewise.learn.tasks.config import Sign
+from edgewise.learn.tasks.config import Sign, TaskSettings, Values
 from edgewise.learn.tasks.pretrained import READERS, choose_reader, scheduled
 from edgewise.learn.tasks.table_settings import TableRunSettings
 from edgewise.learn.training.settings import TrainSettings, usual_threads
@@ -29,19 +30,6 @@ RECURRENT_RATE = 2e-3
 @dataclass(frozen=True)
 class TextRunSettings(TableRunSettings):
     """The settings of a run over a table of texts."""
-
-    FORMAT = "edgewise text model"
-    SUMMARY = "classes or scores of texts, from a table"
-    EXAMPLE = "texts reviews.csv --text-columns text --target-columns label"
-    SIGNS = (Sign(3, flag="text_columns"),)
-    READS = ("coverage", "text_columns")
-    ESTIMATORS = ("TextClassifier", "TextRegressor")
-    REQUIRED = ("text_columns",)
-    USUAL: ClassVar = {"task_type": AUTO}
-    FOREIGN = dict.fromkeys(
-        ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns", "missing"), ""
-    )
-    PRESETS = READERS
 
     train: TrainSettings = RECIPE
     """The recipe."""
@@ -68,14 +56,29 @@ class TextRunSettings(TableRunSettings):
             return scheduled(self.train, num_rows)
         return scheduled(replace(self.train, checkpoint=self.train.checkpoint or "best"), num_rows, 0.5)
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; `model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
-        named, train = own.pop("model", None), groups["train"]
-        text, model = choose_reader(TextSettings, MODEL, named, groups["text"], groups["model"], own.get("pretrained"))
-        if text.encoder != "transformer":
-            train.setdefault("learning_rate", RECURRENT_RATE)
-        return super().build(own, groups, text=text, model=model)
+
+def reader_of(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """`model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
+    named, pretrained = run.get("model"), run.get("pretrained")
+    text, model = choose_reader(TextSettings, MODEL, named, groups["text"], groups["model"], pretrained)
+    usual = RECIPE if text.encoder == "transformer" else replace(RECIPE, learning_rate=RECURRENT_RATE)
+    return {"text": text, "model": model, "train": replace(usual, **groups["train"])}
 
 
-SETTINGS = TextRunSettings
+SETTINGS = TaskSettings(
+    name="texts",
+    run_type=TextRunSettings,
+    format="edgewise text model",
+    summary="classes or scores of texts, from a table",
+    example="texts reviews.csv --text-columns text --target-columns label",
+    signs=(Sign(3, flag="text_columns"),),
+    reads=("coverage", "text_columns"),
+    estimators=("TextClassifier", "TextRegressor"),
+    usual={"task_type": AUTO},
+    required=("text_columns",),
+    foreign=dict.fromkeys(
+        ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns", "missing"), ""
+    ),
+    presets=READERS,
+    derive=reader_of,
+)

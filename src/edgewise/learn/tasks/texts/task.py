@@ -30,7 +30,7 @@ from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalize
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
 from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of, untrained_model
 from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
-from edgewise.learn.tasks.texts.settings import TextRunSettings
+from edgewise.learn.tasks.texts.settings import SETTINGS, TextRunSettings
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.vocabulary import cut_note, tokenizer_and_weights
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
@@ -135,7 +135,7 @@ def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> Fi
     if settings.text.word_counts and output.task_type != "regression":
         counts = counted_words(encoder, output, table, splits.train)
         encoder = replace(encoder, counts=counts.sizes, counted=counts.state_dict())
-    return untrained_model(settings, encoder, output)
+    return untrained_model(SETTINGS.format, settings, encoder, output)
 
 
 def counted_words(encoder: TextsEncoder, output: Targets, table: TextTable, rows: np.ndarray) -> WordCounts:
@@ -150,7 +150,7 @@ def counted_words(encoder: TextsEncoder, output: Targets, table: TextTable, rows
 
 def load(folder: RunFolder) -> FittedTable[TextsEncoder]:
     """The model of a run folder."""
-    return load_table(folder, TextRunSettings.FORMAT, TextsEncoder)
+    return load_table(folder, SETTINGS.format, TextsEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -230,7 +230,7 @@ ROWS = RowTask(opened=opened, chunks=chunks, table_of=table_of, tally=tally)
 """How rows of a file are predicted, each by itself."""
 
 TABLE = TableTask(
-    settings_type=TextRunSettings,
+    settings=SETTINGS,
     noun="texts",
     explainable="edgewise.learn.tasks.texts.explainable",
     read_table=read_table,

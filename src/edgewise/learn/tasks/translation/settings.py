@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from edgewise.choices import CELLS
 from edgewise.errors import SettingError
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
-from edgewise.learn.settings import setting, spelled
-from edgewise.learn.tables.options import TABLES
-from edgewise.learn.tasks.config import RunSettings, check_sizes_are_read, check_split_sizes
+from edgewise.learn.settings import check, setting, spelled
+from edgewise.learn.tables.options import TABLES, TableFormat
+from edgewise.learn.tasks.config import TaskSettings, Values, check_sizes_are_read, check_split_sizes
 from edgewise.learn.training.settings import TrainSettings, usual_threads
 
 ModelSettings = TransformerSettings | RecurrentSettings
@@ -29,17 +29,11 @@ RECIPE = TrainSettings(
 
 
 @dataclass(frozen=True)
-class TranslationRunSettings(RunSettings):
+class TranslationRunSettings:
     """The settings of a run over texts and their translations."""
 
-    FORMAT = "edgewise translation model"
-    SUMMARY = "translations of texts"
-    EXAMPLE = "translation pairs.csv --text-columns en --target-columns de"
-    READS = ("text_columns",)
-    ESTIMATORS = ("Translator",)
-    FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy")
-    PRESETS = (*CELLS, *CONFIGURATIONS)
-
+    table: TableFormat = field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
     data: tuple[str, ...]
     """One, two (train, test) or three (train, val, test) tables; or two, four or six aligned files."""
     text_columns: tuple[str, ...] = setting((), metavar="COLUMN")
@@ -64,17 +58,17 @@ class TranslationRunSettings(RunSettings):
     """Seed of the split."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check(self)
         check_split_sizes(self.split_sizes, 3)
         check_sizes_are_read(self, len(self.data) == 1 or (len(self.data) == 2 and not self.data[0].endswith(TABLES)))
 
-    @classmethod
-    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
-        """As of every run; `model` may name one of `CONFIGURATIONS`, or a recurrent cell."""
-        sizes = groups["model"]
-        model = _named(own.pop("model", None), sizes.get("cell"))
-        _check_owner(sizes, model)
-        return super().build(own, groups, model=replace(model, **sizes))
+
+def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+    """`model` may name one of `CONFIGURATIONS`, or a recurrent cell."""
+    sizes = groups["model"]
+    model = _named(run.get("model"), sizes.get("cell"))
+    _check_owner(sizes, model)
+    return {"model": replace(model, **sizes)}
 
 
 def _named(model: Any, cell: Any) -> ModelSettings:
@@ -105,4 +99,15 @@ def _check_owner(sizes: Mapping[str, Any], model: ModelSettings) -> None:
             raise SettingError(f"{spelled(name)} goes with {owner}, not with {chosen}.")
 
 
-SETTINGS = TranslationRunSettings
+SETTINGS = TaskSettings(
+    name="translation",
+    run_type=TranslationRunSettings,
+    format="edgewise translation model",
+    summary="translations of texts",
+    example="translation pairs.csv --text-columns en --target-columns de",
+    reads=("text_columns",),
+    estimators=("Translator",),
+    foreign=dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
+    presets=(*CELLS, *CONFIGURATIONS),
+    derive=sizes_of_model,
+)

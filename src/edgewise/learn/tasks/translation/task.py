@@ -30,7 +30,7 @@ from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, token_scores
-from edgewise.learn.tasks.translation.settings import TranslationRunSettings
+from edgewise.learn.tasks.translation.settings import SETTINGS, TranslationRunSettings
 from edgewise.learn.training.device import cpu_threads, pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import LengthLoader, Loader
@@ -115,7 +115,7 @@ FittedTranslation: TypeAlias = Fitted[TranslationEncoder, Translations]
 
 def load(folder: RunFolder) -> FittedTranslation:
     """The model of a run folder."""
-    return Fitted.load(folder, TranslationRunSettings.FORMAT, encoder=TranslationEncoder, output=Translations)
+    return Fitted.load(folder, SETTINGS.format, encoder=TranslationEncoder, output=Translations)
 
 
 def translate_texts(fitted: FittedTranslation, texts: Sequence[str], device: str = "cpu") -> list[str | None]:
@@ -239,7 +239,7 @@ def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[st
         settings=settings.model,
     )
     names = (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
-    fitted = Fitted(format=settings.FORMAT, encoder=encoder, output=Translations(names, settings.beam))
+    fitted = Fitted(format=SETTINGS.format, encoder=encoder, output=Translations(names, settings.beam))
     rows = {split: split_rows.tolist() for split, split_rows in splits.items()}
     return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
 
@@ -344,7 +344,7 @@ def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs
 
 
 TASK = Task(
-    settings_type=TranslationRunSettings,
+    settings=SETTINGS,
     noun="translations",
     explainable="edgewise.learn.tasks.translation.explainable",
     headlines={"bleu": "BLEU", "loss": "loss"},
