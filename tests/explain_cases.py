@@ -18,12 +18,12 @@ from edgewise.learn.readers.graphs.nodes import nodes_from_arrays
 from edgewise.learn.readers.texts.table import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.split import Splits
-from edgewise.learn.tasks.registry import settings_of
 from edgewise.learn.tasks.graphs.task import untrained as untrained_on_graphs
 from edgewise.learn.tasks.language.explainable import EXPLAINABLE as PROMPTS
 from edgewise.learn.tasks.language.task import from_network
 from edgewise.learn.tasks.links.task import untrained as untrained_on_links
 from edgewise.learn.tasks.nodes.task import untrained as untrained_on_nodes
+from edgewise.learn.tasks.registry import settings_of
 from edgewise.learn.tasks.tagging.explainable import EXPLAINABLE as SENTENCES
 from edgewise.learn.tasks.tagging.task import TaggingEncoder, Tags
 from edgewise.learn.tasks.targets import targets_of

@@ -144,9 +144,7 @@ def folder_targets(folder: Path) -> list[Target]:
         from edgewise.learn.tasks.molecules.settings import SETTINGS
 
         config.write_bytes(content)
-        return SETTINGS.of(
-            {"smiles-columns": ["a"], "target-columns": ["b"], **run.read_config()}, str(config)
-        )
+        return SETTINGS.of({"smiles-columns": ["a"], "target-columns": ["b"], **run.read_config()}, str(config))
 
     def read_marker(content: bytes) -> Any:
         marker.write_bytes(content)

@@ -364,7 +364,9 @@ def setting_targets(folder: Path) -> list[Target]:
     from edgewise.learn.tasks.registry import homes, settings_of
 
     files, kinds = Files(folder), [settings_of(name) for name in homes()]
-    names = sorted({each.name for kind in kinds for each in fields(kind.run_type)} | {"epochs", "batch-size", "data", "model"})
+    names = sorted(
+        {each.name for kind in kinds for each in fields(kind.run_type)} | {"epochs", "batch-size", "data", "model"}
+    )
     value = st.one_of(
         st.booleans(), st.integers(-2, 9), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=5),
         st.lists(st.integers(-2, 9) | st.text(max_size=3), max_size=3),

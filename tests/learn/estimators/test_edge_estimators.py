@@ -98,9 +98,7 @@ def made(*, is_directed=False, members=1, **settings):
     edges = EdgeList(senders, receivers, random.normal(size=(24, 2)).astype(np.float32))
     targets = [str(edge % 3) for edge in range(24)]
     table = edges_from_arrays(NodeFeatures.of(random.normal(size=(20, 3))), edges, targets, task_type="multiclass")
-    job = SETTINGS.of(
-        {"data": ("e",), "task_type": "multiclass", "directed": is_directed, "model_dim": 8, **settings}
-    )
+    job = SETTINGS.of({"data": ("e",), "task_type": "multiclass", "directed": is_directed, "model_dim": 8, **settings})
     everything = np.arange(24)
     trained = untrained(job, table, Splits(everything, everything[:0], everything[:0]))
     return loud(trained, members), table

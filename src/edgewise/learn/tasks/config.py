@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
@@ -76,7 +76,7 @@ def derives_nothing(run: Values, groups: Mapping[str, Values]) -> Values:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TaskSettings(Generic[S]):
-    """What a task declares: all that lists of tasks, help, `predict` and estimators know of it before torch is loaded."""
+    """What a task declares: all that lists of tasks, help, `predict` and estimators know of it without torch."""
 
     name: str
     """What follows `edgewise train`: the name of its folder."""
@@ -94,13 +94,13 @@ class TaskSettings(Generic[S]):
     """Settings that may have other values when a trained model predicts: they are flags of `predict`, too."""
     estimators: tuple[str, ...] = ()
     """Its classes in `edgewise.learn.estimators`."""
-    usual: Values = field(default_factory=dict)
+    usual: Values = dataclasses.field(default_factory=dict)
     """Values of settings that are not given, where their fields have another default."""
     required: tuple[str, ...] = ()
     """Settings that must be given besides the data."""
-    foreign: Mapping[str, str] = field(default_factory=dict)
+    foreign: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Fields that this task does not read, and why."""
-    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """Settings that have fewer choices here than their field has."""
     presets: tuple[str, ...] = ()
     """What `--model` may name, where it names a group of sizes instead of a field."""
@@ -405,7 +405,9 @@ def check_finished(folder: RunFolder, declared: TaskSettings[Any], given: Values
 
 def check_content(folder: RunFolder, job: RunSettings) -> None:
     """Raise RunFolderError where a data file has other content than a run was trained on; it may be gone."""
-    if not (folder.path / "checkpoints/data.json").is_file() or not all(Path(name).exists() for name in input_files(job)):
+    if not (folder.path / "checkpoints/data.json").is_file() or not all(
+        Path(name).exists() for name in input_files(job)
+    ):
         return
     if folder.read_json("checkpoints/data.json").get("sha256") != checksums(input_files(job)):
         raise other_content(folder, job_to_config(job))

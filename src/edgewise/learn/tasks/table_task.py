@@ -18,6 +18,7 @@ from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
 from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_judging
+from edgewise.learn.tasks.config import TaskSettings
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
 from edgewise.learn.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.learn.tasks.report.leakage import SplitContents

@@ -20,6 +20,7 @@ from edgewise.learn.progress import remark
 from edgewise.learn.readers.texts.tokenizer import Tokenizer, Tokens, read_text
 from edgewise.learn.tables.decode import check_files_differ
 from edgewise.learn.tables.options import TABLES
+from edgewise.learn.tasks.config import input_files
 from edgewise.learn.tasks.language.settings import SETTINGS, LanguageRunSettings
 from edgewise.learn.tasks.scores import ScoreTable, command, same
 from edgewise.learn.tasks.task import Prepared, Task, training_metrics
