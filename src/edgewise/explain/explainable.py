@@ -1,6 +1,5 @@
-"""`Explainable`: the interface between one input of a model and the methods that explain it."""
+"""`Explainable`: what the methods of explanation need to know of one input of a model."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +43,8 @@ class Attention:
     """What their product through all layers is, in a sentence."""
     is_signed: bool = False
     """Whether direct weights may be negative."""
+    notes: Sequence[str] = ()
+    """What should be known of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,86 +75,60 @@ class UnitLinks:
     """The edges of each link; may list only the first links, those that are removed."""
     predict: Callable[[Sequence[np.ndarray]], np.ndarray]
     """The explained output without each list of edges."""
+    notes: Sequence[str] = ()
+    """What should be known of them."""
 
 
-class Explainable(ABC):
+DEFAULT_METHODS = ("occlusion", "integrated gradients", "gradient × input", "attention", "rollout")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explainable:
     """One input of a model, and the output of its prediction that is explained.
 
-    A task defines which units can be removed, and computes the output without them. All methods build on that.
+    A task passes in which units can be removed, and what computes the output without them. All methods build on that.
     """
 
-    methods: tuple[str, ...] = ("occlusion", "integrated gradients", "gradient × input", "attention", "rollout")
+    num_units: int
+    """Units with an attribution: the first ones of the explanation; any others have NaN."""
+    about: str
+    """What the effect of removing a unit is, in a sentence."""
+    groups: Sequence[np.ndarray]
+    """Units that are removed together; see `each_alone`."""
+    predict: Callable[[Sequence[np.ndarray]], np.ndarray]
+    """The explained output without each list of units, `(list)`."""
+    attend: Callable[[], Attention]
+    """Where the model attends."""
+    differentiable: Callable[[], Sequence[Differentiable]]
+    """The explained output as a function of the features, for each member of an ensemble."""
+    describe: Callable[["Explainable"], dict[str, Any]]
+    """The fields of the `Explanation` that no method computes: kind, title, predictions, units, notes, …"""
+    methods: tuple[str, ...] = DEFAULT_METHODS
     """The methods that are applied by default."""
     absent: float = np.nan
     """The attribution of a unit that is never removed."""
-
-    @property
-    @abstractmethod
-    def num_units(self) -> int:
-        """Units with an attribution: the first ones of the explanation; any others have NaN."""
-
-    @property
-    @abstractmethod
-    def about(self) -> str:
-        """What the effect of removing a unit is, in a sentence."""
-
-    @property
-    def budget(self) -> int | None:
-        """About how many predictions the curves of faithfulness may take; None for no limit."""
-        return None
-
-    @property
-    def scale(self) -> float:
-        """The unit for changes of the explained output: 1 for a probability, the standard deviation of a target."""
-        return 1.0
-
-    @property
-    def points(self) -> int:
-        """Number of points for integrated gradients."""
-        return 32
-
-    @property
-    def groups(self) -> Sequence[np.ndarray]:
-        """Units that are removed together; each alone by default."""
-        return [np.array([unit]) for unit in range(self.num_units)]
-
-    @abstractmethod
-    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
-        """The explained output without each list of units, `(list)`."""
-
-    @abstractmethod
-    def trace(self) -> Attention:
-        """Where the model attends."""
-
-    @abstractmethod
-    def differentiable(self) -> Sequence[Differentiable]:
-        """The explained output as a function of the features, for each member of an ensemble."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """The fields of the `Explanation` that no method computes: kind, title, predictions, units, notes, …"""
-
-    def links(self) -> UnitLinks | None:
-        """The links between units; None if there are none."""
-        return None
-
-    def parts(self) -> Sequence[Part]:
-        """Larger parts of the input; a part with a NaN effect is removed to compute it."""
-        return ()
-
-    def curves(self) -> Sequence[Curve]:
-        """The prediction over each number of the row."""
-        return ()
+    budget: int | None = None
+    """About how many predictions the curves of faithfulness may take; None for no limit."""
+    scale: float = 1.0
+    """The unit for changes of the explained output: 1 for a probability, the standard deviation of a target."""
+    points: int = 32
+    """Number of points for integrated gradients."""
+    links: Callable[[], UnitLinks] | None = None
+    """The links between units; None if there are none."""
+    parts: Callable[[], Sequence[Part]] = tuple
+    """Larger parts of the input; a part with a NaN effect is removed to compute it."""
+    curves: Callable[[], Sequence[Curve]] = tuple
+    """The prediction over each number of the row."""
 
     @cached_property
     def attention(self) -> Attention:
-        """`trace()`, computed once."""
-        return self.trace()
+        """`attend()`, computed once."""
+        return self.attend()
 
     @cached_property
     def linked(self) -> UnitLinks | None:
         """`links()`, computed once."""
-        return self.links()
+        return None if self.links is None else self.links()
 
     @cached_property
     def link_effects(self) -> np.ndarray:
@@ -174,8 +149,7 @@ class Explainable(ABC):
     @property
     def removable(self) -> np.ndarray:
         """The units that can be removed."""
-        groups = self.groups
-        return np.sort(np.concatenate(groups)) if len(groups) else np.zeros(0, dtype=np.int64)
+        return np.sort(np.concatenate(self.groups)) if len(self.groups) else np.zeros(0, dtype=np.int64)
 
     def spread(self, effects: np.ndarray) -> np.ndarray:
         """The effects of groups as effects of units; the units of a group share its effect evenly."""
@@ -183,3 +157,8 @@ class Explainable(ABC):
         for group, effect in zip(self.groups, effects, strict=True):
             values[group] = effect / len(group)
         return values
+
+
+def each_alone(count: int) -> list[np.ndarray]:
+    """The first units, each removed alone."""
+    return [np.array([unit]) for unit in range(count)]

@@ -206,7 +206,7 @@ def explain(item: Explainable, methods: Choice = None) -> Explanation:
             raise SettingError(f"explain: method {name!r} does not apply to this model; its methods are {defaults}.")
 
     links, layers = item.linked, tuple(item.attention.layers)
-    fields = item.describe()
+    fields = item.describe(item)
     missing = np.full(len(fields["units"]) - item.num_units, math.nan)
     return Explanation(
         **fields,

@@ -184,8 +184,8 @@ class TokenRow:
         return Differentiable(function, vectors, baseline.expand_as(vectors), None, words, batch_size)
 
 
-@dataclass(eq=False, kw_only=True)
-class TokenExplainable(Explainable):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExplainedTokens:
     """A number that is predicted from a row of tokens; the others move together where some are removed.
 
     What a task knows of it is passed in: how the number is predicted from some of the tokens, where the model attends,
@@ -225,7 +225,25 @@ class TokenExplainable(Explainable):
     show: Callable[[str], str] = visible
     """How the text of a token is written."""
 
-    absent = 0.0
+    @property
+    def explainable(self) -> Explainable:
+        """What the methods of explanation need to know of it."""
+        tokens = self.tokens
+        size = max(len(tokens) + tokens.beside, 1)
+        return Explainable(
+            num_units=len(tokens),
+            about=self.about,
+            groups=tokens.groups,
+            predict=self.predict,
+            attend=self.attend,
+            differentiable=self.derive,
+            describe=self.describe,
+            absent=0.0,
+            budget=2 * tokens.max_groups,
+            scale=self.scale,
+            points=max(POINTS[1], min(POINTS[0], POINT_TOKENS // size)),  # fewer for long texts
+            parts=lambda: [*tokens.sentences[0], *self.more_parts],
+        )
 
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The explained number without each of some lists of tokens."""
@@ -233,39 +251,7 @@ class TokenExplainable(Explainable):
         sizes = (int(stays.sum()) + self.tokens.beside for stays in left)
         return np.concatenate([np.zeros(0), *(self.predict_left(left[batch]) for batch in batches(sizes))])
 
-    @property
-    def num_units(self) -> int:
-        """Tokens that are read."""
-        return len(self.tokens)
-
-    @property
-    def groups(self) -> Sequence[np.ndarray]:
-        """Each token alone, or runs of neighbors where there are too many."""
-        return self.tokens.groups
-
-    @property
-    def budget(self) -> int | None:
-        """Twice as many predictions as removals."""
-        return 2 * self.tokens.max_groups
-
-    @property
-    def points(self) -> int:
-        """Fewer for long texts."""
-        return max(POINTS[1], min(POINTS[0], POINT_TOKENS // max(len(self.tokens) + self.tokens.beside, 1)))
-
-    def trace(self) -> Attention:
-        """Where the model attends."""
-        return self.attend()
-
-    def differentiable(self) -> Sequence[Differentiable]:
-        """The explained number as a function of the vectors of the tokens."""
-        return self.derive()
-
-    def parts(self) -> list[Part]:
-        """Sentences, and other parts."""
-        return [*self.tokens.sentences[0], *self.more_parts]
-
-    def notes(self) -> list[str]:
+    def notes(self, layers: Sequence[Layer]) -> list[str]:
         """What was cut, what is not in the vocabulary, not shown, or removed in groups."""
         row, unknown, notes = self.tokens.row, self.tokens.tokenizer.unknown, list(self.first_notes)
         if row.num_cut:
@@ -276,11 +262,10 @@ class TokenExplainable(Explainable):
             notes.append(
                 f"{plural(num_unknown, 'token')} {is_are} out of vocabulary and {is_are} read as the unknown token."
             )
-        return [*notes, *self._weight_notes(), *self.more_notes, *self.tokens.sentences[1], *self._group_notes()]
+        return [*notes, *self._weight_notes(layers), *self.more_notes, *self.tokens.sentences[1], *self._group_notes()]
 
-    def _weight_notes(self) -> Iterator[str]:
+    def _weight_notes(self, layers: Sequence[Layer]) -> Iterator[str]:
         """Which weights are not shown."""
-        layers = self.attention.layers
         if tops := {layer.top for layer in layers if layer.top is not None}:
             yield f"In each layer and head only the {tops.pop()} strongest weights of a token are shown."
         if not self.tokens.is_followed and self.about_layers and any(not layer.is_readout for layer in layers):
@@ -291,11 +276,11 @@ class TokenExplainable(Explainable):
 
     def _group_notes(self) -> Iterator[str]:
         """Whether groups of tokens were removed."""
-        groups = self.groups
+        groups = self.tokens.groups
         if len(groups) < sum(len(group) for group in groups):
             yield f"Occlusion removes {len(groups)} runs of neighboring tokens, and shares each effect evenly."
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, item: Explainable) -> dict[str, Any]:
         """The texts, their tokens, and what is predicted of them."""
         texts = self.tokens.texts
         return {
@@ -305,7 +290,7 @@ class TokenExplainable(Explainable):
             "predictions": tuple(self.predictions),
             "explained": self.explained,
             "units": (*self.tokens.units(self.show), *self.more_units),
-            "notes": tuple(self.notes()),
+            "notes": tuple(self.notes(item.attention.layers)),
         }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.errors import DataError
+from edgewise.explain.explainable import Explainable
 from edgewise.formatting import plural
 from edgewise.graph.records import NodeBatch
 from edgewise.learn.fitted_table import FittedTable
@@ -22,7 +23,7 @@ from edgewise.learn.tasks.explainable import (
     table_of_run,
     title_of,
 )
-from edgewise.learn.tasks.nodes.explainable import EnsembleItem
+from edgewise.learn.tasks.nodes.explainable import ensemble_item
 from edgewise.learn.training.folder import RunFolder
 
 NOTE = (
@@ -39,7 +40,7 @@ def edge_item(
     hops: int | None = None,
     target: str | None = None,
     label: Any = None,
-) -> EnsembleItem:
+) -> Explainable:
     """An edge of a graph, what of the neighborhood of its ends the model attends to, and what changes its prediction.
 
     The units are the nodes that one of the ends depends on, the ends first; the links are the edges between them, both
@@ -61,8 +62,18 @@ def edge_item(
 
     centers = list(dict.fromkeys((sender, receiver)))
     layers = trained.encoder.on_graph.settings
-    return EnsembleItem(
-        trained, layers, batches.graph, table.names, title, centers, hops, target, label, to_batch, notes
+    return ensemble_item(
+        trained,
+        layers,
+        batches.graph,
+        centers,
+        names=table.names,
+        title=title,
+        hops=hops,
+        target=target,
+        label=label,
+        to_batch=to_batch,
+        notes=notes,
     )
 
 

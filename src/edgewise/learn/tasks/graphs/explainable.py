@@ -1,7 +1,7 @@
 """Many graphs, as the methods of explanation and an `Explainer` see them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from edgewise.errors import UnsupportedError
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
 from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
@@ -44,9 +44,22 @@ READOUTS = ("attention", "attention_sum", "root")
 """Readouts that attend."""
 FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
 """What gradients are taken by, and where integrated gradients begin."""
+ABOUT = "The prediction less the prediction without the node and its edges."
+ABOUT_TREES = (
+    "The prediction less that without the node and everything that reaches the root only through it; of the root, "
+    "without its features."
+)
+"""What the effect of a node is, of any graph and of trees of which the model reads the root."""
 
 
-class GraphItem(Explainable):
+def graph_item(
+    trained: FittedTable[GraphsEncoder],
+    table: GraphTable,
+    row: int,
+    *,
+    target: str | None = None,
+    label: Any = None,
+) -> Explainable:
     """The prediction for a graph, where the model attends in it, and what changes the prediction.
 
     The units are the nodes of the graph, called as their table calls them; the links are its edges, both ways of an
@@ -70,46 +83,54 @@ class GraphItem(Explainable):
 
     Cost: a prediction for every node and link, some for the curves of faithfulness, and 33 with gradients.
     """
-
-    def __init__(
-        self,
-        trained: FittedTable[GraphsEncoder],
-        table: GraphTable,
-        row: int,
-        *,
-        target: str | None = None,
-        label: Any = None,
-    ):
-        name = checked_row("graph", table, row, table.rows.cells.frame[table.columns.graph_column].array)
-        batch = trained.batches(table).batch(np.array([row]))
-        if (count := len(batch.features)) > MAX_NODES:
-            raise UnsupportedError(
-                f"the graph {name!r} has {plural(count, 'node')}; at most {MAX_NODES:,} can be explained."
-            )
-        self.trained, self.name, self.names, self.batch = trained, name, table.nodes_of(row), batch
-        self.traced, self.roots = Trace(), batch.roots.numpy()
-        self.explained = Explained.of(
-            trained, lambda place, member: member(batch, self.traced if place == 0 else None), target, label
+    name = checked_row("graph", table, row, table.rows.cells.frame[table.columns.graph_column].array)
+    batch = trained.batches(table).batch(np.array([row]))
+    if (count := len(batch.features)) > MAX_NODES:
+        raise UnsupportedError(
+            f"the graph {name!r} has {plural(count, 'node')}; at most {MAX_NODES:,} can be explained."
         )
+    trace = Trace()
+    explained = Explained.of(trained, lambda place, member: member(batch, trace if place == 0 else None), target, label)
+    graph = ExplainedGraph(trained, name, table.nodes_of(row), batch, explained, trace)
+    return Explainable(
+        num_units=count,
+        about=ABOUT_TREES if len(batch.roots) else ABOUT,
+        groups=each_alone(count),
+        predict=graph.predict,
+        attend=graph.attention,
+        differentiable=graph.differentiable,
+        describe=graph.describe,
+        scale=explained.scale,
+        links=graph.links,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedGraph:
+    """A graph, and predictions without some of it."""
+
+    trained: FittedTable[GraphsEncoder]
+    """The ensemble."""
+    name: str
+    """The name of the graph."""
+    names: Sequence[str]
+    """The names of its nodes."""
+    batch: GraphBatch
+    """The graph in the units of the model."""
+    explained: Explained
+    """The number that is explained."""
+    traced: Trace
+    """What the first member recorded."""
 
     @property
-    def scale(self) -> float:
-        return self.explained.scale
-
-    @property
-    def num_units(self) -> int:
+    def num_nodes(self) -> int:
         """Nodes of the graph."""
         return len(self.batch.features)
 
     @property
-    def about(self) -> str:
-        """A node goes with its edges."""
-        if len(self.roots):
-            return (
-                "The prediction less that without the node and everything that reaches the root only through it; of "
-                "the root, without its features."
-            )
-        return "The prediction less the prediction without the node and its edges."
+    def roots(self) -> np.ndarray:
+        """The root, where the model reads the root of a tree."""
+        return self.batch.roots.numpy()
 
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without each of these lists of nodes, and all edges at them."""
@@ -126,14 +147,14 @@ class GraphItem(Explainable):
             features[copies_of_graph.roots[torch.from_numpy(is_blank)]] = 0
             return replace(copies_of_graph, features=features)
 
-        return self._predict(removed, self.num_units, copies)
+        return self._predict(removed, self.num_nodes, copies)
 
     def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without each of these lists of edges; all nodes stay that still have a way to a root."""
         batch, roots = self.batch, self.roots
 
         def copies(remaining: Bool[np.ndarray, " copy edge"]) -> GraphBatch:
-            nodes = np.ones((len(remaining), self.num_units), dtype=bool)
+            nodes = np.ones((len(remaining), self.num_nodes), dtype=bool)
             return graph_copies(batch, led_to(batch.edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
 
         return self._predict(removed, batch.edges.num_edges, copies)
@@ -141,7 +162,7 @@ class GraphItem(Explainable):
     def _predict(
         self, removed: Sequence[np.ndarray], count: int, copies: Callable[[np.ndarray], GraphBatch]
     ) -> np.ndarray:
-        step = max(1, BATCH_SIZE // (self.num_units + self.batch.edges.num_edges))
+        step = max(1, BATCH_SIZE // (self.num_nodes + self.batch.edges.num_edges))
         return self.explained.without(removed, count, copies, step)
 
     def links(self) -> UnitLinks:
@@ -154,7 +175,7 @@ class GraphItem(Explainable):
     def differentiable(self) -> list[Differentiable]:
         """By the features of the nodes."""
         features = self.batch.features
-        batch_size = max(1, GRADIENT_SIZE // (self.num_units + self.batch.edges.num_edges))
+        batch_size = max(1, GRADIENT_SIZE // (self.num_nodes + self.batch.edges.num_edges))
         return [
             Differentiable(partial(self._of_features, member), features, None, None, FEATURES, batch_size)
             for member in self.trained.members
@@ -164,12 +185,12 @@ class GraphItem(Explainable):
         batch = graph_copies(self.batch, np.ones(features.shape[:2], dtype=bool))
         return self.explained.of_scores(member(replace(batch, features=features.flatten(0, 1))))
 
-    def trace(self) -> Attention:
+    def attention(self) -> Attention:
         """The layers among nodes, and the readout behind them."""
-        recorded, layer, size = list(self.traced.weights), self.trained.encoder.settings.spec, self.num_units
+        recorded, layer, size = list(self.traced.weights), self.trained.encoder.settings.spec, self.num_nodes
         name = self.trained.encoder.whole.readout
         readout = recorded.pop() if name in READOUTS else None
-        recorded = self.between = [] if layer.over_distances else recorded
+        recorded = [] if layer.over_distances else recorded
         layers = [to_layer(weights, f"layer {number}") for number, weights in enumerate(recorded, 1)]
         direct, top = None, torch.full((size,), 1 / size, dtype=torch.float64)
         if readout is not None:
@@ -179,25 +200,23 @@ class GraphItem(Explainable):
             if name == "root":
                 # The block of the root has a residual connection: half of what follows is the root's own way.
                 top = 0.5 * direct + 0.5 * torch.nn.functional.one_hot(self.batch.roots, size)[0]
-        self.has_negative = any(not bool((weights.values >= 0).all()) for weights in recorded)
+        has_negative = any(not bool((weights.values >= 0).all()) for weights in recorded)
+        notes = ["Some weights are negative, so they are not shares and rollout is undefined."] if has_negative else []
+        if not recorded:
+            notes = [f"The layers of the model {layer.name} do not attend from node to node."]
         # Only blocks have a residual connection; the layers of papers read the node itself by its loop alone.
-        through = [] if self.has_negative else recorded
+        through = [] if has_negative else recorded
         return Attention(
             layers,
             [Attended(direct, top, through, residual=0.5 if layer.has_residual else 0.0)],
             f"How much the {'root' if name == 'root' else 'readout'} attends to each node, the mean of its heads.",
             "How much of each node can reach the readout through all layers: their weights multiplied.",
+            notes=notes,
         )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, item: Explainable) -> dict[str, Any]:
         """The graph and its nodes."""
-        notes = []
-        if not self.between:
-            notes.append(
-                f"The layers of the model {self.trained.encoder.settings.model} do not attend from node to node."
-            )
-        elif self.has_negative:
-            notes.append("Some weights are negative, so they are not shares and rollout is undefined.")
+        notes = [*item.attention.notes]
         if len(self.roots):
             notes.append(
                 "The model reads the root of a tree: removing a node or link also removes everything that reaches the "
@@ -215,7 +234,7 @@ class GraphItem(Explainable):
         }
 
 
-explain_graph = explaining(GraphItem)
+explain_graph = explaining(graph_item)
 
 
 def read_rows(folder: RunFolder) -> RowsByName:
@@ -237,5 +256,5 @@ EXPLAINABLE = explainable_by_name(
     over="graphs",
     fields=lambda rows: [(rows.table.columns.graph_column, "node")],
     model_name=lambda rows: rows.trained.encoder.settings.model,
-    item=GraphItem,
+    item=graph_item,
 )

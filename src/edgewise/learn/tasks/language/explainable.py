@@ -16,15 +16,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import SettingError
-from edgewise.explain.explainable import Attention
+from edgewise.explain.explainable import Attention, Explainable
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import TextBatch
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row
 from edgewise.learn.tasks.language.task import FittedLanguage, load
 from edgewise.learn.tasks.token_explainable import (
+    ExplainedTokens,
     Left,
-    TokenExplainable,
     TokenRow,
     batches,
     nothing_of,
@@ -42,7 +42,7 @@ MAX_READ = 4096
 """Tokens of a prompt that are read: what a model of any length costs grows with their square."""
 
 
-def prompt_item(trained: FittedLanguage, prompt: str, label: Any = None, top: int | None = None) -> TokenExplainable:
+def prompt_item(trained: FittedLanguage, prompt: str, label: Any = None, top: int | None = None) -> Explainable:
     """A prompt and the token that may follow it.
 
     Args:
@@ -83,7 +83,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: Any = None, top: in
         return probabilities(trained, network.after(copies, vectors=vectors.flatten(0, 1)))[:, number]
 
     unseen = f"Where nothing is left of the text, the model reads {name}, which was not in its training."
-    return TokenExplainable(
+    return ExplainedTokens(
         tokens=tokens,
         predictions=(to_prediction(trained, shares, number),),
         explained=f"{NEXT} = {tokenizer.written(number)}",
@@ -93,10 +93,10 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: Any = None, top: in
         about="The probability less that without the token; those behind it move up.",
         about_cut="the last {:,} are read",
         more_notes=[] if output.has_end else [unseen],
-    )
+    ).explainable
 
 
-def item(trained: FittedLanguage, row: Row, target: Any, label: Any, top: int | None) -> TokenExplainable:
+def item(trained: FittedLanguage, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
     """A prompt and the token that may follow it."""
     if target not in (None, NEXT):
         raise SettingError(f"explain: target is {target!r}; the model predicts {NEXT}.")

@@ -1,6 +1,6 @@
 """Pairs of nodes, as the methods of explanation and an `Explainer` see them: the probability of their link."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,13 +10,14 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
+from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph.records import NodeBatch
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.tasks.explainable import ExplainableTask, Names, Row, explaining, title_of
 from edgewise.learn.tasks.links.model import FittedLinks, node_vectors, pair_scores, predict
 from edgewise.learn.tasks.links.task import load
-from edgewise.learn.tasks.nodes.explainable import SubgraphItem
+from edgewise.learn.tasks.nodes.explainable import Surroundings
 from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
@@ -30,7 +31,16 @@ Moments = tuple[Tensor, Tensor]
 """The mean of the vectors of all nodes, and how far they lie from it."""
 
 
-class LinkItem(SubgraphItem):
+def link_item(
+    trained: FittedLinks,
+    sender: int,
+    receiver: int,
+    *,
+    graph: LinkGraph | None = None,
+    hops: int | None = None,
+    target: str | None = None,
+    label: Any = None,
+) -> Explainable:
     """The probability of a link, what of the neighborhood of its ends the model attends to, and what changes it.
 
     Where the graph has the very link, no message goes along it, as in training and wherever the model is scored: the
@@ -59,79 +69,71 @@ class LinkItem(SubgraphItem):
 
     Cost: a prediction for every node and link near the ends, up to 2,000 of each, and fewer of large subgraphs.
     """
+    encoder = trained.encoder
+    graph, settings, ends = graph or encoder.graph, encoder.settings, [sender, receiver]
+    check_ends(graph, sender, receiver)
+    check_choice(target, label)
+    batch, is_linked = _without_link(trained, graph, sender, receiver)
+    is_small = batch.features.shape[0] + batch.edges.num_edges <= MAX_WHOLE
+    reach, border = settings.reach, border_of(settings)
+    subgraph, trace = Subgraph.of(batch, ends, reach, border), Trace()
 
-    def __init__(
-        self,
-        trained: FittedLinks,
-        sender: int,
-        receiver: int,
-        *,
-        graph: LinkGraph | None = None,
-        hops: int | None = None,
-        target: str | None = None,
-        label: Any = None,
-    ):
-        encoder = trained.encoder
-        graph, settings = graph or encoder.graph, encoder.settings
-        check_ends(graph, sender, receiver)
-        check_choice(target, label)
-        self.trained, self.graph, self.ends = trained, graph, [sender, receiver]
-        batch, self.is_linked = _without_link(trained, graph, sender, receiver)
-        self.is_small = batch.features.shape[0] + batch.edges.num_edges <= MAX_WHOLE
-        reach, border = settings.reach, border_of(settings)
-        subgraph, trace = Subgraph.of(batch, self.ends, reach, border), Trace()
+    with torch.no_grad():
+        moments = trained.model.moments(trained.model.eval().encoder(batch))
+        with_moments = LinkProbability(trained, moments)
+        value = float(with_moments.scores(subgraph.batch, trace).sigmoid())
+    perturbation = NodePerturbation(with_moments, subgraph)
+    if is_small:
+        all_nodes = Subgraph.of(batch, ends, reach, border, is_whole=True)
+        perturbation = NodePerturbation(LinkProbability(trained, None), all_nodes)
 
-        with torch.no_grad():
-            moments = trained.model.moments(trained.model.eval().encoder(batch))
-            self.with_moments = LinkProbability(trained, moments)
-            self.value = float(self.with_moments.scores(subgraph.batch, trace).sigmoid())
-        perturbation = NodePerturbation(self.with_moments, subgraph)
-        if self.is_small:
-            all_nodes = Subgraph.of(batch, self.ends, reach, border, is_whole=True)
-            perturbation = NodePerturbation(LinkProbability(trained, None), all_nodes)
-
-        super().__init__(settings, subgraph, perturbation, [trace], hops)
-        self.names = graph.names
-        self.title = title_of(graph.names[sender], graph.names[receiver], encoder.place.directed)
-        self.target, self.predictions = TARGET, (link_prediction(self.value),)
-        self.notes = self._notes()
-
-    def members(self) -> list[Callable[[NodeBatch], Tensor]]:
-        """The probability, with the mean and spread of the whole graph."""
-        return [lambda batch: self.with_moments.scores(batch).sigmoid().squeeze(0)]
-
-    def _notes(self) -> list[str]:
-        """What was predicted, and of which graph."""
-        trained, graph, (sender, receiver) = self.trained, self.graph, self.ends
-        notes = ["The graph does not have this link."]
-        if self.is_linked:
-            (seen,) = predict(trained, np.array([sender]), np.array([receiver]), graph)
-            notes = [
-                "The graph has this link: no message goes along it here, as in training and test, as the model must "
-                f"not see the edge it predicts; with it, as in `edgewise predict`, {TARGET} would be {seen:.3g}."
-            ]
-        way_back = (graph.edges.senders == receiver) & (graph.edges.receivers == sender)
-        if trained.encoder.place.directed and way_back.any():
-            notes.append("Edges are one way: the link back is another one, which the graph has, and carries messages.")
-        if not trained.encoder.num_columns:
-            notes.append("The nodes lack features: gradients are with respect to the learned vector of each node.")
-
-        reach = self.settings.reach
-        steps = f"{reach} step{'s' if reach > 1 else ''}"
-        if self.is_small:
-            notes.append(
-                f"Vectors are measured from the mean of all nodes, so that what lies more than {steps} away counts "
-                "too, a little; it is not shown and not removed. Gradients keep that mean, and the spread."
-            )
-        else:
-            notes.append(
-                f"Nodes more than {steps} away do not count; the mean and spread of the vectors of all nodes, from "
-                "which they are measured, stay as they are, as the graph is large."
-            )
-        return notes
+    return Surroundings(
+        settings=settings,
+        subgraph=subgraph,
+        perturbation=perturbation,
+        traces=[trace],
+        members=[lambda batch: with_moments.scores(batch).sigmoid().squeeze(0)],
+        hops=hops,
+        names=graph.names,
+        title=title_of(graph.names[sender], graph.names[receiver], encoder.place.directed),
+        target=TARGET,
+        predictions=(link_prediction(value),),
+        notes=[*notes_of_link(trained, graph, sender, receiver, is_linked), *notes_of_size(settings.reach, is_small)],
+    ).explainable()
 
 
-explain_link = explaining(LinkItem)
+def notes_of_link(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int, is_linked: bool) -> list[str]:
+    """What was predicted, and of which graph."""
+    notes = ["The graph does not have this link."]
+    if is_linked:
+        (seen,) = predict(trained, np.array([sender]), np.array([receiver]), graph)
+        notes = [
+            "The graph has this link: no message goes along it here, as in training and test, as the model must "
+            f"not see the edge it predicts; with it, as in `edgewise predict`, {TARGET} would be {seen:.3g}."
+        ]
+    way_back = (graph.edges.senders == receiver) & (graph.edges.receivers == sender)
+    if trained.encoder.place.directed and way_back.any():
+        notes.append("Edges are one way: the link back is another one, which the graph has, and carries messages.")
+    if not trained.encoder.num_columns:
+        notes.append("The nodes lack features: gradients are with respect to the learned vector of each node.")
+    return notes
+
+
+def notes_of_size(reach: int, is_small: bool) -> list[str]:
+    """What of the rest of the graph counts, where the whole graph is computed for every removal, and elsewhere."""
+    steps = f"{reach} step{'s' if reach > 1 else ''}"
+    if is_small:
+        return [
+            f"Vectors are measured from the mean of all nodes, so that what lies more than {steps} away counts "
+            "too, a little; it is not shown and not removed. Gradients keep that mean, and the spread."
+        ]
+    return [
+        f"Nodes more than {steps} away do not count; the mean and spread of the vectors of all nodes, from "
+        "which they are measured, stay as they are, as the graph is large."
+    ]
+
+
+explain_link = explaining(link_item)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +162,7 @@ class LinkProbability:
 def predict_links(
     trained: FittedLinks, senders: Sequence[int], receivers: Sequence[int], graph: LinkGraph | None = None
 ) -> Float64[np.ndarray, " pair"]:
-    """The probability of each pair, no message going along its own link; as in `LinkItem`.
+    """The probability of each pair, no message going along its own link; as in `link_item`.
 
     Raises:
         DataError: unknown node, or the two are the same.
@@ -246,9 +248,9 @@ def predict_rows(pairs: PairsByName, rows: Sequence[Row]) -> list[tuple[TargetPr
     return [(link_prediction(value),) for value in predict_links(pairs.trained, senders, receivers).tolist()]
 
 
-def item(pairs: PairsByName, row: Row, target: Any, label: Any, top: int | None) -> LinkItem:
+def item(pairs: PairsByName, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
     """One pair; all weights are listed, as few nodes are near it."""
-    return LinkItem(pairs.trained, *pairs.ends_of(row), target=target, label=label)
+    return link_item(pairs.trained, *pairs.ends_of(row), target=target, label=label)
 
 
 EXPLAINABLE = ExplainableTask(

@@ -1,7 +1,7 @@
 """Rows of molecules and numbers, as the methods of explanation and an `Explainer` see them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import DataError
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
 from edgewise.explain.explanation import Curve, Layer, Part, TargetPrediction
 from edgewise.explain.methods import METHODS
 from edgewise.explain.rank import spearman
@@ -42,10 +42,8 @@ from edgewise.trace import Trace, Weights
 ABOUT = "How much {} attends to each atom{}; a share of each molecule's attention."
 
 
-def attention_of(
-    row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[str, ...]
-) -> tuple[Attention, list[str]]:
-    """The attention that a model recorded while it predicted a row, and notes on it.
+def attention_of(row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[str, ...]) -> Attention:
+    """The attention that a model recorded while it predicted a row.
 
     Args:
         row: the row.
@@ -84,10 +82,10 @@ def attention_of(
         notes.append("Some weights are negative, so they are not shares and rollout is undefined.")
         through = []
     about = ABOUT.format("the readout", ", mean of its heads"), ABOUT.format("the readout", " through all layers")
-    return Attention(layers, [Attended(direct, share, through)], *about), notes
+    return Attention(layers, [Attended(direct, share, through)], *about, notes=notes)
 
 
-def _of_transformer(row: Row, trace: Trace) -> tuple[Attention, list[str]]:
+def _of_transformer(row: Row, trace: Trace) -> Attention:
     """The same where atoms attend to all atoms and a dummy, and the readout is their mean."""
     offsets = row.batch.offsets
     graphs = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
@@ -114,7 +112,7 @@ def _of_transformer(row: Row, trace: Trace) -> tuple[Attention, list[str]]:
         ABOUT.format("the mean of all atoms", " in the last layer, mean of its heads"),
         ABOUT.format("the mean of all atoms", " through all layers"),
     )
-    return Attention(layers, [attended], *about), notes
+    return Attention(layers, [attended], *about, notes=notes)
 
 
 def _layer(name: str, weights: Weights) -> Layer:
@@ -135,56 +133,40 @@ SHARE_OF = {
 """What follows the share of each companion."""
 COUNTED = "Where an atom is removed, they are counted again; gradients and attention see the network alone."
 """What companions see of an atom that is removed."""
+METHODS_OF_MOLECULES = (
+    "occlusion",
+    "shared occlusion",
+    "integrated gradients",
+    "gradient × input",
+    "attention",
+    "rollout",
+)
+"""The methods that are applied by default."""
 REMOVAL = (
     "An atom is removed with its bonds; the features of its neighbors (their hydrogens, their degree, their rings) "
     "stay as they were."
 )
 
 
-class MoleculeItem(Explainable):
-    """The prediction of a trained ensemble for one row of molecules, and why.
+@dataclass(frozen=True, eq=False)
+class ExplainedRow:
+    """One row of molecules, and predictions without some of it."""
 
-    Units are the atoms of all molecules, in the order of the SMILES as they came. The number that is explained is the
-    target in its own unit, or the probability of a class; it is the average over the members of the ensemble, and so
-    is every effect. Attention is that of the first member: heads of different members do not correspond.
-
-    Args:
-        trained: the ensemble.
-        row: the molecules and numbers.
-        target: which target is explained; the first where None.
-        label: the probability of which class is explained; the predicted one where None.
-
-    Cost: one prediction an atom, a bond and a fragment, 38 for each method, and 33 with gradients.
-    """
-
-    methods = (
-        "occlusion",
-        "shared occlusion",
-        "integrated gradients",
-        "gradient × input",
-        "attention",
-        "rollout",
-    )
-    about = "The prediction less the prediction without the atom and its bonds."
-
-    def __init__(self, trained: FittedMolecules, row: Row, target: str | None = None, label: str | None = None):
-        self.trained, self.row, self.traced = trained, row, Trace()
-        self.molecules = [tuple(map(canonical_smiles, row.smiles))]
-        self.similarities = trained.encoder.similarities_of(self.molecules)
-        self.explained = Explained.of(
-            trained,
-            lambda place, member: member(row.batch, self.traced if place == 0 else None),
-            target,
-            label,
-            self.similarities,
-        )
+    trained: FittedMolecules
+    """The ensemble."""
+    row: Row
+    """The molecules and numbers."""
+    explained: Explained
+    """The number that is explained."""
+    traced: Trace
+    """What the first member recorded."""
+    molecules: Sequence[tuple[str, ...]]
+    """The molecules in one writing, as the training rows are known."""
+    similarities: Mapping[str, np.ndarray]
+    """How similar the row is to training rows."""
 
     @property
-    def scale(self) -> float:
-        return self.explained.scale
-
-    @property
-    def num_units(self) -> int:
+    def num_atoms(self) -> int:
         """Atoms of all molecules."""
         return self.row.num_atoms
 
@@ -194,13 +176,13 @@ class MoleculeItem(Explainable):
         Substructures are counted again. All else stays: the features that the neighbors had with them (their hydrogens,
         their number of neighbors, their rings), the descriptors of the whole molecule, the places of the atoms.
         """
-        return self._predict(removed, self.num_units, self._copies)
+        return self._predict(removed, self.num_atoms, self._copies)
 
     def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without some edges; all atoms stay."""
 
         def taken(remaining: np.ndarray) -> Batch:
-            return self._copies(np.ones((len(remaining), self.num_units), dtype=bool), remaining)
+            return self._copies(np.ones((len(remaining), self.num_atoms), dtype=bool), remaining)
 
         return self._predict(removed, self.row.batch.edges.num_edges, taken)
 
@@ -210,7 +192,7 @@ class MoleculeItem(Explainable):
         return with_substructures(batch, count) if count else batch
 
     def _predict(self, removed: Sequence[np.ndarray], count: int, taken: Callable[[np.ndarray], Batch]) -> np.ndarray:
-        return self.explained.without(removed, count, taken, max(1, BATCH_SIZE // max(1, self.num_units)))
+        return self.explained.without(removed, count, taken, max(1, BATCH_SIZE // max(1, self.num_atoms)))
 
     def links(self) -> UnitLinks:
         """Bonds; bond b is edges 2b and 2b + 1."""
@@ -222,7 +204,7 @@ class MoleculeItem(Explainable):
     def differentiable(self) -> list[Differentiable]:
         """By the features of the atoms."""
         words = ("the features of the atom", "atoms without features")
-        features, batch_size = self.row.batch.node_features, max(1, GRADIENT_ATOMS // max(1, self.num_units))
+        features, batch_size = self.row.batch.node_features, max(1, GRADIENT_ATOMS // max(1, self.num_atoms))
         return [
             Differentiable(partial(self._of_features, member), features, words=words, batch_size=batch_size)
             for member in self.trained.members
@@ -232,16 +214,10 @@ class MoleculeItem(Explainable):
         batch = self._copies(np.ones(features.shape[:2], dtype=bool))
         return self.explained.of_scores(member(replace(batch, node_features=features.flatten(0, 1))).double())
 
-    @cached_property
-    def attended(self) -> tuple[Attention, list[str]]:
-        """Attention, and notes on it."""
-        return attention_of(
-            self.row, network_of(self.trained.members[0]), self.traced, self.trained.columns.smiles_columns
-        )
-
-    def trace(self) -> Attention:
+    def attention(self) -> Attention:
         """The layers in which atoms attend to each other, then the readout of each molecule."""
-        return self.attended[0]
+        network, columns = network_of(self.trained.members[0]), self.trained.columns.smiles_columns
+        return attention_of(self.row, network, self.traced, columns)
 
     def parts(self) -> list[Part]:
         """What the molecules are made of, without the row as a whole."""
@@ -253,7 +229,7 @@ class MoleculeItem(Explainable):
         return [
             Part(part.name, part.kind, atoms, np.nan)
             for part, atoms in fragments_of_row
-            if part.kind != COMPONENT or len(atoms) < self.num_units
+            if part.kind != COMPONENT or len(atoms) < self.num_atoms
         ]
 
     @cached_property
@@ -272,7 +248,7 @@ class MoleculeItem(Explainable):
         rows = self.row.batch.graph_of_row.expand(len(raw), -1)
         return self.explained.of_batch(replace(self.row.batch, graph_of_row=rows, conditions=torch.from_numpy(scaled)))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, item: Explainable) -> dict[str, Any]:
         """The molecules and their atoms."""
         trained, row, notes = self.trained, self.row, [REMOVAL]
         if trained.encoder.descriptors:
@@ -298,20 +274,62 @@ class MoleculeItem(Explainable):
             "predictions": self.explained.predictions,
             "explained": self.explained.name,
             "units": row.units,
-            "notes": (*notes, *self.attended[1], *self.drawn[1]),
+            "notes": (*notes, *item.attention.notes, *self.drawn[1]),
         }
 
 
 def molecule_item(
-    trained: FittedMolecules, smiles: Sequence[str], conditions: Sequence[float] = (), **more: Any
-) -> MoleculeItem:
-    """One molecule for each SMILES column of the training, in any writing, and one number for each condition.
+    trained: FittedMolecules,
+    smiles: Sequence[str],
+    conditions: Sequence[float] = (),
+    *,
+    target: str | None = None,
+    label: str | None = None,
+) -> Explainable:
+    """The prediction of a trained ensemble for one row of molecules, and why.
+
+    Units are the atoms of all molecules, in the order of the SMILES as they came. The number that is explained is the
+    target in its own unit, or the probability of a class; it is the average over the members of the ensemble, and so
+    is every effect. Attention is that of the first member: heads of different members do not correspond.
+
+    Args:
+        trained: the ensemble.
+        smiles: one molecule for each SMILES column of the training, in any writing.
+        conditions: one number for each condition.
+        target: which target is explained; the first where None.
+        label: the probability of which class is explained; the predicted one where None.
 
     Raises:
         DataError: a SMILES or a condition cannot be used, or their number is not that of the training.
         SettingError: unknown target or class.
+
+    Cost: one prediction an atom, a bond and a fragment, 38 for each method, and 33 with gradients.
     """
-    return MoleculeItem(trained, Row.of(trained, smiles, conditions), **more)
+    row, trace = Row.of(trained, smiles, conditions), Trace()
+    molecules = [tuple(map(canonical_smiles, row.smiles))]
+    similarities = trained.encoder.similarities_of(molecules)
+    explained = Explained.of(
+        trained,
+        lambda place, member: member(row.batch, trace if place == 0 else None),
+        target,
+        label,
+        similarities,
+    )
+    of_row = ExplainedRow(trained, row, explained, trace, molecules, similarities)
+    return Explainable(
+        num_units=row.num_atoms,
+        about="The prediction less the prediction without the atom and its bonds.",
+        groups=each_alone(row.num_atoms),
+        predict=of_row.predict,
+        attend=of_row.attention,
+        differentiable=of_row.differentiable,
+        describe=of_row.describe,
+        methods=METHODS_OF_MOLECULES,
+        scale=explained.scale,
+        links=of_row.links,
+        parts=of_row.parts,
+        curves=of_row.curves,
+    )
 
 
 explain_molecule = explaining(molecule_item)
@@ -361,17 +379,11 @@ def statuses(trained: FittedMolecules, rows: Sequence[Values]) -> list[str]:
     return [conformer_status([conformer.how for conformer in of_row], names) for of_row in embedded]
 
 
-def item(trained: FittedMolecules, row: Values, target: Any, label: Any, top: int | None) -> MoleculeItem:
+def item(trained: FittedMolecules, row: Values, target: Any, label: Any, top: int | None) -> Explainable:
     """The molecules of one row; all weights are listed, as atoms are few."""
     predict(trained, [row])  # raises where a value cannot be read
     size = len(trained.columns.smiles_columns)
     return molecule_item(trained, tuple(map(as_smiles, row[:size])), row[size:], target=target, label=label)
-
-
-class QuickItem(MoleculeItem):
-    """Half of the points of an integral: an order needs no sum to the last digit."""
-
-    points = 16  # type: ignore[assignment]
 
 
 def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
@@ -390,7 +402,8 @@ def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndar
     for smiles, true in contributions.items():
         if len(np.unique(true)) < 2:
             continue
-        item = QuickItem(trained, Row.of(trained, (smiles,)))
+        # Half of the points of an integral: an order needs no sum to the last digit.
+        item = replace(molecule_item(trained, (smiles,)), points=16)
         with cpu_threads(trained.threads):
             attributions = [METHODS[name].attribute(item) for name in item.methods]
         for attribution in attributions:

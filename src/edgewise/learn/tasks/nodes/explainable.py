@@ -1,6 +1,5 @@
 """Nodes and their surroundings, as the methods of explanation and an `Explainer` see them."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import SettingError
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
 from edgewise.explain.explanation import Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
 from edgewise.explain.rollout import rollout
@@ -21,7 +20,7 @@ from edgewise.layers.convolution import spread_evenly
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
-from edgewise.learn.readers.graphs.types import in_words
+from edgewise.learn.readers.graphs.types import TypeNames, in_words
 from edgewise.learn.tasks.explainable import (
     Names,
     RowsByName,
@@ -53,36 +52,22 @@ FEATURES = "the node's features", "zeros, the mean where they are scaled by thei
 """What gradients are taken by, and where integrated gradients begin."""
 
 
-class SubgraphItem(Explainable):
-    """What the prediction for some center nodes depends on; its units are nodes, the centers first.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Surroundings:
+    """What the prediction for some center nodes depends on; its units are nodes, the centers first."""
 
-    Args:
-        settings: of the layers.
-        subgraph: what the predictions depend on.
-        perturbation: computes the number without some of it, or of a larger graph in the same order.
-        traces: what each member recorded on the subgraph.
-        hops: how far away nodes are shown and removed; None for as far as the model reaches.
-
-    Raises:
-        SettingError: `hops` is below 1.
-    """
-
-    def __init__(
-        self,
-        settings: NodeSettings,
-        subgraph: Subgraph,
-        perturbation: NodePerturbation,
-        traces: Sequence[Trace],
-        hops: int | None,
-    ):
-        if hops is not None and hops < 1:
-            raise SettingError(f"hops is {hops}; expected at least 1.")
-        reach = settings.reach
-        self.settings, self.subgraph, self.perturbation, self.traces = settings, subgraph, perturbation, traces
-        self.num_near = int((subgraph.hops <= min(reach, reach if hops is None else hops)).sum())
-        self.link_notes: list[str] = []
-        self.trace_notes: list[str] = []
-
+    settings: NodeSettings
+    """Those of the layers."""
+    subgraph: Subgraph
+    """What the predictions depend on."""
+    perturbation: NodePerturbation
+    """Computes the number without some of it, or of a larger graph in the same order."""
+    traces: Sequence[Trace]
+    """What each member recorded on the subgraph."""
+    members: Sequence[Callable[[NodeBatch], Tensor]]
+    """The explained number of each member of an ensemble; keeps gradients."""
+    hops: int | None
+    """How far away nodes are shown and removed; None for as far as the model reaches."""
     names: Sequence[str]
     """The names of all nodes of the graph."""
     title: str
@@ -91,14 +76,40 @@ class SubgraphItem(Explainable):
     """The name of the explained number."""
     predictions: Sequence[TargetPrediction]
     """The prediction of each target."""
+    scale: float = 1.0
+    """The unit for changes of the explained number."""
     notes: Sequence[str] = ()
     """What else should be known of the item."""
     member_notes: Sequence[str] = ()
     """Which member of an ensemble the weights belong to."""
 
-    @abstractmethod
-    def members(self) -> Sequence[Callable[[NodeBatch], Tensor]]:
-        """The explained number of each member of an ensemble; keeps gradients."""
+    def __post_init__(self) -> None:
+        if self.hops is not None and self.hops < 1:
+            raise SettingError(f"hops is {self.hops}; expected at least 1.")
+
+    def explainable(self, parts: Callable[[], Sequence[Part]] = tuple) -> Explainable:
+        """What the methods of explanation need to know of it, and of larger parts."""
+        centers = "the explained node, its" if self.subgraph.num_centers == 1 else "the two ends, their"
+        return Explainable(
+            num_units=self.num_units,
+            about=f"The prediction less that without the node: all its edges are removed; of {centers} own features.",
+            groups=each_alone(self.num_removed),
+            predict=self.perturbation.without_nodes,
+            attend=self.attention,
+            differentiable=self.differentiable,
+            describe=self.describe,
+            budget=MAX_SIZE // self.perturbation.subgraph.size,
+            scale=self.scale,
+            points=max(POINTS[1], min(POINTS[0], MAX_SIZE // (4 * self.subgraph.size))),
+            links=self.links,
+            parts=parts,
+        )
+
+    @property
+    def num_near(self) -> int:
+        """The nodes near enough."""
+        reach = self.settings.reach
+        return int((self.subgraph.hops <= min(reach, self.hops or reach)).sum())
 
     @property
     def num_units(self) -> int:
@@ -107,33 +118,13 @@ class SubgraphItem(Explainable):
 
     @property
     def max_removals(self) -> int:
-        """How many nodes, and links, are removed at most."""
+        """How many nodes, and links, are removed at most: fewer of larger subgraphs."""
         return max(MIN_REMOVALS, min(MAX_REMOVALS, MAX_SIZE // self.perturbation.subgraph.size))
 
     @property
-    def groups(self) -> Sequence[np.ndarray]:
-        """The nearest nodes, each alone."""
-        return [np.array([unit]) for unit in range(min(self.num_units, self.max_removals))]
-
-    @property
-    def budget(self) -> int | None:
-        """Less for larger subgraphs."""
-        return MAX_SIZE // self.perturbation.subgraph.size
-
-    @property
-    def points(self) -> int:
-        """Fewer for larger subgraphs."""
-        return max(POINTS[1], min(POINTS[0], MAX_SIZE // (4 * self.subgraph.size)))
-
-    @property
-    def about(self) -> str:
-        """A node loses its edges, a center its features."""
-        centers = "the explained node, its" if self.subgraph.num_centers == 1 else "the two ends, their"
-        return f"The prediction less that without the node: all its edges are removed; of {centers} own features."
-
-    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
-        """The number without some nodes."""
-        return self.perturbation.without_nodes(removed)
+    def num_removed(self) -> int:
+        """The nearest nodes, which are removed."""
+        return min(self.num_units, self.max_removals)
 
     def links(self) -> UnitLinks:
         """The edges between the nodes that are shown, both ways one link, nearest first.
@@ -142,19 +133,19 @@ class SubgraphItem(Explainable):
         """
         batch, count = self.perturbation.subgraph.batch, self.num_units
         senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
-        is_link, self.link_notes = (senders < count) & (receivers < count) & (senders != receivers), []
+        is_link, notes = (senders < count) & (receivers < count) & (senders != receivers), []
         if self.settings.is_extended:
             # Which type an edge is of are its last features; see `NodeEncoder.batches`.
             is_of_graph = batch.edge_features[:, -len(EDGE_TYPES)].numpy() > 0
             is_link &= is_of_graph
             added = f"{int((~is_of_graph).sum()):,} edges that the model adds to the graph (expander, virtual nodes)"
-            self.link_notes.append(f"{added} carry messages here too; they go with their nodes, and are not links.")
+            notes.append(f"{added} carry messages here too; they go with their nodes, and are not links.")
         # Nodes stand by hops: the smaller number of a pair is the nearer.
         first, groups = undirected(senders, receivers, is_link)
         if len(groups) > self.max_removals:
-            self.link_notes.append(f"Only the nearest {self.max_removals:,} of {len(groups):,} links were removed.")
+            notes.append(f"Only the nearest {self.max_removals:,} of {len(groups):,} links were removed.")
         ends = list(zip(senders[first].tolist(), receivers[first].tolist(), strict=True))
-        return UnitLinks(ends, groups[: self.max_removals], self.perturbation.without_edges)
+        return UnitLinks(ends, groups[: self.max_removals], self.perturbation.without_edges, notes)
 
     def differentiable(self) -> list[Differentiable]:
         """By the features of the nodes: of sparse ones only those that are not zero, a row each."""
@@ -173,32 +164,31 @@ class SubgraphItem(Explainable):
         def by_unit(attributions: np.ndarray) -> np.ndarray:
             return np.bincount(node, attributions, minlength=size)[:count]
 
-        members = self.members()
-        return [Differentiable(partial(function, member), values, None, by_unit, FEATURES) for member in members]
+        return [Differentiable(partial(function, member), values, None, by_unit, FEATURES) for member in self.members]
 
-    def trace(self) -> Attention:
+    def attention(self) -> Attention:
         """The layers that come to the centers; of several centers attributions are the mean."""
         layer, subgraph, recorded = self.settings.spec, self.subgraph, self.traces[0].weights
         size, count = len(subgraph.nodes), subgraph.num_centers
         if layer.over_distances:
             return self._over_distances()
         if not recorded:
-            self.trace_notes = [f"The model {layer.name} does not attend: neighbors count by their number of edges."]
-            return Attention()
-        layers, self.trace_notes = [], []
+            return Attention(
+                notes=[f"The model {layer.name} does not attend: neighbors count by their number of edges."]
+            )
+        layers = []
         for number, weights in enumerate(recorded, 1):
             comes = np.append(subgraph.hops <= len(recorded) - number, np.zeros(subgraph.num_virtual, dtype=bool))
             layers.append(to_layer(_among(weights, comes, self.num_units), f"layer {number}"))
         if any(not bool((weights.values >= 0).all()) for trace in self.traces for weights in trace.weights):
-            self.trace_notes = ["Attention is not followed through the layers: some weights are negative."]
-            return Attention(layers)
+            return Attention(layers, notes=["Attention is not followed through the layers: some weights are negative."])
         top = torch.zeros(size + subgraph.num_virtual, dtype=torch.float64)
         top[:count] = 1 / count
-        residual = 0.5 if layer.has_residual else 0.0
+        residual, notes = 0.5 if layer.has_residual else 0.0, []
         if subgraph.num_virtual:
             through = [rollout(trace, residual=residual, queries=list(range(count))) for trace in self.traces]
             shares = [float(weights.values[weights.senders >= size].sum()) / count for weights in through]
-            self.trace_notes = [
+            notes = [
                 f"{np.mean(shares):.0%} of the rollout is of virtual nodes themselves, which stand for no node of the "
                 "graph. Through them the prediction depends on every node; those far away along other edges are not "
                 "shown."
@@ -208,6 +198,7 @@ class SubgraphItem(Explainable):
             layers,
             [Attended(None, top, trace.weights, residual) for trace in self.traces],
             about_rollout=f"Attention through all layers: how much of each node can reach {who}.",
+            notes=notes,
         )
 
     def _over_distances(self) -> Attention:
@@ -216,15 +207,16 @@ class SubgraphItem(Explainable):
         distances = torch.stack([trace.weights[0].values.reshape(size, -1)[:count] for trace in self.traces])
         spread = [_spread(self.subgraph.batch, of_member) for of_member in distances]
         listed = ", ".join(formatted(weight) for weight in distances.mean((0, 1)).tolist())
-        self.trace_notes = [f"Attention over distances of 0, 1, 2, … hops: {listed}."]
         return Attention(
             members=[Attended(of_nodes) for of_nodes in spread],
             about="How much of each node's own numbers the answer sums: attention over distances, spread over edges.",
             is_signed=bool((torch.stack(spread).mean(0) < 0).any()),
+            notes=[f"Attention over distances of 0, 1, 2, … hops: {listed}."],
         )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, item: Explainable) -> dict[str, Any]:
         """The centers and their surroundings."""
+        link_notes = () if item.linked is None else item.linked.notes
         positions = []
         if self.settings.laplacian_positions or self.settings.random_walk_positions:
             positions = [
@@ -240,8 +232,8 @@ class SubgraphItem(Explainable):
             "units": tuple(Unit(self.names[row]) for row in self.subgraph.nodes[: self.num_units].tolist()),
             "center": 0,
             "notes": (
-                *(*self.notes, *self.limit_notes(), *self.link_notes),
-                *(*positions, *self.trace_notes, *self.member_notes),
+                *(*self.notes, *self.limit_notes(), *link_notes),
+                *(*positions, *item.attention.notes, *self.member_notes),
             ),
         }
         return description if self.subgraph.num_centers == 1 else {**description, "other_end": 1}
@@ -251,83 +243,90 @@ class SubgraphItem(Explainable):
         notes = []
         if self.num_near > self.num_units:
             notes.append(f"Only the nearest {self.num_units:,} of {self.num_near:,} nodes are shown.")
-        if (removed := len(self.groups)) < self.num_units:
-            notes.append(f"Only the nearest {removed:,} nodes were removed; deletion and insertion are of them.")
+        if self.num_removed < self.num_units:
+            notes.append(
+                f"Only the nearest {self.num_removed:,} nodes were removed; deletion and insertion are of them."
+            )
         return notes
 
 
-class EnsembleItem(SubgraphItem):
+def ensemble_item(
+    trained: Any,
+    settings: NodeSettings,
+    graph: NodeBatch,
+    centers: Sequence[int],
+    *,
+    names: Sequence[str],
+    title: str,
+    hops: int | None,
+    target: str | None,
+    label: Any,
+    to_batch: Callable[[NodeBatch], Any] = lambda batch: batch,
+    notes: Sequence[str] = (),
+) -> Explainable:
     """What an ensemble predicts at center nodes: the centers themselves, or the edge between them.
 
     Args:
         trained: the ensemble.
         settings: its layers.
         graph: all of it, in the units of the models.
+        centers: the nodes by number.
         names: of all nodes.
         title: what the item is called.
-        centers: the nodes by number.
         hops, target, label: as in `node_item`.
         to_batch: from a graph whose `rows` are the centers, copy after copy, to the batch of a model.
         notes: what else should be known.
     """
+    subgraph = Subgraph.of(graph, centers, settings.reach, border_of(settings))
+    traces = [Trace() for _ in trained.members]
+    batch = to_batch(subgraph.batch)
+    explained = Explained.of(trained, lambda place, member: member(batch, traces[place]), target, label)
 
-    def __init__(
-        self,
-        trained: Any,
-        settings: NodeSettings,
-        graph: NodeBatch,
-        names: Sequence[str],
-        title: str,
-        centers: Sequence[int],
-        hops: int | None,
-        target: str | None,
-        label: Any,
-        to_batch: Callable[[NodeBatch], Any] = lambda batch: batch,
-        notes: Sequence[str] = (),
-    ):
-        subgraph = Subgraph.of(graph, centers, settings.reach, border_of(settings))
-        traces = [Trace() for _ in trained.members]
-        batch = to_batch(subgraph.batch)
-        explained = Explained.of(trained, lambda place, member: member(batch, traces[place]), target, label)
-        super().__init__(settings, subgraph, NodePerturbation(Number(explained, to_batch), subgraph), traces, hops)
-        self.trained, self.explained, self.to_batch = trained, explained, to_batch
-        self.names, self.title, self.notes = names, title, notes
-        self.target, self.predictions, self.member_notes = explained.name, explained.predictions, explained.member_notes
+    def of_member(member: Any, batch: NodeBatch) -> Tensor:
+        return explained.of_scores(member(to_batch(batch))).squeeze(0)
 
-    @property
-    def scale(self) -> float:
-        return self.explained.scale
+    surroundings = Surroundings(
+        settings=settings,
+        subgraph=subgraph,
+        perturbation=NodePerturbation(Number(explained, to_batch), subgraph),
+        traces=traces,
+        members=[partial(of_member, member) for member in trained.members],
+        hops=hops,
+        names=names,
+        title=title,
+        target=explained.name,
+        predictions=explained.predictions,
+        scale=explained.scale,
+        notes=notes,
+        member_notes=explained.member_notes,
+    )
+    type_names = getattr(trained.encoder, "types", None)  # edges are predicted over graphs of one type
+    return surroundings.explainable(partial(parts_by_type, surroundings, type_names))
 
-    def members(self) -> list[Callable[[NodeBatch], Tensor]]:
-        """The number of each member."""
-        return [partial(self._of_member, member) for member in self.trained.members]
 
-    def _of_member(self, member: Any, batch: NodeBatch) -> Tensor:
-        return self.explained.of_scores(member(self.to_batch(batch))).squeeze(0)
+def parts_by_type(surroundings: Surroundings, names: TypeNames | None) -> list[Part]:
+    """All nodes of a type but the one that is explained, and all edges of a type."""
+    batch, count = surroundings.subgraph.batch, surroundings.num_units
+    if batch.types is None or batch.relations is None or names is None:
+        return []
+    of_node, of_edge = batch.types.of_row[:count].numpy(), batch.relations.relation.numpy()
+    ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, np.int64)
+    nodes = [np.flatnonzero(of_node[1:] == number) + 1 for number in range(len(names.nodes))]
+    edges = [np.flatnonzero(of_edge == number) for number in range(len(names.relations))]
 
-    def parts(self) -> list[Part]:
-        """All nodes of a type but the one that is explained, and all edges of a type."""
-        batch, count = self.subgraph.batch, self.num_units
-        names = getattr(self.trained.encoder, "types", None)  # edges are predicted over graphs of one type
-        if batch.types is None or batch.relations is None or names is None:
-            return []
-        of_node, of_edge = batch.types.of_row[:count].numpy(), batch.relations.relation.numpy()
-        ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, np.int64)
-        nodes = [np.flatnonzero(of_node[1:] == number) + 1 for number in range(len(names.nodes))]
-        edges = [np.flatnonzero(of_edge == number) for number in range(len(names.relations))]
+    # Nothing is removed first, then the nodes or the edges of each type.
+    removals = [(nothing, nothing), *((of_type, nothing) for of_type in nodes)]
+    predictions = surroundings.perturbation([*removals, *((nothing, of_type) for of_type in edges)])
+    effects = predictions[0] - predictions[1:]
 
-        # Nothing is removed first, then the nodes or the edges of each type.
-        removals = [(nothing, nothing), *((of_type, nothing) for of_type in nodes)]
-        predictions = self.perturbation([*removals, *((nothing, of_type) for of_type in edges)])
-        effects = predictions[0] - predictions[1:]
-        units = [*nodes, *(np.unique(ends[:, of_type]) for of_type in edges)]
-        labels = [(name, "type of node") for name in names.nodes]
-        labels += [(in_words(relation), "type of edge") for relation in names.relations]
-        return [
-            Part(name, decomposition, tuple(of_type[of_type < count].tolist()), float(effect))
-            for (name, decomposition), of_type, effect in zip(labels, units, effects, strict=True)
-            if len(of_type)
-        ]
+    units = [*nodes, *(np.unique(ends[:, of_type]) for of_type in edges)]
+    labels = [(name, "type of node") for name in names.nodes]
+    labels += [(in_words(relation), "type of edge") for relation in names.relations]
+    return [
+        Part(name, decomposition, tuple(of_type[of_type < count].tolist()), float(effect))
+        for (name, decomposition), of_type, effect in zip(labels, units, effects, strict=True)
+        if len(of_type)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,7 +371,7 @@ def node_item(
     hops: int | None = None,
     target: str | None = None,
     label: Any = None,
-) -> EnsembleItem:
+) -> Explainable:
     """A node of a graph, what of its neighborhood it attends to, and what changes its prediction.
 
     Everything is computed on the subgraph that the prediction depends on, where it is the same as on the whole graph.
@@ -397,9 +396,9 @@ def node_item(
     Cost: a prediction for every node and link near the node, up to 2,000 of each.
     """
     name = checked_row("node", table, node, table.names)
-    graph = trained.batches(table).graph
-    return EnsembleItem(
-        trained, trained.encoder.on_graph.settings, graph, table.names, name, [node], hops, target, label
+    graph, settings = trained.batches(table).graph, trained.encoder.on_graph.settings
+    return ensemble_item(
+        trained, settings, graph, [node], names=table.names, title=name, hops=hops, target=target, label=label
     )
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from edgewise.errors import SettingError
+from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.formatting import plural
 from edgewise.graph.records import TextBatch
@@ -22,7 +23,7 @@ from edgewise.learn.readers.texts.tags import SentenceChunk, WrittenSentence
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row
 from edgewise.learn.tasks.tagging.task import FittedTagger, load, scores_of_chunks
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, index_of_word
+from edgewise.learn.tasks.token_explainable import ExplainedTokens, Left, TokenRow, index_of_word
 
 OUTSIDE = "O"
 """The tag of a word in no span."""
@@ -74,7 +75,7 @@ class TagNumber:
 
 def sentence_item(
     trained: FittedTagger, sentence: str | Sequence[str], target: Any = None, label: Any = None, top: int | None = None
-) -> TokenExplainable:
+) -> Explainable:
     """The probability that one word has one tag.
 
     Args:
@@ -118,7 +119,7 @@ def sentence_item(
 
     batch = TextBatch.packed([chunk.numbers])
     shown, shown_notes = _around(predictions, word)
-    return TokenExplainable(
+    return ExplainedTokens(
         tokens=tokens,
         predictions=shown,
         explained=f"{name} = {output.tags[number]}",
@@ -128,7 +129,7 @@ def sentence_item(
         about=f"The probability less that without the token; the word itself {word_itself}.",
         first_notes=[*shown_notes, *_chunk_notes(trained, written.names(), chunk, name)],
         more_notes=[note],
-    )
+    ).explainable
 
 
 def tag_number(trained: FittedTagger, prediction: TargetPrediction, label: Any) -> int:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import DataError
-from edgewise.explain.explainable import Attended, Attention, Differentiable
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
 from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
@@ -25,7 +25,7 @@ from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row, targets_of_table
 from edgewise.learn.tasks.explained import Explained, target_predictions
 from edgewise.learn.tasks.texts.task import TextsEncoder, load
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, nothing_of
+from edgewise.learn.tasks.token_explainable import ExplainedTokens, Left, TokenRow, nothing_of
 from edgewise.trace import Trace
 
 ABOUT = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
@@ -108,7 +108,7 @@ class TextNumber:
 
 def item(
     trained: FittedTable[TextsEncoder], texts: Row, target: str | None, label: Any, top: int | None
-) -> TokenExplainable:
+) -> Explainable:
     """One row of texts.
 
     Raises:
@@ -129,7 +129,7 @@ def item(
         raise DataError(f"{names[0]}: the text is empty.")
 
     of_text = TextNumber.of(trained, tokens, target, label)
-    return TokenExplainable(
+    return ExplainedTokens(
         tokens=tokens,
         predictions=of_text.number.predictions,
         explained=of_text.number.name,
@@ -140,7 +140,7 @@ def item(
         scale=of_text.number.scale,
         more_notes=of_text.number.member_notes,
         more_parts=columns_of(tokens),
-    )
+    ).explainable
 
 
 def columns_of(tokens: TokenRow) -> list[Part]:

@@ -19,7 +19,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
-from edgewise.explain.explainable import Attended, Attention
+from edgewise.explain.explainable import Attended, Attention, Explainable
 from edgewise.explain.explanation import Layer, TargetPrediction, Unit
 from edgewise.formatting import plural
 from edgewise.graph.records import PairBatch
@@ -27,7 +27,7 @@ from edgewise.learn.networks.translation import TranslationModel
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.explainable import ExplainableTask, Row
-from edgewise.learn.tasks.token_explainable import Left, TokenExplainable, TokenRow, index_of_word, require_text
+from edgewise.learn.tasks.token_explainable import ExplainedTokens, Left, TokenRow, index_of_word, require_text
 from edgewise.learn.tasks.translation.task import FittedTranslation, decoder_input, load, padded, translated_tokens
 from edgewise.learn.training.device import cpu_threads
 from edgewise.trace import Trace, Weights
@@ -169,7 +169,7 @@ class TranslatedNumber:
 
 def translation_item(
     trained: FittedTranslation, text: str, target: str | int | None = None, top: int | None = None
-) -> TokenExplainable:
+) -> Explainable:
     """A sentence and its translation; the translation stays as it is while tokens of the sentence are removed.
 
     Args:
@@ -210,7 +210,7 @@ def translation_item(
     # Zeros would not do as a baseline: a transformer that normalizes its input does not see how long a vector is, so
     # that all would change at the very beginning of the way.
     embedding, baseline = trained.model.embedding, "that of an end"
-    return TokenExplainable(
+    return ExplainedTokens(
         tokens=tokens,
         predictions=target_predictions(trained, [translated])[0],
         explained=explained,
@@ -223,7 +223,7 @@ def translation_item(
         more_units=units,
         more_sources={written: translated.text},
         show=str,
-    )
+    ).explainable
 
 
 def notes_of(translated: Translated) -> list[str]:
@@ -239,7 +239,7 @@ def notes_of(translated: Translated) -> list[str]:
     return notes
 
 
-def item(trained: FittedTranslation, row: Row, target: Any, label: Any, top: int | None) -> TokenExplainable:
+def item(trained: FittedTranslation, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
     """A sentence and its translation."""
     if label is not None:
         raise SettingError(f"explain: label is {label!r}, but a translation has no classes; leave it out.")
