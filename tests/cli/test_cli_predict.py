@@ -163,7 +163,7 @@ def test_overwrite_replaces_an_output_but_never_the_input(trained, edgewise, new
 def test_a_column_that_predictions_need_is_not_replaced(trained, edgewise, tmp_path):
     data = write_csv(tmp_path / "d.csv", {"smiles": ["CCO"], "status": ["mine"]})
     code, _, err = edgewise("predict", trained, data, "-o", tmp_path / "out.csv")
-    assert (code, "already has the column 'status', which predictions need; rename it" in err) == (2, True)
+    assert (code, "already has the column 'status', which predictions need; give it another name" in err) == (2, True)
 
 
 def test_strict_stops(trained, edgewise, new, tmp_path):

@@ -157,11 +157,11 @@ class Fitted(Generic[E, Out]):
                 if from_tensors := saved.metadata.get("from_tensors"):
                     with damage(weights):
                         values[name][saved.name] = from_tensors(tensors)
-        loaded = {name: part(**values[name]) for name, part in parts.items()}
-        fitted = cls(format=format, companions=companions, **loaded)
-        fitted.prefix = fitted.prefix if prefix is None else prefix
+        parts_of_model = {name: part(**values[name]) for name, part in parts.items()}
         with damage(path):
+            fitted = cls(format=format, companions=companions, **parts_of_model)
             fitted.check()
+        fitted.prefix = fitted.prefix if prefix is None else prefix
 
         for number in range(size):
             of_member = _taken(tensors, fitted.prefix.format(number))

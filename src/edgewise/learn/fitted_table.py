@@ -72,9 +72,7 @@ class FittedTable(Fitted[T, Targets]):
 
     prefix: str = "member_{}."
 
-    def check(self) -> None:
-        """Raise DataError unless the fields of the parts fit each other."""
-        super().check()
+    def __post_init__(self) -> None:
         self.intervals.check(self.output.names, num_features=1 + isinstance(self.encoder, ComparesRows))
 
     @property
@@ -115,10 +113,6 @@ class FittedTable(Fitted[T, Targets]):
     def rows_a_batch(self) -> int:
         """Rows that are computed together where no gradient is wanted."""
         return self.encoder.rows_per_batch
-
-    def new_member(self) -> nn.Module:
-        """A network before its first step."""
-        return self.encoder.new_network(self.output)
 
     @property
     def shares(self) -> dict[str, float]:

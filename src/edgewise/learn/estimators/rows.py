@@ -57,7 +57,7 @@ class EncodedTargets:
     task_type: str
     """regression, classification or multiclass."""
     classes: tuple[np.ndarray, ...] = ()
-    """Of each target, its classes in order; none where numbers are learned."""
+    """The classes of each target in order; none where numbers are learned."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The role of each column of a table."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from edgewise.errors import SettingError
@@ -70,19 +70,13 @@ class Columns:
                 seen[name] = spelled(role)
 
     def roles(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each role."""
+        """The columns of each role: of each field whose value is the names of columns."""
+        roles = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.metadata["metavar"] == "COLUMN"
+        }
         return {
-            "smiles_columns": self.smiles_columns,
-            "text_columns": self.text_columns,
-            "node_column": () if self.node_column is None else (self.node_column,),
-            "node_type_column": () if self.node_type_column is None else (self.node_type_column,),
-            "target_columns": self.target_columns,
-            "descriptors_columns": self.descriptors_columns,
-            "category_columns": self.category_columns,
-            "ignore_columns": self.ignore_columns,
-            "weight_column": () if self.weight_column is None else (self.weight_column,),
-            "splits_column": () if self.splits_column is None else (self.splits_column,),
-            "group_column": () if self.group_column is None else (self.group_column,),
+            role: names if isinstance(names, tuple) else () if names is None else (names,)
+            for role, names in roles.items()
         }
 
     def to_predict(self: AnyColumns, **changes: Any) -> AnyColumns:

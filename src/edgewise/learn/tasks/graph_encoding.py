@@ -44,7 +44,7 @@ class GraphEncoding:
     feature_scale: FeatureScale
     """How the features of nodes are scaled."""
     scaler: ConditionScaler | TypeScaler | None
-    """Of the features of nodes, where they are scaled by their spread."""
+    """Scales the features of nodes by their spread; None where they are not scaled so."""
     num_columns: int
     """Features of a node as they stand in the file."""
     adds_degrees: bool = False

@@ -61,7 +61,9 @@ def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str, *,
         DataError: the table has a column of such a name.
     """
     if existing := [name for name in added if name in frame.columns]:
-        raise DataError(f"{source} already has the column {existing[0]!r}, which predictions need; rename it.")
+        raise DataError(
+            f"{source} already has the column {existing[0]!r}, which predictions need; give it another name."
+        )
     if suffix == ".parquet":
         return frame.assign(**added)
     columns = {name: frame[name].tolist() for name in frame.columns}

@@ -48,14 +48,6 @@ class GraphColumns(Columns):
     graph_feature_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Numbers of a graph as a whole: a temperature, a cosmology."""
 
-    def roles(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each role."""
-        return {
-            "graph_column": (self.graph_column,),
-            **super().roles(),
-            "graph_feature_columns": self.graph_feature_columns,
-        }
-
     @property
     def of_graphs(self) -> tuple[str, ...]:
         """The columns of graphs as a whole."""

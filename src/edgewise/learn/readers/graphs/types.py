@@ -426,7 +426,7 @@ def _check_free(edges: EdgeList, names: set[str]) -> None:
         if name.startswith(BACKWARD) and (forward := name.removeprefix(BACKWARD)) in names:
             raise DataError(
                 f"{edges.types.place(edge)}: {name!r} is the name of the reverse of {forward!r}, which is added; leave "
-                "these edges out, rename them, or add --directed where the table has both ways."
+                "these edges out, give them another type, or add --directed where the table has both ways."
             )
 
 

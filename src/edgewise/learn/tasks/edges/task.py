@@ -55,7 +55,7 @@ class EdgeEncoder:
     sizes: NodeSizes
     """What the data looks like."""
     edge_scaler: ConditionScaler
-    """Of the features of edges."""
+    """Scales the features of edges."""
 
     max_tokens: ClassVar[None] = None
 

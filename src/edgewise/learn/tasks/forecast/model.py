@@ -28,7 +28,7 @@ class SeriesValues:
     """Future values of nodes: value = mean + std · output, the scale being that of all nodes or of each."""
 
     mean: float
-    """Of all values of the training steps."""
+    """The mean of all values of the training steps."""
     std: float
     """Their standard deviation."""
     node_mean: tuple[float, ...] = ()

@@ -43,11 +43,11 @@ class GraphScalers:
     """The scales learned on training graphs."""
 
     node: ConditionScaler
-    """Of the features of nodes."""
+    """Scales the features of nodes."""
     edge: ConditionScaler
-    """Of the features of edges."""
+    """Scales the features of edges."""
     graph: ConditionScaler
-    """Of the numbers of graphs as a whole."""
+    """Scales the numbers of graphs as a whole."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class LinkEncoder:
     feature_scale: FeatureScale
     """rows, standard or none."""
     scaler: ConditionScaler | None
-    """Of the features, where they are scaled by their spread."""
+    """Scales the features by their spread; None where they are not scaled so."""
     graph: LinkGraph = field(metadata=GRAPH)
     """That of the training, with all its links."""
     category_columns: tuple[str, ...] = ()

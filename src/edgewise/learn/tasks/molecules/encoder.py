@@ -56,9 +56,9 @@ class MoleculeScales:
     """The scales learned on training rows."""
 
     feature: FeatureScaler
-    """Of the whole-molecule descriptors."""
+    """Scales the descriptors of the whole molecule."""
     condition: ConditionScaler
-    """Of the row's own numbers."""
+    """Scales the numbers of the row."""
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,7 @@ def predict_molecules(
 
 def opened(request: PredictRequest) -> tuple[FittedMolecules, Columns]:
     trained = load(request.run_folder)
-    columns = renamed(trained.columns, request["smiles_columns"], request["descriptors_columns"])
+    columns = columns_to_predict(trained.columns, request["smiles_columns"], request["descriptors_columns"])
     check_same_numbers(columns, trained.columns)
     limits = trained.encoder.limits.changed(
         max_atoms=request["max_atoms"], molecule_timeout=request["molecule_timeout"]
@@ -320,7 +320,7 @@ def could_be_fractions(targets: np.ndarray) -> bool:
     return bool(len(values) and values.min() >= 0 and values.max() <= 1 and ((values > 0) & (values < 1)).any())
 
 
-def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:
+def columns_to_predict(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:
     """The columns of a file to be predicted: no targets, and other names where they are given."""
     return columns.to_predict(
         smiles_columns=tuple(smiles or columns.smiles_columns),

@@ -286,7 +286,9 @@ def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
     key = f"{names[1]}_pred"
     for name in (key, "status"):
         if any(name in row for row in sentences.rows):
-            raise DataError(f"{request.data} already has the key {name!r}, which predictions need; rename it.")
+            raise DataError(
+                f"{request.data} already has the key {name!r}, which predictions need; give it another name."
+            )
     if warning := coverage_warning(tokenizer, (word for words in sentences.words for word in words)):
         note(warning)
 
