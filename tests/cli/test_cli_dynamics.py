@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cli_tables import read_csv
-from edgewise import DynamicsModel, SettingError
+from edgewise import DynamicsModel, EdgewiseError
 from edgewise.learn.readers.motion.motion import read_motion
 
 PULLS = ("--target-quantity", "accelerations")
@@ -85,7 +85,7 @@ def test_the_face_in_python(springs, tmp_path):
     assert model.metrics_["rows"] == {"train": 36, "val": 12, "test": 12}
     model.save(tmp_path / "kept")
     np.testing.assert_array_equal(DynamicsModel.load(tmp_path / "kept").predict(motion, 4), model.predict(motion, 4))
-    with pytest.raises(SettingError, match="is not fitted yet"):
+    with pytest.raises(EdgewiseError, match="is not fitted yet"):
         DynamicsModel().predict(motion)
 
 

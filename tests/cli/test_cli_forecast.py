@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cli_tables import read_csv, write_csv
-from edgewise import Forecaster, SettingError
+from edgewise import EdgewiseError, Forecaster
 from edgewise.learn.readers.graphs.series import read_series
 
 SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim", 8]
@@ -111,7 +111,7 @@ def test_the_face_in_python(chain, tmp_path):
     assert len(model.metrics_["test"]["rmse"]) == 4
     model.save(tmp_path / "kept")
     np.testing.assert_array_equal(Forecaster.load(tmp_path / "kept").predict(series), model.predict(series))
-    with pytest.raises(SettingError, match="is not fitted yet"):
+    with pytest.raises(EdgewiseError, match="is not fitted yet"):
         Forecaster().predict(series)
 
 

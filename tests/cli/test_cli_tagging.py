@@ -282,7 +282,7 @@ def test_bad_words(files, run, edgewise, tmp_path):
 
 
 def test_from_python(tmp_path):
-    from edgewise import DataError, SettingError, Tagger
+    from edgewise import DataError, EdgewiseError, SettingError, Tagger
 
     words, tags = zip(*sentences(60))
     settings = {"num_layers": 1, "num_heads": 2, "model_dim": 32, "hidden_dim": 64, "dropout": 0.0}
@@ -295,7 +295,7 @@ def test_from_python(tmp_path):
     assert tagger.score(*zip(*new)) == 1.0
     tagger.save(tmp_path / "run")
     assert Tagger.load(tmp_path / "run").predict([new[0][0], []]) == [new[0][1], []]
-    with pytest.raises(SettingError, match="not fitted"):
+    with pytest.raises(EdgewiseError, match="not fitted"):
         Tagger().predict([["a"]])
     with pytest.raises(SettingError, match="validation_size is 1"):
         Tagger(validation_size=1).fit(words, tags)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import SettingError, Trace
+from edgewise import EdgewiseError, SettingError, Trace
 from edgewise.explain.rollout import rollout
 from edgewise.graph.records import TextBatch
 from edgewise.learn.estimators import LanguageModel
@@ -239,5 +239,5 @@ def test_the_face_explains():
     found, expected = model.explain(TEXT, label="a", top=2), explain_prompt(model.trained_, TEXT, label="a", top=2)
     assert found.to_json() == expected.to_json()
     assert found.layers[0].top == 2
-    with pytest.raises(SettingError, match="not fitted yet"):
+    with pytest.raises(EdgewiseError, match="not fitted yet"):
         LanguageModel().explain(TEXT)

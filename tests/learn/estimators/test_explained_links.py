@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import DataError, SettingError, Trace
+from edgewise import DataError, EdgewiseError, SettingError, Trace
 from edgewise.learn.estimators import LinkPredictor
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
@@ -301,5 +301,5 @@ def test_from_python():
             predictor.explain(words, **other)
     with pytest.raises(SettingError, match="hops is 0; expected at least 1"):
         predictor.explain(names, hops=0)
-    with pytest.raises(SettingError, match="is not fitted yet"):
+    with pytest.raises(EdgewiseError, match="is not fitted yet"):
         LinkPredictor().explain((0, 1))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import DataError, SettingError, Trace
+from edgewise import DataError, EdgewiseError, SettingError, Trace
 from edgewise.explain.rollout import rollout
 from edgewise.graph.records import TextBatch
 from edgewise.learn.estimators import Tagger
@@ -204,5 +204,5 @@ def test_the_face_explains_words_and_texts():
     np.testing.assert_array_equal(by_text.attributions[2].values, by_words.attributions[2].values)
     assert (by_text.layers[0].top, by_words.layers[0].top) == (1, None)
     assert by_words.sources == {"tokens": TEXT}
-    with pytest.raises(SettingError, match="not fitted yet"):
+    with pytest.raises(EdgewiseError, match="not fitted yet"):
         Tagger().explain(TEXT)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import DataError, SettingError, Trace, Translator
+from edgewise import DataError, EdgewiseError, SettingError, Trace, Translator
 from edgewise.explain.rollout import rollout
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
@@ -349,7 +349,7 @@ def test_what_a_translator_explains_is_what_it_predicts(learned, tmp_path):
 
 
 def test_before_it_is_fitted():
-    with pytest.raises(SettingError, match="this Translator is not fitted yet"):
+    with pytest.raises(EdgewiseError, match="this Translator is not fitted yet"):
         Translator().explain(TEXT)
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from edgewise import DataError, LanguageModel, RunFolderError, SettingError
+from edgewise import DataError, EdgewiseError, LanguageModel, RunFolderError, SettingError
 from edgewise.learn.tasks.language.settings import SETTINGS
 from edgewise.learn.tasks.language.task import pair_loss
 
@@ -105,7 +105,7 @@ def test_texts_and_prompts_that_cannot_be(singer):
         singer.generate("Zzz!Z")
     with pytest.raises(SettingError, match="the prompt is empty"):
         singer.generate("")
-    with pytest.raises(SettingError, match="not fitted yet"):
+    with pytest.raises(EdgewiseError, match="not fitted yet"):
         LanguageModel().generate("a")
     for arguments, message in (
         ({"num_tokens": -1}, "^generate: num_tokens is -1; expected at least 0"),

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from edgewise import DataError, Edges, LinkPredictor, SettingError
+from edgewise import DataError, Edges, EdgewiseError, LinkPredictor, SettingError
 from edgewise.graph.records import NodeBatch
 from edgewise.learn.estimators.links import graph_of
 from edgewise.learn.networks.graph_settings import DECODERS, LinkSettings, NodeSettings, NodeSizes
@@ -51,7 +51,7 @@ def test_a_predictor(graph, tmp_path):
     assert again.predict_proba(pairs, features, matrix).shape == (4, 2)
     with pytest.raises(DataError, match="but no edges; give them too"):
         again.predict_proba(pairs, features)
-    with pytest.raises(SettingError, match=r"LinkPredictor is not fitted yet; call fit"):
+    with pytest.raises(EdgewiseError, match=r"LinkPredictor is not fitted yet; call fit"):
         LinkPredictor().predict([[0, 1]])
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from edgewise import DataError, RunFolderError, SettingError, Translator
+from edgewise import DataError, EdgewiseError, RunFolderError, SettingError, Translator
 from edgewise.cli.main import main
 from edgewise.learn.estimators import translation
 
@@ -118,5 +118,5 @@ def test_inputs_that_are_refused(writer):
         writer.predict("abc")
     with pytest.raises(DataError, match="score: 2 texts, but 1 translation"):
         writer.score(["abc", "bca"], ["cba"])
-    with pytest.raises(SettingError, match="not fitted yet"):
+    with pytest.raises(EdgewiseError, match="not fitted yet"):
         Translator().predict(["a"])
