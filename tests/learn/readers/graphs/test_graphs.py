@@ -187,7 +187,7 @@ def test_settings_that_do_not_fit(read):
         read(source={"edges": None})
     with pytest.raises(SettingError, match="2 tables of nodes were given"):
         read_graphs(["a.csv", "b.csv"], GraphColumns(node_column=AUTO), GraphsSource())
-    with pytest.raises(SettingError, match="'mol' is named in --graph-column and in --ignore-columns"):
+    with pytest.raises(SettingError, match="'mol' is named in --ignore-columns and in --graph-column"):
         GraphColumns(node_column=AUTO, graph_column="mol", ignore_columns=("mol",))
 
 

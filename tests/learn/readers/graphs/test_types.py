@@ -199,7 +199,7 @@ def test_what_is_refused(tmp_path, nodes, edges, more, message):
 
 
 def test_a_column_has_one_role():
-    with pytest.raises(SettingError, match="named in --node-type-column and in --target-columns"):
+    with pytest.raises(SettingError, match="named in --target-columns and in --node-type-column"):
         Columns(node_column="id", node_type_column="kind", target_columns=("kind",))
 
 
