@@ -352,14 +352,41 @@ def test_files_of_different_columns_are_both_named(tmp_path):
 
 
 def test_arrays_are_cells_with_every_digit():
-    cells, columns = cells_from_arrays({"smiles": np.array([["C", "N"], ["O", None]]), "target": [0.1 + 0.2, np.nan]})
-    assert columns == {"smiles": ("smiles_1", "smiles_2"), "target": ("target",)}
-    assert cells.frame.to_dict("list") == {
+    arrays = {"smiles": np.array([["C", "N"], ["O", None]]), "target": [0.1 + 0.2, None], "group": [3, 10]}
+    cells, columns = cells_from_arrays(arrays)
+    assert columns == {"smiles": ("smiles_1", "smiles_2"), "target": ("target",), "group": ("group",)}
+    assert {name: cells.texts(name) for name in cells.frame} == {
         "smiles_1": ["C", "O"],
         "smiles_2": ["N", ""],
         "target": ["0.30000000000000004", ""],
+        "group": ["3", "10"],
     }
     assert cells.lines.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("as_given", [list, np.array, pd.Series], ids=["list", "array", "series"])
+def test_numbers_of_arrays_never_become_text(monkeypatch, as_given):
+    from edgewise.learn.readers.molecules.table import table_from_arrays
+
+    def only_text(value):
+        assert isinstance(value, str), f"{value!r} was written as text"
+        return value
+
+    for module in ("cell", "read"):
+        monkeypatch.setattr(f"edgewise.learn.tables.{module}.as_text", only_text)
+    numbers = as_given([0.1 + 0.2, 2.0, 3.0])
+    how = {"conditions": numbers, "weights": numbers, "with_descriptors": False}
+    table = table_from_arrays(["C", "CC", "CCC"], numbers, **how)
+    assert table.rows.targets[:, 0].tolist() == table.rows.weights.tolist() == table.conditions[:, 0].tolist()
+    assert table.rows.targets[0, 0] == 0.1 + 0.2
+
+
+def test_of_numbers_that_are_labels_each_is_written_once():
+    from edgewise.learn.readers.molecules.table import table_from_arrays
+
+    for labels in ([0, 1, 1], np.array([0.0, 1.0, 1.0]), np.array([0, 1, 1], dtype=np.uint8)):
+        table = table_from_arrays(["C", "CC", "CCC"], labels, task_type="classification", with_descriptors=False)
+        assert (table.rows.classes, table.rows.targets[:, 0].tolist()) == ({"target": ["0", "1"]}, [0, 1, 1])
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,9 @@ def spread_columns(
     """Targets, weights and validation of some rows for all nodes or edges of their graph."""
     rows: GraphNodes = inputs.X
     warn_of_graph_features(rows.graph)
-    missing = np.nan if targets.task_type == "regression" else ""
     weights, validation = supervision.sample_weight, supervision.validation
     return (
-        replace(targets, cells=rows.spread(targets.cells, missing)),
+        replace(targets, cells=rows.spread(targets.cells, np.nan)),
         replace(
             supervision,
             sample_weight=None if weights is None else rows.spread(np.asarray(weights), 0.0),

@@ -147,10 +147,10 @@ def numbered(columns: Sequence[np.ndarray], is_labeled: Sequence[np.ndarray]) ->
         columns: The labels of each target.
         is_labeled: Where they are known.
     """
-    cells, all_classes = np.full((len(columns[0]), len(columns)), "", dtype=object), []
+    cells, all_classes = np.full((len(columns[0]), len(columns)), np.nan), []
     for target, (labels, is_known) in enumerate(zip(columns, is_labeled)):
         classes, numbers = class_numbers(labels[is_known])
-        cells[is_known, target] = [str(number) for number in numbers.tolist()]
+        cells[is_known, target] = numbers
         all_classes.append(classes)
 
     task_type = CLASSES[max(map(len, all_classes)) > 2]

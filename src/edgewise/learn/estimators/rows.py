@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
 from edgewise.errors import DataError, refuse_single_text
 from edgewise.formatting import plural
@@ -52,8 +53,8 @@ class Inputs:
 class EncodedTargets:
     """The targets of a training as its table has them."""
 
-    cells: Any
-    """(row) or (row, target): numbers, or the number of a class as text, empty where there is none."""
+    cells: Float64[np.ndarray, " row *target"]
+    """(row) or (row, target): numbers, or the numbers of classes; NaN where there is none."""
     task_type: str
     """regression, classification or multiclass."""
     classes: tuple[np.ndarray, ...] = ()

@@ -1,5 +1,6 @@
 """Single cells as numbers, and the record of those that cannot be read."""
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,9 +28,11 @@ except ImportError as error:
     raise MissingExtraError("pyarrow", "molecules") from error
 
 Texts: TypeAlias = Any
-"""A column of texts: of a table, or a list."""
+"""A column of cells: of a table, an array of pyarrow, or a list of texts. Of numbers by their type no text is made."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+NUMBER_KINDS = "iuf"
+"""Types of arrays, as numpy letters them, whose items are numbers."""
 OK = "ok"
 """The status of a row that can be used."""
 
@@ -126,9 +129,8 @@ def read_numbers(
     `problems`."""
     values, bad = _within(cells, *parse_numbers(cells), limit)
     if not may_be_negative:
-        texts = as_arrow(cells)
         for row in np.flatnonzero(values < 0).tolist():
-            values[row], cell = math.nan, texts[row].as_py()
+            values[row], cell = math.nan, as_text(typed(cells)[row].as_py())
             problems.add(row, column, cell, f"{cell.strip()!r} is negative, expected zero or more")
 
     for row, (cell, reason) in bad.items():
@@ -148,7 +150,9 @@ def parse_numbers(
         cells: the column.
         in_parallel: convert its chunks side by side; for callers that do so with several columns, False.
     """
-    texts = as_arrow(cells)
+    texts = typed(cells)
+    if is_numeric(texts.type):
+        return _finite(joined(texts))
     try:
         if in_parallel:
             numbers = pa.chunked_array(in_threads(lambda chunk: chunk.cast(pa.float64()), texts.chunks), pa.float64())
@@ -175,6 +179,17 @@ def parse_numbers(
     return values, bad
 
 
+def _finite(column: "pa.Array") -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
+    """Numbers by their type, and those that are missing or infinite."""
+    numbers = column.cast(pa.float64(), safe=False).fill_null(math.nan).to_numpy(zero_copy_only=False)
+    values = np.require(numbers, requirements="W")
+    bad = {}
+    for row in np.flatnonzero(~np.isfinite(values)).tolist():
+        cell = as_text(column[row].as_py())
+        values[row], bad[row] = math.nan, (cell, read_number(cell)[1])
+    return values, bad
+
+
 def parse_columns(
     columns: Sequence[Texts], dtype: type[np.floating]
 ) -> tuple[Float[np.ndarray, " row column"], list[dict[int, tuple[str, str]]]]:
@@ -196,27 +211,67 @@ def _within(
 ) -> tuple[np.ndarray, dict[int, tuple[str, str]]]:
     """The numbers of a column within ±limit, and the bad cells with those beyond it."""
     for row in too_large(values, limit).tolist():
-        values[row], cell = math.nan, as_arrow(cells)[row].as_py()
+        values[row], cell = math.nan, as_text(typed(cells)[row].as_py())
         bad[row] = (cell, reason_too_large(cell, limit))
     if limit < LARGEST and is_too_small(values):
         for row in np.flatnonzero(np.nan_to_num(values)).tolist():
-            values[row], cell = math.nan, as_arrow(cells)[row].as_py()
+            values[row], cell = math.nan, as_text(typed(cells)[row].as_py())
             bad[row] = (cell, reason_too_small(cell))
     return values, bad
 
 
 def as_arrow(cells: Texts) -> "pa.ChunkedArray":
-    """A column of texts as pyarrow has it."""
+    """A column of texts as pyarrow has it; numbers as they would be written."""
+    column = typed(cells)
+    return pa.chunked_array([as_texts(chunk) for chunk in column.chunks], pa.large_string())
+
+
+def typed(cells: Texts) -> "pa.ChunkedArray":
+    """A column as pyarrow has it: numbers by their type as numbers, all else as text."""
+    column = cells
     # `pa.array` would take a column of pyarrow apart, cell by cell.
-    is_arrow = isinstance(cells, pa.ChunkedArray | pa.Array)
-    texts = cells.cast(pa.large_string()) if is_arrow else pa.array(cells, pa.large_string())
-    return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
+    if not isinstance(cells, pa.ChunkedArray | pa.Array):
+        is_number = getattr(getattr(cells, "dtype", None), "kind", "O") in NUMBER_KINDS
+        column = pa.array(cells, None if is_number else pa.large_string())
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def as_text(value: object) -> str:
+    """A value as it would stand in a CSV file, with every digit; empty for None and NaN."""
+    if isinstance(value, bytes):
+        # Programs without a type for text write bytes; bytes that cannot be decoded, such as pictures, stay bytes.
+        with contextlib.suppress(UnicodeDecodeError):
+            return value.decode()
+    if isinstance(value, str):
+        return value
+    is_nan = isinstance(value, float | np.floating) and value != value
+    return "" if value is None or is_nan or str(value) == "<NA>" else str(value)
+
+
+def as_texts(column: "pa.Array") -> "pa.Array":
+    """The cells of a column as texts; empty where they are null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        texts = column.cast(pa.large_string())
+        return texts.fill_null("") if texts.null_count else texts
+    return pa.array([as_text(value) for value in column.to_pylist()], pa.large_string())
+
+
+def is_numeric(kind: "pa.DataType") -> bool:
+    """Whether a column holds numbers by its type."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def encoded(cells: Texts) -> "pa.ChunkedArray":
-    """A column of texts, dictionary-encoded, so that equal cells are processed once."""
-    is_encoded = isinstance(cells, pa.ChunkedArray) and pa.types.is_dictionary(cells.type)
-    return cells if is_encoded else as_arrow(cells).dictionary_encode()
+    """A column of texts, dictionary-encoded, so that equal cells are processed once, and numbers written once."""
+    column = typed(cells)
+    if pa.types.is_dictionary(column.type):
+        return column
+    if not is_numeric(column.type):
+        return as_arrow(column).dictionary_encode()
+    codes = joined(column).dictionary_encode(null_encoding="encode")
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.indices, as_texts(codes.dictionary))])
 
 
 def distinct(cells: Texts) -> tuple[list[str], Int64[np.ndarray, " row"]]:

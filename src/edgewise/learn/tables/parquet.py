@@ -1,6 +1,5 @@
 """A Parquet file as columns of strings, whole or some rows at a time."""
 
-import contextlib
 import io
 from collections.abc import Iterator
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.formatting import plural
+from edgewise.learn.tables.cell import as_texts
 from edgewise.learn.tables.delimited import Part, check_header, joined_parts
 from edgewise.learn.tables.options import current_limits
 
@@ -126,23 +126,3 @@ class TypedColumns:
         rows = pa.Table.from_batches(self._waiting) if self._waiting else pa.table({})
         self._waiting = rows.slice(count).to_batches()
         return rows.slice(0, count)
-
-
-def as_text(value: object) -> str:
-    """A value as it would stand in a CSV file, with every digit; empty for None and NaN."""
-    if value is None or value is pd.NA or (isinstance(value, float | np.floating) and value != value):
-        return ""
-    if isinstance(value, bytes):
-        # Programs without a type for text write bytes; bytes that cannot be decoded, such as pictures, stay bytes.
-        with contextlib.suppress(UnicodeDecodeError):
-            return value.decode()
-    return value if isinstance(value, str) else str(value)
-
-
-def as_texts(column: "pa.Array") -> "pa.Array":
-    """The cells of a column of Parquet as texts; empty where they are null."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return column.cast(pa.large_string()).fill_null("")
-    return pa.array([as_text(value) for value in column.to_pylist()], pa.large_string())

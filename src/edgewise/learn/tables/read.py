@@ -11,16 +11,18 @@ from jaxtyping import Int64
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.learn.progress import stage
-from edgewise.learn.tables.cell import as_arrow
+from edgewise.learn.tables.cell import NUMBER_KINDS, as_arrow, as_text
 from edgewise.learn.tables.commas import CommaColumns, with_points
 from edgewise.learn.tables.decode import check_file
 from edgewise.learn.tables.delimited import DelimitedFile, Part, check_header, either, joined_parts, other_separator
 from edgewise.learn.tables.excel import read_sheet
 from edgewise.learn.tables.options import TABLES, TableFormat, current_format
-from edgewise.learn.tables.parquet import ParquetTable, as_text, pa, pd
+from edgewise.learn.tables.parquet import ParquetTable, pa, pd
 
 Values: TypeAlias = Sequence | np.ndarray | pd.Series | pd.DataFrame
 
+Column: TypeAlias = np.ndarray | pd.Series
+"""Numbers, or texts."""
 ARRAYS = ("arrays",)
 """The files of rows from arrays."""
 CHUNK_ROWS = 2**13
@@ -38,7 +40,8 @@ class Cells:
     file_of_row: Int64[np.ndarray, " row"]
     """Which of the files each row stands in, counted from 0."""
     frame: pd.DataFrame
-    """One column of strings for each column of the file; an empty cell is an empty string."""
+    """One column of strings for each column of the file; an empty cell is an empty string. Of arrays, numbers stay
+    numbers."""
     lines: Int64[np.ndarray, " row"]
     """Line of the file on which each row begins; the header is line 1. For Parquet: the row number plus 1. For Excel:
     the row of the sheet."""
@@ -294,7 +297,7 @@ def check_same_columns(first: Cells, other: Cells) -> None:
 
 
 def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple[str, ...]]]:
-    """Arrays as the cells of a table; messages count their rows from 0.
+    """Arrays as the cells of a table: numbers stay numbers, all else is text. Messages count their rows from 0.
 
     Args:
         arrays: name → `(row,)`, or `(row, column)`, whose columns become `name_1`, `name_2`, ...;
@@ -306,10 +309,12 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
     Raises:
         DataError: an array has another number of axes, no row, or not as many rows as the first.
     """
-    frame: dict[str, list[str]] = {}
+    frame: dict[str, Column] = {}
     columns_of: dict[str, tuple[str, ...]] = {}
     for name, values in arrays.items():
-        array = np.asarray(values, dtype=object)
+        array = np.asarray(values) if hasattr(values, "dtype") or hasattr(values, "dtypes") else np.zeros(0, object)
+        if array.dtype.kind not in NUMBER_KINDS:
+            array = np.asarray(values, dtype=object)
         if array.ndim not in (1, 2):
             raise DataError(f"{name} has {array.ndim} axes, expected (row,) or (row, column).")
         num_rows = len(next(iter(frame.values()), array))
@@ -317,13 +322,23 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
             raise DataError(f"{name} has {plural(len(array), 'row')}, but {next(iter(arrays))} has {num_rows}.")
         columns_of[name] = _names_of_columns(name, values, array, {*frame, *arrays, "node"})
         cells_of = [array] if array.ndim == 1 else array.T
-        frame |= {column: list(map(as_text, cells)) for column, cells in zip(columns_of[name], cells_of, strict=True)}
+        frame |= {column: _cells_of(cells) for column, cells in zip(columns_of[name], cells_of, strict=True)}
 
     num_rows = len(next(iter(frame.values()), ()))
     if num_rows == 0:
         raise DataError(f"{next(iter(arrays))} is empty, expected at least one row.")
     file_of_row = np.zeros(num_rows, dtype=np.int64)
-    return Cells(ARRAYS, file_of_row, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
+    return Cells(ARRAYS, file_of_row, pd.DataFrame(frame), np.arange(1, num_rows + 1)), columns_of
+
+
+def _cells_of(values: np.ndarray) -> Column:
+    """A column as numbers where all of it is, None being missing, else as texts."""
+    if values.dtype == object and {*map(type, values)} <= {int, float, np.float64, type(None)}:
+        has_fraction = {*map(type, values)} - {int}
+        values = values.astype(np.float64) if has_fraction else np.array(values.tolist())  # whole ones may be labels
+    if values.dtype.kind in NUMBER_KINDS:
+        return np.ascontiguousarray(values)
+    return pd.Series(list(map(as_text, values)), dtype=str)
 
 
 def _names_of_columns(name: str, values: Values, array: np.ndarray, reserved: set[str]) -> tuple[str, ...]:

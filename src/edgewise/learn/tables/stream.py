@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from edgewise.errors import DataError
-from edgewise.learn.tables.cell import pa, parse_numbers, stripped, whole_numbers
+from edgewise.learn.tables.cell import as_texts, is_numeric, pa, parse_numbers, stripped, whole_numbers
 from edgewise.learn.tables.decode import TextFile, check_file
 from edgewise.learn.tables.delimited import TAB, DelimitedFile, Part, check_header
 from edgewise.learn.tables.options import TABLES, current_format
-from edgewise.learn.tables.parquet import ParquetTable, as_texts, parquet
+from edgewise.learn.tables.parquet import ParquetTable, parquet
 
 ENDINGS = tuple(ending for ending in TABLES if ending != ".xlsx")
 """Endings of the files that are read some rows at a time."""
@@ -48,16 +48,7 @@ class Chunk:
     def numbers(self, column: str) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
         """A column as numbers, NaN for empty cells, and the cells that are not finite numbers, with the reason."""
         cells = self.columns[column]
-        if not is_numeric(cells.type):
-            return parse_numbers(as_texts(cells), in_parallel=False)
-        values = cells.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
-        bad = {}
-        for row in np.flatnonzero(~np.isfinite(values)).tolist():
-            reason = (
-                "empty cell, expected a number" if np.isnan(values[row]) else "is infinite, expected a finite number"
-            )
-            bad[row] = ("", reason) if np.isnan(values[row]) else (str(values[row]), f"'{values[row]}' {reason}")
-        return np.where(np.isinf(values), np.nan, values) if bad else values, bad
+        return parse_numbers(cells if is_numeric(cells.type) else as_texts(cells), in_parallel=False)
 
     def whole_numbers(self, column: str) -> np.ndarray | None:
         """A column of whole numbers, int64; None where a cell is something else, or written with a zero before it."""
@@ -68,11 +59,6 @@ class Chunk:
         if pa.types.is_floating(cells.type):
             return None
         return whole_numbers(self.texts(column), "")
-
-
-def is_numeric(kind: "pa.DataType") -> bool:
-    """Whether a column of Parquet holds numbers."""
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 class TableStream:

@@ -8,6 +8,7 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.tables.cell import as_arrow
 from edgewise.learn.training.folder import csv_text
 
 
@@ -66,6 +67,6 @@ def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str, *,
         )
     if suffix == ".parquet":
         return frame.assign(**added)
-    columns = {name: frame[name].tolist() for name in frame.columns}
+    columns = {name: as_arrow(frame[name]).to_pylist() for name in frame.columns}
     columns |= {name: [show(value) for value in values] for name, values in added.items()}
     return csv_text(list(columns) if with_header else None, zip(*columns.values(), strict=True))

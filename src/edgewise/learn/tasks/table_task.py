@@ -13,6 +13,7 @@ from edgewise.learn.files import release
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
+from edgewise.learn.tables.cell import as_arrow
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
@@ -382,7 +383,7 @@ class TableTask:
         def lines() -> Iterator[list[Any]]:
             for start in range(0, len(rows), ROW_CHUNK):
                 chunk = slice(start, start + ROW_CHUNK)
-                read = [cells.frame[name].iloc[rows[chunk]].to_numpy() for name in cells.frame.columns]
+                read = [as_arrow(cells.frame[name].iloc[rows[chunk]]).to_pylist() for name in cells.frame.columns]
                 columns = [rows[chunk], *read, *(values[chunk] for values in added.values())]
                 yield from ([show(value) for value in row] for row in zip(*columns, strict=True))
                 release(cells.mapped)

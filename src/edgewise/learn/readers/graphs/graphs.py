@@ -297,7 +297,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
     trees = Trees.of(edges, graphs.offsets, graphs.names) if need_roots else None
     if trees is not None:
         for row, reason in trees.reasons.items():
-            problems.add(row, columns.graph_column, cells.frame[columns.graph_column].iloc[row], reason)
+            problems.add(row, columns.graph_column, str(cells.frame[columns.graph_column].iloc[row]), reason)
 
     mirrored_of = np.zeros(0, dtype=np.int64)
     if not is_directed:

@@ -15,10 +15,10 @@ from edgewise.learn.files import FileWriter
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.nodes import NAMES, NUMBERS
 from edgewise.learn.readers.store.layout import GraphStore, StoreFile
-from edgewise.learn.tables.cell import is_missing, joined, pa, text_arrays, texts_of
+from edgewise.learn.tables.cell import is_missing, is_numeric, joined, pa, text_arrays, texts_of
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.read import check_columns
-from edgewise.learn.tables.stream import Chunk, TableStream, is_numeric
+from edgewise.learn.tables.stream import Chunk, TableStream
 
 MAX_WORDS, MAX_NAMED_WORDS = 2**12, 2**20
 """Different cells of a column that is kept as words: of one without a role, and of one that is named."""

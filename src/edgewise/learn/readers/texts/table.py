@@ -11,7 +11,7 @@ from edgewise.formatting import plural
 from edgewise.learn.files import release
 from edgewise.learn.readers.texts.packed import PackedTokens
 from edgewise.learn.readers.texts.tokenizer import Tokenizer, read_text
-from edgewise.learn.tables.cell import Problems, as_arrow, pa, stripped
+from edgewise.learn.tables.cell import Problems, as_arrow, as_text, pa, stripped
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.decode import lines_of
 from edgewise.learn.tables.labels import Classes
@@ -151,7 +151,7 @@ def _interpret(
     columns_of_text = [cells.as_written[name] for name in columns.text_columns]
     is_full = np.any([pa.compute.not_equal(stripped(texts), "") for texts in columns_of_text], axis=0)
     for row in np.flatnonzero(~is_full).tolist():
-        problems.add(row, columns.text_columns[0], columns_of_text[0].iloc[row], "the text is empty")
+        problems.add(row, columns.text_columns[0], as_text(columns_of_text[0].iloc[row]), "the text is empty")
     contents = _contents(cells, columns.text_columns)
     return TextTable(
         checked_rows(cells, columns, problems, contents, classes, strict=strict, need_targets=need_targets)

@@ -285,7 +285,7 @@ def unlabelled_test(table: NodeTable | StoredTable) -> int:
     column = table.rows.columns.splits_column
     if column is None:
         return 0
-    is_test = np.array([word.strip().lower() == "test" for word in table.rows.cells.frame[column]])
+    is_test = np.array([word.strip().lower() == "test" for word in table.rows.cells.texts(column)])
     return int((is_test & np.isnan(table.rows.targets).all(axis=1)).sum())
 
 
