@@ -67,7 +67,7 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
     Returns:
         A function that adds content: bytes, a DataFrame for Parquet, or CSV text, whose commas become tabs for .tsv.
     """
-    from edgewise.learn.files import written_aside
+    from edgewise.learn.files import atomic_write
     from edgewise.learn.training.folder import csv_text
 
     def text_of(content: str) -> str:
@@ -92,7 +92,7 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
         yield show
         return
 
-    with written_aside(Path(output)) as file:
+    with atomic_write(Path(output)) as file:
         if suffix == ".parquet":
             with _parquet(file) as add:
                 yield add

@@ -1,4 +1,4 @@
-"""Writing a file: whole or not at all, and never through a link. Every file of the package is written here."""
+"""Atomic writes that do not follow links, scratch files, mapped arrays. Every file of the package is written here."""
 
 import contextlib
 import hashlib
@@ -24,27 +24,27 @@ Content: TypeAlias = Any  # what has a buffer: `collections.abc.Buffer` from Pyt
 """What is written: bytes, or those of an array."""
 PART_PREFIX, PART_SUFFIX = ".edgewise-", ".part"
 """What the temporary files are called; a killed process can leave one."""
-COPIED_ROWS = 2**10
-"""Rows that are copied together: with each the system reads some kilobytes around it."""
+COPY_CHUNK = 2**10
+"""Rows that are copied at a time: with each the system reads some kilobytes around it."""
 
 
-def write_bytes(path: str | os.PathLike[str], content: bytes | memoryview, *, previous: Path | None = None) -> None:
-    """Writes a file in one step, as `written_aside` does.
+def write_bytes(path: str | os.PathLike[str], content: bytes | memoryview, *, backup: Path | None = None) -> None:
+    """Writes a file atomically, see `atomic_write`.
 
     Args:
         path: The file.
         content: What it will hold.
-        previous: The name that the old content takes, once the new one is on the disk; None drops it.
+        backup: Where the old content is moved once the new one is on disk; None deletes it.
 
     Raises:
         WriteError: The file cannot be written; what was there before is unchanged, and nothing is left beside it.
     """
-    with written_aside(path, previous=previous) as file:
+    with atomic_write(path, backup=backup) as file:
         file.write(content)
 
 
 class PartFile:
-    """A file that is written bit by bit; whatever the system refuses is a WriteError."""
+    """A file that is written piece by piece; errors of the system become WriteError."""
 
     def __init__(self, path: Path, file: FileIO):
         self.path, self.file, self.size = path, file, 0
@@ -53,11 +53,11 @@ class PartFile:
 
     def write(self, content: bytes | memoryview) -> int:
         """Adds some bytes; all of them, or it raises WriteError."""
-        left = memoryview(content).cast("B")
-        size = len(left)
+        unwritten = memoryview(content).cast("B")
+        size = len(unwritten)
         try:
-            while left:
-                left = left[self.file.write(left) or 0 :]
+            while unwritten:
+                unwritten = unwritten[self.file.write(unwritten) or 0 :]
         except OSError as error:
             raise WriteError(self.path, error) from error
         self.size += size
@@ -75,48 +75,48 @@ class PartFile:
 
 
 @contextlib.contextmanager
-def written_aside(path: str | os.PathLike[str], *, previous: Path | None = None) -> Iterator[PartFile]:
-    """A file that is written bit by bit, and for others in one step: they see the old content or the new, never a part.
+def atomic_write(path: str | os.PathLike[str], *, backup: Path | None = None) -> Iterator[PartFile]:
+    """A file that is written piece by piece and replaced in one step: readers see the old content or the new one whole.
 
-    The content goes to a fresh file beside `path`; when the block ends without an error, to the disk, and then it
-    takes the name. A link that has this name is replaced, not followed.
+    The content goes to a temporary file beside `path`, which takes its name when the block ends without an error. If
+    `path` is a link, the link is replaced, not followed.
 
     Args:
         path: The file.
-        previous: The name that the old content takes, once the new one is on the disk; None drops it.
+        backup: Where the old content is moved once the new one is on disk; None deletes it.
 
     Raises:
         WriteError: The file cannot be written. After this and any other error of the block, what was there before is
             unchanged, and nothing is left beside it.
     """
     path = Path(path)
-    part = path.with_name(f"{PART_PREFIX}{secrets.token_hex(8)}{PART_SUFFIX}")
+    temporary = path.with_name(f"{PART_PREFIX}{secrets.token_hex(8)}{PART_SUFFIX}")
     with contextlib.ExitStack() as cleanup:
         try:
-            # "x" is O_EXCL: a name that exists, and be it a link to nothing, is an error.
-            file = cleanup.enter_context(open(part, "xb", buffering=0))
+            # "x" is O_EXCL: an existing name is an error, even a dangling link.
+            file = cleanup.enter_context(open(temporary, "xb", buffering=0))
         except OSError as error:
             raise WriteError(path, error) from error
 
-        cleanup.callback(_remove, part)
+        cleanup.callback(_remove, temporary)
         yield PartFile(path, file)
         try:
             os.fsync(file.fileno())
-            if previous is not None and path.is_file():
-                os.replace(path, previous)
-            os.replace(part, path)
+            if backup is not None and path.is_file():
+                os.replace(path, backup)
+            os.replace(temporary, path)
         except OSError as error:
             raise WriteError(path, error) from error
 
 
 class FileWriter:
-    """`written_aside` for arrays, with the checksum of what was written."""
+    """`atomic_write` for arrays, with the checksum of what was written."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path, self._digest, self._exits = Path(path), hashlib.sha256(), contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        self._file = self._exits.enter_context(written_aside(self.path))
+        self._file = self._exits.enter_context(atomic_write(self.path))
         return self
 
     def write(self, content: Content) -> None:
@@ -131,9 +131,9 @@ class FileWriter:
         return self._digest.hexdigest()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        return self._exits.__exit__(kind, error, traceback)
+        return self._exits.__exit__(error_type, error, traceback)
 
 
 class Scratch:
@@ -202,13 +202,13 @@ class ScratchFile:
 def mapped_array(
     shape: tuple[int, ...], dtype: "npt.DTypeLike", folder: str | os.PathLike[str] | None = None
 ) -> "np.ndarray":
-    """An array of zeros in a file without a name, mapped into memory, so that it may be larger than that.
+    """An array of zeros in an unnamed file that is mapped into memory, so that it may be larger than the memory.
 
-    Its room on the disk is taken at once: a full disk is an error here, not a crash at some later time.
+    Its disk space is allocated at once: a full disk is an error here, not a crash later.
 
     Args:
         shape, dtype: of the array.
-        folder: on whose disk; that of the system's temporary files by default.
+        folder: where the file is created; the system's folder of temporary files by default.
 
     Raises:
         WriteError: the disk is full.
@@ -219,7 +219,7 @@ def mapped_array(
     if not size:
         return np.zeros(shape, dtype)
     try:
-        with _nameless(folder) as file:
+        with _unnamed_file(folder) as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
             else:  # macOS
@@ -230,14 +230,14 @@ def mapped_array(
 
 
 class GrowingArray:
-    """An array in a file without a name, to which rows are appended before it is mapped into memory.
+    """An array in an unnamed file, to which rows are appended before it is mapped into memory.
 
     The system removes such a file when the process ends, also when it is killed.
 
     Args:
         dtype: of the numbers.
         row: the shape of a row; `()` where rows are numbers.
-        folder: on whose disk; that of the system's temporary files by default.
+        folder: where the file is created; the system's folder of temporary files by default.
 
     Raises:
         WriteError: the disk is full.
@@ -247,7 +247,7 @@ class GrowingArray:
         self.dtype, self.row, self.num_rows = dtype, row, 0
         directory = Path(folder or tempfile.gettempdir())
         try:
-            self._file = PartFile(directory, _nameless(folder))
+            self._file = PartFile(directory, _unnamed_file(folder))
         except OSError as error:
             raise WriteError(directory, error) from error
         weakref.finalize(self, self._file.file.close)  # also where an error ends the reading of a table
@@ -273,9 +273,9 @@ class GrowingArray:
 
 
 def release(arrays: "Iterable[np.ndarray]") -> None:
-    """Lets go of the memory that mapped arrays take; what is read again comes from their files.
+    """Releases the memory of mapped arrays; later reads come from their files.
 
-    Other arrays stay as they are, and so do all where the system cannot do this.
+    Other arrays stay as they are. Does nothing on systems without MADV_DONTNEED.
     """
     if not hasattr(mmap, "MADV_DONTNEED"):
         return
@@ -288,18 +288,18 @@ def release(arrays: "Iterable[np.ndarray]") -> None:
 
 
 def copied_rows(array: "np.ndarray", rows: "np.ndarray") -> "np.ndarray":
-    """A copy of some rows of an array; of a mapped one few others come into memory."""
+    """A copy of some rows of an array; for a mapped array little else is read into memory."""
     import numpy as np
 
     copy = np.empty((len(rows), *array.shape[1:]), array.dtype)
-    for start in range(0, len(rows), COPIED_ROWS):
-        block = slice(start, start + COPIED_ROWS)
+    for start in range(0, len(rows), COPY_CHUNK):
+        block = slice(start, start + COPY_CHUNK)
         copy[block] = array[rows[block]]
         release([array])
     return copy
 
 
-def _nameless(folder: str | os.PathLike[str] | None) -> Any:
+def _unnamed_file(folder: str | os.PathLike[str] | None) -> Any:
     return tempfile.TemporaryFile(buffering=0, prefix=PART_PREFIX, suffix=PART_SUFFIX, dir=folder)
 
 

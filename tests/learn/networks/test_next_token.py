@@ -104,12 +104,12 @@ def test_writing_stops_at_the_end_of_the_text():
     model = model_of()
     settings = SamplingSettings(num_tokens=9, temperature=0)
     written = list(generate(model, text(3), settings))
-    assert list(generate(model, text(3), settings, end=written[4])) == written[: written.index(written[4])]
+    assert list(generate(model, text(3), settings, end_token=written[4])) == written[: written.index(written[4])]
 
 
 def test_what_must_not_be_written_is_not():
     model, settings = model_of(), SamplingSettings(num_tokens=60)
-    assert set(generate(model, text(3), settings, never=[0, 4])) <= set(range(11)) - {0, 4}
+    assert set(generate(model, text(3), settings, forbidden=[0, 4])) <= set(range(11)) - {0, 4}
 
 
 def test_the_same_seed_writes_the_same():

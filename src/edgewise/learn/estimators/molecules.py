@@ -1,4 +1,4 @@
-"""How arrays become rows of molecules: what MoleculeClassifier and MoleculeRegressor are made of."""
+"""Arrays as rows of molecules: the functions behind MoleculeClassifier and MoleculeRegressor."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ from edgewise.learn.tasks.molecules.task import TASK
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
-    """The rows as the table of a training."""
-    smiles, conditions = columns_of(inputs.X, inputs.extra.get("conditions"))
+    """The rows as a table to train on."""
+    smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"))
     if len(smiles) != len(columns.targets):
         molecules = plural(len(smiles), "row")
         raise DataError(f"fit: {molecules} of molecules, but {plural(len(columns.targets), 'target')}.")
@@ -39,9 +39,9 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> Molecu
 
 
 def table(trained: FittedMolecules, inputs: Inputs) -> MoleculeTable:
-    """The rows as a table to predict; one that cannot be read keeps its place."""
-    smiles, conditions = columns_of(inputs.X, inputs.extra.get("conditions"))
-    read = table_from_arrays(
+    """The rows as a table to predict; a row that cannot be read stays, marked as unusable."""
+    smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"))
+    molecules = table_from_arrays(
         smiles,
         None,
         conditions,
@@ -49,13 +49,13 @@ def table(trained: FittedMolecules, inputs: Inputs) -> MoleculeTable:
         limits=trained.encoder.limits,
         missing=trained.columns.missing,
     )
-    for what, count, expected in (
-        ("SMILES", read.graph_of_row.shape[1], len(trained.columns.smiles_columns)),
-        ("conditions", read.conditions.shape[1], len(trained.columns.descriptors_columns)),
+    for role, count, expected in (
+        ("SMILES", molecules.graph_of_row.shape[1], len(trained.columns.smiles_columns)),
+        ("conditions", molecules.conditions.shape[1], len(trained.columns.descriptors_columns)),
     ):
         if count != expected:
-            raise DataError(f"predict: {plural(count, 'column')} of {what}, but the model was trained on {expected}.")
-    return read
+            raise DataError(f"predict: {plural(count, 'column')} of {role}, but the model was trained on {expected}.")
+    return molecules
 
 
 MOLECULES = RowAdapter(
@@ -77,7 +77,7 @@ def explain(
     item = one_row("item", item, names_of(estimator, "X"), trained.columns.inputs)
     names = names_of(estimator, "conditions")
     conditions = one_row("conditions", extra_inputs["conditions"], names, trained.columns.descriptors_columns)
-    smiles, conditions = columns_of([item] if isinstance(item, str) else item, conditions)
+    smiles, conditions = smiles_and_conditions([item] if isinstance(item, str) else item, conditions)
     if len(smiles) != 1:
         raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
 
@@ -88,11 +88,11 @@ def explain(
     return explain_molecule(trained, row, numbers, target=target, label=label, methods=methods)
 
 
-def columns_of(X: Any, conditions: Any) -> tuple[Any, Any]:
+def smiles_and_conditions(X: Any, conditions: Any) -> tuple[Any, Any]:
     """SMILES and conditions; a DataFrame holds both, its text columns and its numbers.
 
     Raises:
-        DataError: It is one SMILES, it holds no text, or there are conditions beside it, too.
+        DataError: X is a single string or has no text column, or conditions are given twice.
     """
     refuse_single_text("X", X)
     if not hasattr(X, "select_dtypes"):

@@ -37,11 +37,11 @@ class Saved:
         return self.path.name == FINISHED
 
 
-def save_checkpoint(content: dict[str, Any], path: Path, *, previous: Path | None = None) -> None:
-    """Writes a checkpoint in one step; the one that it replaces takes the name `previous`, if one is given."""
+def save_checkpoint(content: dict[str, Any], path: Path, *, backup: Path | None = None) -> None:
+    """Writes a checkpoint atomically; the one that it replaces is moved to `backup`, if given."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
-    write_bytes(path, buffer.getbuffer(), previous=previous)
+    write_bytes(path, buffer.getbuffer(), backup=backup)
 
 
 def latest(folder: Path, *, keeps_best: bool = True) -> Saved | None:

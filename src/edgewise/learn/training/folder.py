@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import tomli_w
 
 from edgewise.errors import EdgewiseError, RunFolderError
-from edgewise.learn.files import remove_parts, write_bytes, written_aside
+from edgewise.learn.files import atomic_write, remove_parts, write_bytes
 from edgewise.learn.training import claim
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class RunFolder:
     def write_rows(self, name: str, splits: "Mapping[str, Sequence[int] | np.ndarray]") -> None:
         """Writes the rows of each split as `write_json` does, some at a time, as there may be many."""
         self._own([name])
-        with written_aside(self.path / name) as file:
+        with atomic_write(self.path / name) as file:
             before = "{"
             for split, rows in splits.items():
                 file.write(f"{before}\n {json.dumps(split)}: [".encode())
@@ -260,7 +260,7 @@ class RunFolder:
         """Writes a CSV file, some rows at a time."""
         self._own([name])
         lines = iter(rows)
-        with written_aside(self.path / name) as file:
+        with atomic_write(self.path / name) as file:
             file.write(csv_text(header, ()).encode())
             while block := list(itertools.islice(lines, BATCH_SIZE)):
                 file.write(csv_text(None, block).encode())

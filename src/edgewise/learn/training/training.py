@@ -290,7 +290,7 @@ class Training:
         if self.folder is not None:
             if not self.is_best_saved:
                 save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / BEST)
-            save_checkpoint(content, self.folder / LAST, previous=self.folder / PREVIOUS)
+            save_checkpoint(content, self.folder / LAST, backup=self.folder / PREVIOUS)
 
         self.is_best_saved = True
         self.next_epoch_checkpoint = time.perf_counter() + EPOCH_CHECKPOINT_SECONDS

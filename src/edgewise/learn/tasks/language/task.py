@@ -187,7 +187,7 @@ def generate_text(
     written: list[int] = []
     shown = ""
     with cpu_threads(fitted.threads):
-        for number in generate(network, prompt_tokens, sampling, end=end, never=never):
+        for number in generate(network, prompt_tokens, sampling, end_token=end, forbidden=never):
             written.append(number)
             text = tokenizer.decode(written)
             # A character of several bytes, or a space between words, is known only with the token after it.
