@@ -32,7 +32,7 @@ def test_nodes_without_features_have_the_numbers_of_their_edges(tmp_path):
 
 def test_graphs_and_edges_without_features():
     graphs = [Graph.of(INDEX[:, :size]) for size in (3, 5, 7, 9, 11)]
-    with pytest.warns(UserWarning, match="fit: nodes have no features"):
+    with pytest.warns(UserWarning, match="fit: nodes without features"):
         regressor = GraphRegressor(**FEW).fit(graphs, [3.0, 5, 7, 9, 11])
     assert np.isfinite(regressor.predict(graphs[:2])).all()
     with pytest.raises(DataError, match="its nodes have features, but the model was trained on none"):
@@ -48,7 +48,7 @@ def test_graphs_and_edges_without_features():
 
 def test_all_types_of_nodes_may_lack_features():
     index = np.concatenate([INDEX, INDEX[::-1]], 1)
-    with pytest.warns(UserWarning, match="fit: nodes have no features"):
+    with pytest.warns(UserWarning, match="fit: nodes without features"):
         classifier = NodeClassifier(epochs=1, model_dim=8).fit(
             None, np.arange(12) % 2, edges=index, node_types=["a", "b"] * 6
         )
