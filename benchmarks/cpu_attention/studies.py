@@ -125,14 +125,14 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     from edgewise.learn.readers.molecules.table import Columns, read_table
     from edgewise.learn.tables.split import split_rows
     from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
-    from edgewise.learn.tasks.molecules.task import TASK
+    from edgewise.learn.tasks.molecules.task import TABLE
     from edgewise.learn.training.loader import RowLoader
     from edgewise.learn.training.loss import TargetLoss
 
     columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
     table = read_table(path, columns)
     splits = split_rows(table.rows, kind="column")
-    prepared = TASK.prepared(PropertyRunSettings((str(path),), columns), table, splits)
+    prepared = TABLE.prepared(PropertyRunSettings((str(path),), columns), table, splits)
     trained, settings = prepared.fitted, prepared.settings.train
     batches = trained.batches(table)
     loss = TargetLoss("regression", settings.loss_function, settings.huber_width)

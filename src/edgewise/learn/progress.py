@@ -12,7 +12,7 @@ import contextlib
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
@@ -57,29 +57,39 @@ class Monitor(Protocol):
         """A line about the data that is not part of the output, such as a warning."""
 
 
-_MONITOR: ContextVar[Monitor | None] = ContextVar("edgewise.learn.progress", default=None)
-_REMARKS: ContextVar[list[str] | None] = ContextVar("edgewise.remarks", default=None)
+@dataclass(frozen=True)
+class Audience:
+    """Where what is said within a block goes."""
+
+    monitor: Monitor | None = None
+    """What shows stages; None shows none."""
+    remarks: list[str] | None = None
+    """Where remarks are collected; None shows them at once."""
+
+
+NO_AUDIENCE = Audience()
+_AUDIENCE = ContextVar("audience", default=NO_AUDIENCE)
 
 
 @contextlib.contextmanager
 def monitored(monitor: Monitor | None) -> Iterator[None]:
     """Shows the stages of what runs inside on `monitor`; None shows none."""
-    token = _MONITOR.set(monitor)
+    token = _AUDIENCE.set(replace(_AUDIENCE.get(), monitor=monitor))
     try:
         yield
     finally:
-        _MONITOR.reset(token)
+        _AUDIENCE.reset(token)
 
 
 def is_monitored() -> bool:
     """Whether anybody looks."""
-    return _MONITOR.get() is not None
+    return _AUDIENCE.get().monitor is not None
 
 
 @contextlib.contextmanager
 def stage(name: str, total: int | None = None) -> Iterator[Stage]:
     """A stage that lasts as long as its block."""
-    monitor, current = _MONITOR.get(), Stage(name, total)
+    monitor, current = _AUDIENCE.get().monitor, Stage(name, total)
     if monitor is None:
         yield current
         return
@@ -100,13 +110,13 @@ def counted(items: Counted[Item], name: str) -> Iterator[Item]:
 
 def say(line: str) -> None:
     """Shows a line on the monitor, where there is one."""
-    if (monitor := _MONITOR.get()) is not None:
+    if (monitor := _AUDIENCE.get().monitor) is not None:
         monitor.say(line)
 
 
 def note(line: str) -> None:
     """Shows a line about the data on the monitor, where there is one: readers print nothing themselves."""
-    if (monitor := _MONITOR.get()) is not None:
+    if (monitor := _AUDIENCE.get().monitor) is not None:
         monitor.note(line)
 
 
@@ -114,19 +124,19 @@ def note(line: str) -> None:
 def collected_remarks() -> Iterator[list[str]]:
     """The remarks of readers inside, each once, for a summary that shows them."""
     remarks: list[str] = []
-    token = _REMARKS.set(remarks)
+    token = _AUDIENCE.set(replace(_AUDIENCE.get(), remarks=remarks))
     try:
         yield remarks
     finally:
-        _REMARKS.reset(token)
+        _AUDIENCE.reset(token)
 
 
 def remark(line: str) -> None:
     """What a reader finds suspicious: a line of the summary that collects it, else of the monitor, else a warning."""
-    if (remarks := _REMARKS.get()) is not None:
+    if (remarks := _AUDIENCE.get().remarks) is not None:
         if line not in remarks:
             remarks.append(line)
-    elif (monitor := _MONITOR.get()) is not None:
+    elif (monitor := _AUDIENCE.get().monitor) is not None:
         monitor.note(line)
     else:
         warnings.warn(line.removeprefix("warning: "), stacklevel=3)

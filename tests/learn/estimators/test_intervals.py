@@ -206,7 +206,7 @@ def test_scores_of_training_rows_need_no_similarities(monkeypatch):
     columns = TrainingColumns("regression", np.arange(120.0), None, None)
     table = MOLECULES.training_table(job, MOLECULES.inputs(model, smiles, {}), columns)
     splits = Splits(np.arange(100), np.arange(100, 110), np.arange(110, 120))
-    prepared = MOLECULES.task.prepared(job, table, splits)
+    prepared = MOLECULES.table_task.prepared(job, table, splits)
     prepared.fitted.members, prepared.fitted.intervals = model.trained_.members, model.trained_.intervals
     counts.clear()
     MOLECULES.task.evaluate(prepared, [])

@@ -26,7 +26,7 @@ def table_and_splits():
 
 def test_scales_are_learned_on_training_rows_only():
     table, splits = table_and_splits()
-    trained = TASK.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits).fitted
+    trained = TABLE.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits).fitted
     assert trained.output.scale.mean == (2.0,)
     assert trained.encoder.scales.condition.mean == (2.0,)
     assert trained.encoder.known_rows == [("C",), ("CC",), ("CCC",)]
@@ -34,7 +34,7 @@ def test_scales_are_learned_on_training_rows_only():
     names = [field.name for field in dataclasses.fields(trained.encoder.scales.feature)]
     assert "center" in names
     few = table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0])
-    alone = TASK.prepared(
+    alone = TABLE.prepared(
         PropertyRunSettings(("arrays",), few.rows.columns), few, Splits(np.arange(3), *[np.arange(0)] * 2)
     ).fitted
     assert trained.encoder.scales == alone.encoder.scales
@@ -77,10 +77,10 @@ def test_a_process_that_reads_all_rows_spares_steps(calibration, setting, step, 
     table = table_from_arrays(smiles, np.arange(60.0), step * np.arange(60.0))
     splits = Splits(np.arange(48), np.arange(48, 54), np.arange(54, 60), calibration=calibration)
     job = PropertyRunSettings(("arrays",), table.rows.columns, **setting)
-    chosen = TASK.prepared(job, table, splits).settings
+    chosen = TABLE.prepared(job, table, splits).settings
     assert (chosen.train.epochs, bool(chosen.companions)) == (math.ceil(steps / 2), steps == 600)
     monkeypatch.setattr("edgewise.learn.tasks.molecules.companions.PROCESS_ROWS", 47)
-    assert TASK.prepared(job, table, splits).settings.train.epochs == 500
+    assert TABLE.prepared(job, table, splits).settings.train.epochs == 500
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_less_is_dropped_of_molecules_known_from_many_rows(calibration, num_mole
     smiles = ["C" * (1 + row % num_molecules) for row in range(48)]
     table = table_from_arrays(smiles, np.arange(48.0), np.arange(48.0))
     splits = Splits(np.arange(40), np.arange(40, 44), np.arange(44, 48), calibration=calibration)
-    settings = TASK.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits).settings
+    settings = TABLE.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits).settings
     chosen = settings.model
     assert (chosen.model, chosen.head_dropout) == ("attention", head_dropout)
 
@@ -100,7 +100,7 @@ def test_less_is_dropped_of_molecules_known_from_many_rows(calibration, num_mole
 def test_baselines_see_training_targets_only():
     table, splits = table_and_splits()
     job = PropertyRunSettings(("arrays",), table.rows.columns)
-    scores = TABLE.score_baselines(TASK.prepared(job, table, splits))
+    scores = TABLE.score_baselines(TABLE.prepared(job, table, splits))
     name = table.rows.columns.target_columns[0]
     assert scores["mean"]["test"][name]["mae"] == 1e6 - 2.0
     # A forest averages what it has seen.
@@ -110,7 +110,7 @@ def test_baselines_see_training_targets_only():
 
 def test_baselines_are_the_same_while_another_core_computes_them(monkeypatch):
     table, splits = table_and_splits()
-    prepared = TASK.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits)
+    prepared = TABLE.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.available_cores", lambda: 1)
     TASK.start_background(prepared)
     assert not prepared.background  # there is no core for them

@@ -21,7 +21,7 @@ from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, edges_from_arrays
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.edges.explainable import explain_edge
-from edgewise.learn.tasks.edges.task import TASK, EdgeEncoder
+from edgewise.learn.tasks.edges.task import TABLE, TASK, EdgeEncoder
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> EdgeTable:
@@ -54,6 +54,7 @@ def _features_and_edges(inputs: Inputs, missing: str) -> tuple[NodeFeatures, Any
 
 EDGES = RowAdapter(
     task=TASK,
+    table_task=TABLE,
     required={"data": ("the edges",)},
     names_of_run=names_of_run,
     training_table=training_table,

@@ -19,7 +19,7 @@ from edgewise.learn.estimators.state import Adapter, learn_names, names_of, refu
 from edgewise.learn.readers.graphs.clock import in_time
 from edgewise.learn.readers.graphs.series import Series
 from edgewise.learn.tasks.forecast.model import predict_next
-from edgewise.learn.tasks.forecast.task import TASK
+from edgewise.learn.tasks.forecast.task import TASK, prepared
 from edgewise.learn.tasks.rejected import list_left_out
 
 SERIES = Adapter(task=TASK, required={"data": ("the series",)})
@@ -46,7 +46,7 @@ def fit(estimator: Any, X: Any, edges: Any, *, sample_weight: object, validation
     warn(estimator, "fit", series.notes)
     learn_names(estimator, {"X": nodes}, {})
     estimator.edges_ = edges
-    train(estimator, SERIES, TASK.prepared(job, series))
+    train(estimator, SERIES, prepared(job, series))
 
 
 @naming_parameters

@@ -22,7 +22,7 @@ from edgewise.learn.estimators.state import Estimator, Names, names_of, warn_cal
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphRow, GraphTable, graphs_from_arrays
 from edgewise.learn.tasks.graphs.explainable import explain_graph
-from edgewise.learn.tasks.graphs.task import TASK, GraphsEncoder
+from edgewise.learn.tasks.graphs.task import TABLE, TASK, GraphsEncoder
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> GraphTable:
@@ -89,6 +89,7 @@ def targets_of(graphs: Any, y: Any) -> Any:
 
 GRAPHS = RowAdapter(
     task=TASK,
+    table_task=TABLE,
     required={"data": ("the graphs",)},
     names_of_run=_names_of_run,
     training_table=training_table,

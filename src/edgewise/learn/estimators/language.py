@@ -6,7 +6,7 @@ from edgewise.errors import SettingError
 from edgewise.learn.estimators.parameters import naming_parameters, without_flags
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train, warn
 from edgewise.learn.networks.text_settings import SamplingSettings
-from edgewise.learn.tasks.language.task import TASK, generate_text, mean_loss
+from edgewise.learn.tasks.language.task import TASK, generate_text, mean_loss, prepared
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
 LANGUAGE = Adapter(task=TASK, required={"data": ("the text",)})
@@ -25,7 +25,7 @@ def fit(estimator: Estimator, X: str, *, y: object, sample_weight: object, valid
     _require_text("fit", X)
     if validation is not None:
         _require_text("fit: validation", validation)
-    train(estimator, LANGUAGE, TASK.prepared(settings_of(estimator, LANGUAGE), X, validation))
+    train(estimator, LANGUAGE, prepared(settings_of(estimator, LANGUAGE), X, validation))
 
 
 @naming_parameters

@@ -22,7 +22,7 @@ from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.links import model
 from edgewise.learn.tasks.links.explainable import explain_link
-from edgewise.learn.tasks.links.task import TASK, LinkData
+from edgewise.learn.tasks.links.task import TASK, LinkData, prepared
 
 LINKS = Adapter(task=TASK, required={"data": ("the nodes",)})
 """How LinkPredictor uses its task."""
@@ -66,7 +66,7 @@ def fit(
         split_of_link = named_splits(links, labels, job.data_seed)
 
     chosen = LinkSplits.of(links, split_of_link, job.negatives, job.data_seed)
-    train(estimator, LINKS, TASK.prepared(job, LinkData(graph, links), chosen))
+    train(estimator, LINKS, prepared(job, LinkData(graph, links), chosen))
 
 
 @naming_parameters

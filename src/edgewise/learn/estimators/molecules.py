@@ -16,7 +16,7 @@ from edgewise.learn.estimators.state import Estimator, names_of
 from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arrays
 from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
-from edgewise.learn.tasks.molecules.task import TASK
+from edgewise.learn.tasks.molecules.task import TABLE, TASK
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
@@ -60,6 +60,7 @@ def table(trained: FittedMolecules, inputs: Inputs) -> MoleculeTable:
 
 MOLECULES = RowAdapter(
     task=TASK,
+    table_task=TABLE,
     required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
     names_of_run=inputs_of_run,
     training_table=training_table,

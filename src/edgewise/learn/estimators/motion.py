@@ -10,7 +10,7 @@ from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings
 from edgewise.learn.readers.motion.motion import Moments, Motion
 from edgewise.learn.tasks.motion import model
 from edgewise.learn.tasks.motion.forces import Rollout, roll_out
-from edgewise.learn.tasks.motion.task import TASK
+from edgewise.learn.tasks.motion.task import TASK, prepared
 
 MOTION = Adapter(task=TASK, required={"data": ("the motion",)})
 """How DynamicsModel uses its task."""
@@ -26,7 +26,7 @@ def fit(estimator: Estimator, X: Motion, *, y: object, sample_weight: object, va
     """
     refuse(estimator, y=(y, "the data has its targets"), sample_weight=(sample_weight, "all moments count the same"))
     job = settings_of(estimator, MOTION, data=(X.source,))
-    train(estimator, MOTION, TASK.prepared(job, X, validation))
+    train(estimator, MOTION, prepared(job, X, validation))
 
 
 @naming_parameters

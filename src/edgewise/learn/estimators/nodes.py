@@ -22,7 +22,7 @@ from edgewise.learn.readers.graphs.nodes import NodeTable, nodes_from_arrays
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.explainable import explain_node
 from edgewise.learn.tasks.nodes.settings import WITH_TYPES
-from edgewise.learn.tasks.nodes.task import TASK
+from edgewise.learn.tasks.nodes.task import TABLE, TASK
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> NodeTable:
@@ -73,6 +73,7 @@ def _check(job: Any, table: NodeTable) -> None:
 
 NODES = RowAdapter(
     task=TASK,
+    table_task=TABLE,
     required={"data": ("the nodes",)},
     names_of_run=names_of_run,
     training_table=training_table,

@@ -26,6 +26,7 @@ from edgewise.learn.estimators.state import (
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.split import Splits, calibration_of, split_rows
 from edgewise.learn.tasks.run import fit
+from edgewise.learn.tasks.table_task import TableTask
 
 ExtraInputs = Mapping[str, Any]
 """The arguments that describe rows in addition to X, by name: the edges of a graph, the conditions of a measurement."""
@@ -100,6 +101,8 @@ def listed_rows(X: Any) -> list[Any]:
 class RowAdapter(Adapter):
     """How estimators over rows use a task: what differs between molecules, texts, graphs, nodes and edges."""
 
+    table_task: TableTask
+    """What is special about the task, from which it is made."""
     training_table: Callable[[Any, Inputs, TrainingColumns], Any]
     """From the job of a training, its rows and their targets to the table."""
     table: Callable[[Any, Inputs], Any]
@@ -202,10 +205,10 @@ def _train(
         splits = replace(splits, calibration=calibration)
 
     adapter.check(job, table)
-    prepared = adapter.task.prepared(job, table, splits)
+    prepared = adapter.table_task.prepared(job, table, splits)
     warn(estimator, "fit", adapter.task.warnings(prepared))
     fit(adapter.task, prepared)
-    estimator.trained_, estimator.metrics_ = prepared.fitted, adapter.task.validation_metrics(prepared)
+    estimator.trained_, estimator.metrics_ = prepared.fitted, adapter.table_task.validation_metrics(prepared)
     if adapter.num_features is not None:
         estimator.n_features_in_ = adapter.num_features(estimator.trained_)
 

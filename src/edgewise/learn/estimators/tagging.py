@@ -10,7 +10,7 @@ from edgewise.errors import DataError
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.tags import sentences_from_lists
-from edgewise.learn.tasks.tagging.task import TASK, tag
+from edgewise.learn.tasks.tagging.task import TASK, prepared, tag
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
 Words = Sequence[Sequence[str]]
@@ -44,7 +44,7 @@ def fit(estimator: Any, X: Words, y: Words, *, sample_weight: object, validation
         if mask.shape != (count,) or mask.all():
             raise DataError(f"fit: validation is {mask.shape}; expected a mask ({count},), not all True.")
         rows = {"train": np.flatnonzero(~mask), "val": np.flatnonzero(mask), "test": np.zeros(0, dtype=np.int64)}
-    train(estimator, TAGS, TASK.prepared(job, sentences, rows))
+    train(estimator, TAGS, prepared(job, sentences, rows))
 
 
 @naming_parameters

@@ -9,7 +9,7 @@ from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.table import TextTable, texts_from_arrays
-from edgewise.learn.tasks.texts.task import TASK, TextsEncoder
+from edgewise.learn.tasks.texts.task import TABLE, TASK, TextsEncoder
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> TextTable:
@@ -44,6 +44,7 @@ def texts_of(X: Any) -> Sequence[Any]:
 
 TEXTS = RowAdapter(
     task=TASK,
+    table_task=TABLE,
     required={"data": ("the texts",), "text_columns": ("text",)},
     names_of_run=inputs_of_run,
     training_table=training_table,

@@ -9,7 +9,7 @@ from edgewise.formatting import plural
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.pairs import Texts, check_pairs, check_texts, pairs_of
-from edgewise.learn.tasks.translation.task import TASK, bleu, translate_texts
+from edgewise.learn.tasks.translation.task import TASK, bleu, prepared, translate_texts
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
 TRANSLATIONS = Adapter(task=TASK, required={"data": ("the texts",)})
@@ -35,11 +35,11 @@ def fit(estimator: Estimator, X: Texts, y: Texts, *, sample_weight: object, vali
 
     texts = pairs_of({"fit": (X, y)} | ({} if validation is None else {"validation": validation}))
     rows = {"train": np.flatnonzero(texts.file_of_row == 0), "val": np.flatnonzero(texts.file_of_row == 1)}
-    prepared = TASK.prepared(job, texts, rows)
-    if prepared.rejected:
-        first = prepared.rejected[0]
+    training = prepared(job, texts, rows)
+    if training.rejected:
+        first = training.rejected[0]
         raise DataError(f"{first.file}: number {first.line}: the {first.column} cannot be used: {first.reason}.")
-    train(estimator, TRANSLATIONS, prepared)
+    train(estimator, TRANSLATIONS, training)
 
 
 @naming_parameters

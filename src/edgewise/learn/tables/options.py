@@ -4,10 +4,9 @@ import codecs
 import csv
 import zipfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from edgewise.errors import DataError, SettingError
@@ -128,39 +127,58 @@ class ReadLimits:
         )
 
 
-_LIMITS: ContextVar[ReadLimits] = ContextVar("read_limits")
-_FORMAT: ContextVar[TableFormat] = ContextVar("table_format")
-current_limits, current_format = partial(_LIMITS.get, ReadLimits()), partial(_FORMAT.get, TableFormat())
-"""The limits of `read_limits` and the format of `table_format`, or the defaults."""
+@dataclass(frozen=True)
+class Reading:
+    """How files are read within a block."""
+
+    form: TableFormat = TableFormat()
+    """How tables are written."""
+    limits: ReadLimits = ReadLimits()
+    """How large they may be."""
+
+
+USUAL = Reading()
+_READING = ContextVar("reading", default=USUAL)
+
+
+def current_format() -> TableFormat:
+    """The format of `table_format`, or the default."""
+    return _READING.get().form
+
+
+def current_limits() -> ReadLimits:
+    """The limits of `read_limits`, or the defaults."""
+    return _READING.get().limits
 
 
 @contextmanager
-def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
-def table_format(form: TableFormat) -> AbstractContextManager[None]:
+def table_format(form: TableFormat) -> Iterator[None]:
     """Every reader of tables and texts inside expects this format.
 
     >>> with table_format(TableFormat(delimiter=";", decimal=",")):
     ...     current_format().delimiter
     ';'
     """
-    return _set(_FORMAT, form)
+    token = _READING.set(replace(_READING.get(), form=form))
+    try:
+        yield
+    finally:
+        _READING.reset(token)
 
 
-def read_limits(**limits: Any) -> AbstractContextManager[None]:
+@contextmanager
+def read_limits(**limits: Any) -> Iterator[None]:
     """Read tables within other limits, the fields of `ReadLimits`.
 
     >>> with read_limits(max_columns=1_000_000):
     ...     current_limits().max_columns
     1000000
     """
-    return _set(_LIMITS, ReadLimits(**limits))
+    token = _READING.set(replace(_READING.get(), limits=ReadLimits(**limits)))
+    try:
+        yield
+    finally:
+        _READING.reset(token)
 
 
 def array_names(path: str) -> frozenset[str]:

@@ -140,6 +140,24 @@ def loss_of_output(prepared: Prepared) -> Any:
     return prepared.fitted.output.loss(prepared.settings)
 
 
+def by_split(loader: Callable[[Prepared, str, int, int | None], Loader]) -> Callable[[Prepared], Loaders]:
+    """The loaders of a task whose members all learn from the same rows.
+
+    Args:
+        loader: the batches of a split of about so many rows, in another order in every epoch where there is a seed.
+    """
+
+    def loaders(prepared: Prepared) -> Loaders:
+        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+            size = recipe.batch_size
+            assert size is not None
+            return loader(prepared, "train", size, recipe.seed), loader(prepared, "val", size, None)
+
+        return of_member
+
+    return loaders
+
+
 def vectors_of_members(trained: Any, table: Any, device: str) -> np.ndarray:
     """The learned vectors of all members side by side."""
     vectors: np.ndarray = trained.fingerprint(table, device)
@@ -176,6 +194,9 @@ class Task:
     evaluate: "Callable[[Prepared, list[FitResult]], dict[str, Any]]"
     """The content of metrics.json: sizes, and the scores beside those of baselines."""
 
+    loaders: Callable[[Prepared], Loaders]
+    """From the recipe of a member to its training and validation batches; what members share is made once. See
+    `by_split`."""
     load: Callable[[RunFolder], Any]
     """Reads the trained model of a run folder."""
     explainable: str | None = None
@@ -183,12 +204,6 @@ class Task:
     it."""
     loss: Callable[[Prepared], Loss] = loss_of_output
     """What is minimized; that of the output where it says it."""
-    prepared: Callable[..., Any] = nothing
-    """The same as `prepare` from data that is read; what estimators call."""
-    loader: Callable[[Prepared, str, int, int | None], Loader] | None = None
-    """The batches of a split of about so many rows, in another order in every epoch where there is a seed."""
-    member_loaders: Callable[[Prepared], Loaders] | None = None
-    """The batches of each member, where these are not those of `loader`."""
     whole_graph: Callable[[Prepared], str | None] = nothing
     """What to do where every step computes one whole graph, so that processes have nothing to share out."""
     recipe: Callable[[Prepared], TrainSettings] = lambda prepared: prepared.settings.train
@@ -203,8 +218,6 @@ class Task:
     """Writes the test rows with their predictions; may add to the metrics."""
     rows: RowTask | None = None
     """How rows of a file are read and predicted, each by itself; None where they are predicted together."""
-    validation_metrics: Callable[[Prepared], Any] = nothing
-    """The scores of the validation rows alone; what estimators call."""
 
     split_contents: Callable[[Prepared], SplitContents | None] = nothing
     """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
@@ -253,20 +266,6 @@ class Task:
     def format(self) -> str:
         """How model.json calls it."""
         return self.settings.format
-
-    def loaders(self, prepared: Prepared) -> Loaders:
-        """From the recipe of a member to its training and validation batches; what members share is made once."""
-        if self.member_loaders is not None:
-            return self.member_loaders(prepared)
-        assert self.loader is not None
-        make = self.loader
-
-        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
-            size = recipe.batch_size
-            assert size is not None
-            return make(prepared, "train", size, recipe.seed), make(prepared, "val", size, None)
-
-        return of_member
 
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
@@ -328,7 +327,7 @@ class Task:
         config, owners = folder.read_config(), owners_of(self.settings.run_type)
         words: list[object] = ["predict", folder.path, data or files_of(config)[-1]]
         for name in self.settings.reads:
-            if name in owners and owners[name][1].metadata.get("metavar") == "FILE" and config.get(name):
+            if name in owners and owners[name][1].metadata.get("is_file") and config.get(name):
                 words += [spelled(name), config[name]]
         if (column := config.get("node-column")) and column not in NODE_COLUMNS:
             words += ["--node-column", column]

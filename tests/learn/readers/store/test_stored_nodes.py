@@ -16,7 +16,7 @@ from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.split import split_rows
 from edgewise.learn.tasks.nodes import stored
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
-from edgewise.learn.tasks.nodes.task import TASK, read_table
+from edgewise.learn.tasks.nodes.task import TABLE, read_table
 
 NUM_NODES = 120
 
@@ -101,8 +101,8 @@ def test_layer_by_layer_gives_the_outputs_of_the_whole_graph(tmp_path, monkeypat
     other = read_table(kept)
     splits = split_rows(table.rows)
     torch.manual_seed(0)
-    first = TASK.prepared(settings, table, splits).fitted
-    second = TASK.prepared(kept, other, splits).fitted
+    first = TABLE.prepared(settings, table, splits).fitted
+    second = TABLE.prepared(kept, other, splits).fitted
     assert second.encoder.sizes == first.encoder.sizes
     assert second.encoder.on_graph.categories == first.encoder.on_graph.categories
     member = first.new_member().eval()

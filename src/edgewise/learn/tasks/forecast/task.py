@@ -19,7 +19,7 @@ from edgewise.learn.tasks.forecast.model import (
 from edgewise.learn.tasks.forecast.settings import SETTINGS, ForecastRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.scores import ScoreTable, same, score_table, split_line
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, by_split, training_metrics
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
@@ -161,9 +161,8 @@ TASK = Task(
     labels={"stays": "stays as it was"},
     prepare=prepare,
     load=load,
-    prepared=prepared,
     notes=notes,
-    loader=loader,
+    loaders=by_split(loader),
     evaluate=evaluate,
     description=describe,
     score_tables=score_tables,

@@ -28,7 +28,7 @@ from edgewise.learn.tasks.motion.model import (
 )
 from edgewise.learn.tasks.motion.settings import SETTINGS, DynamicsRunSettings
 from edgewise.learn.tasks.scores import ScoreTable, command, score_table, split_line
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, by_split, training_metrics
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
@@ -201,8 +201,7 @@ TASK = Task(
     output_formats=(".npz",),
     prepare=prepare,
     load=load,
-    prepared=prepared,
-    loader=loader,
+    loaders=by_split(loader),
     evaluate=evaluate,
     write_predictions=write_predictions,
     description=describe,

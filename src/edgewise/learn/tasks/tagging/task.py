@@ -23,7 +23,7 @@ from edgewise.learn.tasks.pretrained import scheduled
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable, same, score_table
 from edgewise.learn.tasks.tagging.settings import SETTINGS, TaggingRunSettings
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, by_split, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.vocabulary import coverage_warning, tokenizer_and_weights
 from edgewise.learn.training.device import cpu_threads, pick_device
@@ -349,8 +349,7 @@ TASK = Task(
     output_formats=(".jsonl", ".jsonl.gz", ".conll", ".conll.gz"),
     prepare=prepare,
     load=load,
-    prepared=prepared,
-    loader=loader,
+    loaders=by_split(loader),
     evaluate=evaluate,
     write_predictions=write_predictions,
     split_contents=split_contents,

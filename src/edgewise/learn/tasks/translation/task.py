@@ -28,7 +28,7 @@ from edgewise.learn.tasks.chunks import unpredicted
 from edgewise.learn.tasks.prediction_columns import with_columns
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, by_split, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, token_scores
 from edgewise.learn.tasks.translation.settings import SETTINGS, TranslationRunSettings
 from edgewise.learn.training.device import cpu_threads, pick_device
@@ -351,8 +351,7 @@ TASK = Task(
     labels={"copy": "not translated"},
     prepare=prepare,
     load=load,
-    prepared=prepared,
-    loader=loader,
+    loaders=by_split(loader),
     evaluate=evaluate,
     write_predictions=write_predictions,
     split_contents=split_contents,
