@@ -53,22 +53,37 @@ class ParquetTable:
         check_header(name, self.header, 1)
 
     def whole(self) -> Part:
-        """All rows at once."""
+        """All rows at once, as texts."""
         empty = pa.table({name: pa.array([], pa.large_string()) for name in self.header}), np.zeros(0, dtype=np.int64)
-        return joined_parts([empty, *self._read()])
+        return joined_parts([empty, *self._texts(self.typed())])
 
     def parts(self) -> Iterator[Part]:
         """The same rows some at a time."""
-        return self._read(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER)
+        return self._texts(self.typed(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER))
 
-    def _read(self, *, batch_size: int = 2**16, buffer_size: int = 0) -> Iterator[Part]:
+    def _texts(self, parts: Iterator[tuple["pa.RecordBatch", np.ndarray]]) -> Iterator[Part]:
+        return ((pa.table([as_texts(column) for column in batch], self.header), lines) for batch, lines in parts)
+
+    def typed(
+        self, columns: list[str] | None = None, *, batch_size: int = 2**16, buffer_size: int = 0
+    ) -> Iterator[tuple["pa.RecordBatch", np.ndarray]]:
+        """The rows some at a time, columns with their types, and the line of each.
+
+        Args:
+            columns: those that are read; by default all.
+            batch_size: rows of each part, at most.
+            buffer_size: bytes of a column that are read at once; 0 reads it whole.
+
+        Raises:
+            DataError: the file is damaged.
+        """
         num_rows = 0
         try:
             with open(self.name, "rb") as file:
-                for batch in parquet.ParquetFile(file, buffer_size=buffer_size).iter_batches(batch_size=batch_size):
+                content = parquet.ParquetFile(file, buffer_size=buffer_size)
+                for batch in content.iter_batches(batch_size=batch_size, columns=columns):
                     batch.validate(full=True)
-                    table = pa.table([as_texts(column) for column in batch], self.header)
-                    yield table, np.arange(num_rows + 2, num_rows + 2 + len(batch))
+                    yield batch, np.arange(num_rows + 2, num_rows + 2 + len(batch))
                     num_rows += len(batch)
         except UNREADABLE as error:
             raise self._unreadable(error, f" behind row {num_rows:,}" if num_rows else "") from error
@@ -90,7 +105,7 @@ class TypedColumns:
     """
 
     def __init__(self, name: str):
-        self._batches = parquet.ParquetFile(name).iter_batches(batch_size=_ROWS_AT_ONCE)
+        self._batches = (batch for batch, _ in ParquetTable(name).typed(batch_size=_ROWS_AT_ONCE))
         self._waiting: list[pa.RecordBatch] = []
         self._typed: frozenset[str] | None = None
 

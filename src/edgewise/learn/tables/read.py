@@ -12,7 +12,7 @@ from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.cell import NUMBER_KINDS, as_arrow, as_text
-from edgewise.learn.tables.commas import CommaColumns, with_points
+from edgewise.learn.tables.commas import check_points, with_points
 from edgewise.learn.tables.decode import check_file
 from edgewise.learn.tables.delimited import DelimitedFile, Part, check_header, either, joined_parts, other_separator
 from edgewise.learn.tables.excel import read_sheet
@@ -199,7 +199,7 @@ class _TableFile:
         if not len(lines) and not may_be_empty:
             raise self._no_rows()
         if self.has_commas:
-            CommaColumns.check_all(self.name, [(table, lines)])
+            check_points(self.name, [(table, lines)])
         return table, lines
 
     def parts(self) -> Iterator[Part]:
@@ -208,7 +208,7 @@ class _TableFile:
             yield self.whole()
             return
         if self.has_commas:
-            CommaColumns.check_all(self.name, self.content.parts())
+            check_points(self.name, self.content.parts())
         is_empty = True
         for table, lines in self.content.parts():
             is_empty &= not len(lines)

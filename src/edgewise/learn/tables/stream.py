@@ -11,16 +11,14 @@ import numpy as np
 from jaxtyping import Float64
 
 from edgewise.errors import DataError
-from edgewise.learn.tables.cell import as_texts, is_numeric, pa, parse_numbers, stripped, whole_numbers
+from edgewise.learn.tables.cell import as_texts, is_numeric, joined, pa, parse_numbers, stripped, whole_numbers
 from edgewise.learn.tables.decode import TextFile, check_file
-from edgewise.learn.tables.delimited import TAB, DelimitedFile, Part, check_header
+from edgewise.learn.tables.delimited import TAB, DelimitedFile, check_header
 from edgewise.learn.tables.options import TABLES, current_format
-from edgewise.learn.tables.parquet import ParquetTable, parquet
+from edgewise.learn.tables.parquet import ParquetTable
 
 ENDINGS = tuple(ending for ending in TABLES if ending != ".xlsx")
 """Endings of the files that are read some rows at a time."""
-ROWS = 2**16
-"""Rows of Parquet that are read together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +87,7 @@ class TableStream:
         for path in self.paths:
             for table, lines in _parts(path, list(columns)):
                 if len(lines):
-                    arrays = {name: table.column(name).combine_chunks() for name in columns}
+                    arrays = {name: joined(table.column(name)) for name in columns}
                     yield Chunk(path, first, lines, arrays)
                     first += len(lines)
 
@@ -138,32 +136,14 @@ def is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet")
 
 
-def _parts(path: str, columns: list[str]) -> Iterator[Part]:
+def _parts(path: str, columns: list[str]) -> Iterator[tuple["pa.Table | pa.RecordBatch", np.ndarray]]:
     """The rows of one file."""
-    if not is_parquet(path):
-        form = current_format()
-        if form.decimal != ".":
-            raise DataError(f"{path}: tables of this size are read with a point in numbers; leave out --decimal.")
-        suffix = next(ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.lower().endswith(ending))
-        for table, lines in DelimitedFile(path, suffix, form).parts():
-            yield table.select(columns), lines
+    if is_parquet(path):
+        yield from ParquetTable(path).typed(columns)
         return
-    num_rows = 0
-    with _damage(path), open(path, "rb") as file:
-        for batch in parquet.ParquetFile(file).iter_batches(ROWS, columns=columns):
-            yield pa.Table.from_batches([batch]), np.arange(num_rows + 2, num_rows + 2 + len(batch))
-            num_rows += len(batch)
-
-
-class _damage:  # noqa: N801 (a block, not a thing)
-    """Errors of pyarrow as ours."""
-
-    def __init__(self, path: str):
-        self.path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, pa.ArrowException | OSError):
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DataError(f"{self.path}: it cannot be read: {reason.rstrip('.')}.") from error
+    form = current_format()
+    if form.decimal != ".":
+        raise DataError(f"{path}: tables of this size are read with a point in numbers; leave out --decimal.")
+    suffix = next(ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.lower().endswith(ending))
+    for table, lines in DelimitedFile(path, suffix, form).parts():
+        yield table.select(columns), lines
