@@ -130,8 +130,9 @@ def _scan_chunk(
     starts = np.concatenate([[0], row_ends[:-1]])
     lengths = row_ends - starts
 
-    # As many lines end before a row as begin before it.
-    lines = line + np.searchsorted(ends, starts, side="right")
+    # As many lines end before a row as begin before it; without breaks in cells, each row is a line.
+    is_plain = len(row_ends) <= len(ends) + 1 and np.array_equal(row_ends[: len(ends)], ends)
+    lines = line + (np.arange(len(starts)) if is_plain else np.searchsorted(ends, starts, side="right"))
     layout.longest_row = max(layout.longest_row, int(lengths.max()))
     if layout.longest_row > limits.max_row_bytes:
         raise limits.row_error(name, int(lines[(lengths > limits.max_row_bytes).argmax()]))
@@ -171,7 +172,7 @@ def _num_plain_lines(remainder: bytes, chunk: bytes, special: Sequence[bytes]) -
     """The number of rows in a chunk of plain lines, without quotes, blank or long ones; 0 for other chunks.
 
     Args:
-        rest: the beginning of the first row.
+        remainder: the beginning of the first row.
         chunk: what follows it.
         special: what may make a row of more or less than a line.
     """
@@ -190,7 +191,7 @@ def _num_plain_lines(remainder: bytes, chunk: bytes, special: Sequence[bytes]) -
 def _line_ends(piece: bytes, signs: np.ndarray, is_last: bool, layout: FileLayout) -> np.ndarray:
     """One past each line break; a \\r at the end of a piece waits for what follows it."""
     ends = np.flatnonzero(signs == _NEWLINE) + 1
-    if piece.count(b"\r") == piece.count(b"\r\n"):
+    if b"\r" not in piece or piece.count(b"\r") == piece.count(b"\r\n"):
         return ends
     returns = np.flatnonzero(signs == _RETURN)
     if not is_last and returns[-1] == len(signs) - 1:
@@ -209,10 +210,11 @@ def _row_ends(
     if not layout.form.has_quotes or b'"' not in piece:
         return ends
     quotes = np.flatnonzero(signs == _QUOTE)
-    edges = np.array([ord(delimiter), _NEWLINE, _RETURN, _QUOTE], dtype=np.uint8)
+    is_edge = np.zeros(256, dtype=bool)
+    is_edge[[ord(delimiter), _NEWLINE, _RETURN, _QUOTE]] = True
     opening, closing = quotes[::2], quotes[1::2]
-    opens = np.isin(signs[np.maximum(opening - 1, 0)], edges) | (opening == 0)
-    closes = np.isin(signs[np.minimum(closing + 1, len(signs) - 1)], edges) | (closing == len(signs) - 1)
+    opens = is_edge[signs[np.maximum(opening - 1, 0)]] | (opening == 0)
+    closes = is_edge[signs[np.minimum(closing + 1, len(signs) - 1)]] | (closing == len(signs) - 1)
     if not opens.all() or not closes.all() or (is_last and len(quotes) % 2):
         layout.is_regular = False
         return ends
