@@ -10,7 +10,7 @@ from edgewise.errors import ShapeError
 from edgewise.layers.given import pair_beside, pair_of, require_places, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, require_choice
 from edgewise.layers.linear import Linear
-from edgewise.layers.messages import EdgePerceptron, Perceptron, beside, features_of_edges
+from edgewise.layers.messages import EdgePerceptron, Perceptron, concat_features, features_of_edges
 from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of, is_edge_index
 from edgewise.normalize import Normalize
@@ -132,7 +132,7 @@ class EquivariantLayer(nn.Module):
         edge_features = features_of_edges(owner, edge_features, edges, self.edge_dim, target)
         difference = target_places.index_select(-2, edges.receivers) - source_places.index_select(-2, edges.senders)
         squares = difference.square().sum(-1, keepdim=True)
-        edge_inputs = beside(squares, edge_features)
+        edge_inputs = concat_features(squares, edge_features)
         message = self.activation(self.message(target, source, edge_inputs, edges))
         step = self.step(message) * (difference / (1 + safe_sqrt(squares)) if self.has_bounded_steps else difference)
         zeros = step.new_zeros(source_places.shape[-2:])
@@ -141,7 +141,7 @@ class EquivariantLayer(nn.Module):
             moved = velocities = self.momentum(target) * velocities + moved
         messages = self._weighted_messages(message, edges, trace)
 
-        return Bodies(target + self.node(beside(target, messages)), target_places + moved, velocities)
+        return Bodies(target + self.node(concat_features(target, messages)), target_places + moved, velocities)
 
     def _weighted_messages(self, message: Tensor, edges: Edges, trace: Trace | None) -> Tensor:
         """Σ_j α_ij m_ij of every node."""

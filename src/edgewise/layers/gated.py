@@ -11,7 +11,7 @@ from edgewise.attend import aggregate
 from edgewise.layers.given import pair_beside, pair_of, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, over_heads, split_heads
 from edgewise.layers.linear import Linear
-from edgewise.layers.messages import beside
+from edgewise.layers.messages import concat_features
 from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.score import Dot
 from edgewise.trace import Trace
@@ -100,7 +100,7 @@ class GatedGraphAttention(nn.Module):
         heads = attend_and_record(trace, query, key, value, neighborhood_of_heads, score=Dot()).movedim(-3, -2)
         gated = self._gates(nodes, source, neighborhood_of_heads).unsqueeze(-1) * heads
 
-        return self.output(beside(nodes, gated.flatten(-2)))
+        return self.output(concat_features(nodes, gated.flatten(-2)))
 
     def _gates(self, nodes: Tensor, source: Tensor, each_head: Neighborhood) -> Tensor:
         """g, `(*batch, query, head)`; where heads have neighborhoods of their own, a gate sees that of its head."""
@@ -108,7 +108,7 @@ class GatedGraphAttention(nn.Module):
             nodes, source = nodes.unsqueeze(-3), source.unsqueeze(-3)
         largest = aggregate(self.pool(source), each_head, "max", num_queries=nodes.shape[-2])
         mean = aggregate(source, each_head, "mean", num_queries=nodes.shape[-2])
-        gates = self.gate(beside(nodes, torch.cat([largest, mean], -1))).sigmoid()
+        gates = self.gate(concat_features(nodes, torch.cat([largest, mean], -1))).sigmoid()
         if not varies:
             return gates
         return gates.squeeze(-3) if gates.shape[-3] == 1 else gates.diagonal(dim1=-3, dim2=-1)

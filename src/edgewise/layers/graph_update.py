@@ -11,7 +11,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import two
 from edgewise.layers.heads import attend_and_record, join_heads, record, require_multiple, split_heads
 from edgewise.layers.linear import Linear
-from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, beside
+from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, concat_features
 from edgewise.neighborhood import Edges, derived
 from edgewise.trace import Trace
 
@@ -130,7 +130,7 @@ class EdgeUpdate(nn.Module):
         source_dim, target_dim = two(self.node_dim)
         senders, edge_features = read_features(source, source_dim), read_features(edge_features, self.edge_dim)
         globals_of_node = read_features(global_features, self.global_dim).index_select(-2, graph_of_node)
-        receivers = beside(read_features(target, target_dim), globals_of_node)
+        receivers = concat_features(read_features(target, target_dim), globals_of_node)
         message = self.network(receivers, senders, edge_features, edges)
         if self.num_heads is None:
             return message
@@ -188,9 +188,9 @@ class NodeUpdate(nn.Module):
     ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the update; attention records its weights into `trace`."""
         globals_of_node = read_features(global_features, self.global_dim).index_select(-2, graph_of_node)
-        node_inputs = beside(read_features(nodes, self.node_dim), globals_of_node)
+        node_inputs = concat_features(read_features(nodes, self.node_dim), globals_of_node)
         if self.together is not None:
-            node_inputs = beside(self.together(edge_features, edges, node_inputs, trace=trace), node_inputs)
+            node_inputs = concat_features(self.together(edge_features, edges, node_inputs, trace=trace), node_inputs)
         return self.network(node_inputs)
 
 
@@ -244,12 +244,12 @@ class GlobalUpdate(nn.Module):
         num_graphs = global_features.shape[-2]
         queries = graph_inputs = read_features(global_features, self.global_dim)
         if self.nodes_together is not None:
-            graph_inputs = beside(
+            graph_inputs = concat_features(
                 self.nodes_together(nodes, _members(graph_of_node, num_graphs), queries, trace=trace), graph_inputs
             )
         if self.edges_together is not None:
             graph_of_edge = graph_of_node.index_select(0, edges.receivers)
-            graph_inputs = beside(
+            graph_inputs = concat_features(
                 self.edges_together(edge_features, _members(graph_of_edge, num_graphs), queries, trace=trace),
                 graph_inputs,
             )

@@ -68,8 +68,8 @@ class EdgePerceptron(nn.Module):
     ) -> Float[Tensor, " *batch edge output_dim"]:
         """φ of every edge, in the order of `edges`."""
         if not may_be_joined([self.first]):
-            ends = beside(receivers.index_select(-2, edges.receivers), senders.index_select(-2, edges.senders))
-            return self.second(self.activation(self.first(beside(ends, edge_features))))
+            ends = concat_features(receivers.index_select(-2, edges.receivers), senders.index_select(-2, edges.senders))
+            return self.second(self.activation(self.first(concat_features(ends, edge_features))))
         to_receiver, to_sender, to_edge = self.first.weight.split(self.sizes, -1)
         at_receivers = linear(receivers, to_receiver, self.first.bias).index_select(-2, edges.receivers)
         at_senders = linear(senders, to_sender).index_select(-2, edges.senders)
@@ -92,7 +92,7 @@ def features_of_edges(owner: str, edge_features: Tensor | None, edges: Edges, ed
     return edge_features
 
 
-def beside(one: Tensor, other: Tensor) -> Tensor:
-    """Features of the same rows side by side; batch axes broadcast."""
-    batch = broadcast_shape(one.shape[:-2], other.shape[:-2])
-    return torch.cat([x.expand(*batch, *x.shape[-2:]) for x in (one, other)], -1)
+def concat_features(first: Tensor, second: Tensor) -> Tensor:
+    """The features of both tensors for the same rows, concatenated; batch axes broadcast."""
+    batch = broadcast_shape(first.shape[:-2], second.shape[:-2])
+    return torch.cat([x.expand(*batch, *x.shape[-2:]) for x in (first, second)], -1)

@@ -13,7 +13,7 @@ from edgewise.graph.records import Prediction
 from edgewise.learn.companions.stack import network_of, shares_of
 from edgewise.learn.fitted import PART, Fitted
 from edgewise.learn.intervals import Intervals, difficulty_features
-from edgewise.learn.outputs import Outputs, Targets, spread
+from edgewise.learn.outputs import Outputs, Targets, scatter_rows
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.scale import TargetScaler
@@ -26,7 +26,7 @@ ROWS_A_BATCH = 512
 
 
 class TableEncoder(Protocol):
-    """What the training rows fixed of the rows of a table."""
+    """The preprocessing of a table, fitted on the training rows."""
 
     def new_network(self, output: Targets) -> nn.Module:
         """A network before its first step, drawn from torch's generator."""
@@ -35,7 +35,7 @@ class TableEncoder(Protocol):
         """The rows of a table as the network takes them."""
 
     def statuses(self, table: Any) -> list[str]:
-        """What stands beside the prediction of each row: `ok`, or what to know of it."""
+        """The status of each row: `ok`, or a remark on its prediction."""
 
     def check(self, output: Targets) -> None:
         """Raise DataError unless the fields fit each other."""
@@ -57,7 +57,7 @@ class ComparesRows(Protocol):
         """The similarity of each row to the nearest training row, from 0 to 1; `similarity` compares whole rows."""
 
     def new_parts(self, table: Any, rows: np.ndarray) -> list[str] | None:
-        """For each row what of it is new, in words; None where that is unknown."""
+        """For each row the parts that no training row has, in words; None where that is unknown."""
 
 
 T = TypeVar("T", bound=TableEncoder)
@@ -130,7 +130,7 @@ class FittedTable(Fitted[T, Targets]):
         return self.encoder.batches(table, self.output.scale)
 
     def statuses(self, table: Any) -> list[str]:
-        """What stands beside the prediction of each row."""
+        """The status of each row."""
         return self.encoder.statuses(table)
 
     def outputs(self, table: Data, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
@@ -152,7 +152,7 @@ class FittedTable(Fitted[T, Targets]):
             raise DataError(f"{table.rows.source}: no row can be read; the first: {table.rows.status[0]}.")
         parts = self._of_members(table, rows, device, lambda net, batch: net.fingerprint(batch).cpu())
         vectors = np.concatenate([np.concatenate(batches) for batches in parts], axis=1)
-        return spread(vectors.astype(np.float32), rows, len(table.rows))
+        return scatter_rows(vectors.astype(np.float32), rows, len(table.rows))
 
     def _of_members(
         self, table: Data, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
@@ -208,7 +208,7 @@ class FittedTable(Fitted[T, Targets]):
         """The predictions of some rows for each target, a number each; arguments as for `predict`.
 
         Args:
-            among: the places of the predictions, and how many places there are; None is one a row.
+            among: the positions of the predictions in the result, and its length; None is one position a row.
         """
         if similarities is None and self.intervals.difficulty:
             similarities = self.similarities(table, rows)
@@ -247,7 +247,7 @@ class FittedTable(Fitted[T, Targets]):
         parts_of_target: list[dict[str, np.ndarray]] = [{} for _ in predictions]
         for name, part in outputs.parts.items():
             for parts, values in zip(parts_of_target, self.output.by_target(part), strict=True):
-                parts[name] = spread(values, rows, num_rows)
+                parts[name] = scatter_rows(values, rows, num_rows)
         return [
             replace(prediction, parts=parts) for prediction, parts in zip(predictions, parts_of_target, strict=True)
         ]
@@ -260,7 +260,7 @@ class FittedTable(Fitted[T, Targets]):
         std, low, high = self.intervals.around(mean, column, coverage, sigma)
         if self.output.bounds:
             low, high = (np.clip(end, self.output.bounds[0], self.output.bounds[1]) for end in (low, high))
-        value, std, low, high, sigma = (spread(part, rows, num_rows) for part in (mean, std, low, high, sigma))
+        value, std, low, high, sigma = (scatter_rows(part, rows, num_rows) for part in (mean, std, low, high, sigma))
         return Prediction(value, std, low, high, None, sigma, self._ensemble_std(values, rows, num_rows))
 
     def _class(self, probabilities: np.ndarray, rows: np.ndarray, num_rows: int) -> Prediction:
@@ -269,13 +269,13 @@ class FittedTable(Fitted[T, Targets]):
         largest, label = mean.max(axis=1, initial=0), mean.argmax(axis=1)
         members = np.take_along_axis(probabilities, label[None, :, None], axis=2)[..., 0]
         std, nothing = np.sqrt(largest * (1 - largest)), np.full(num_rows, np.nan)
-        value, std, mean = (spread(part, rows, num_rows) for part in (label.astype(float), std, mean))
+        value, std, mean = (scatter_rows(part, rows, num_rows) for part in (label.astype(float), std, mean))
         ensemble_std = self._ensemble_std(members, rows, num_rows)
         return Prediction(value, std, nothing, nothing, mean, ensemble_std=ensemble_std)
 
     def _ensemble_std(self, members: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray | None:
         """The standard deviation over `(member, row)` numbers, for all rows of the table; None where there is one."""
-        return spread(members.std(axis=0, ddof=1), rows, num_rows) if len(members) > 1 else None
+        return scatter_rows(members.std(axis=0, ddof=1), rows, num_rows) if len(members) > 1 else None
 
     def difficulty_features(self, spreads: np.ndarray, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
         """`(row, target, feature)`: what grows with the difficulty of rows."""
@@ -297,16 +297,16 @@ class FittedTable(Fitted[T, Targets]):
         Args:
             table: any table with the columns of the training.
             rows: usable rows of it.
-            known: rows of the table that stand for the training rows; None for those of the training.
+            known: rows of the table to compare with; None compares with the training rows.
         """
         return self.encoder.similarities(table, rows, known) if isinstance(self.encoder, ComparesRows) else {}
 
     def more_columns(
         self, table: Data, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray | list[Any]]:
-        """Columns that stand beside the predictions of some rows, for all rows of the table."""
+        """Further columns beside the predictions of some rows, for all rows of the table."""
         columns: dict[str, np.ndarray | list[Any]] = {
-            name: spread(values, rows, len(table.rows)) for name, values in similarities.items()
+            name: scatter_rows(values, rows, len(table.rows)) for name, values in similarities.items()
         }
         if isinstance(self.encoder, ComparesRows) and (texts := self.encoder.new_parts(table, rows)) is not None:
             text_of_row = dict(zip(rows.tolist(), texts, strict=True))

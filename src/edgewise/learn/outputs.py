@@ -183,8 +183,8 @@ class Outputs:
         return np.sqrt(self.values.var(axis=0) + (self.spread**2).mean(axis=0))
 
 
-def spread(values: np.ndarray, rows: np.ndarray, num_rows: int, missing: float = np.nan) -> np.ndarray:
-    """Values of some rows in a table of all rows; NaN, or what is said, elsewhere."""
-    everywhere = np.full((num_rows, *values.shape[1:]), missing, dtype=values.dtype)
-    everywhere[rows] = values
-    return everywhere
+def scatter_rows(values: np.ndarray, rows: np.ndarray, num_rows: int, missing: float = np.nan) -> np.ndarray:
+    """The values of some rows in an array of all rows; `missing` elsewhere."""
+    of_all_rows = np.full((num_rows, *values.shape[1:]), missing, dtype=values.dtype)
+    of_all_rows[rows] = values
+    return of_all_rows

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgewise.graph.records import TextBatch
-from edgewise.learn.networks.encoder import RecurrentTokenEncoder, TokenEncoder, encoder_of, hidden
+from edgewise.learn.networks.encoder import RecurrentTokenEncoder, TokenEncoder, drop_words, encoder_of
 from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSettings
 from edgewise.learn.training.loss import TokenLoss
@@ -49,12 +49,12 @@ def test_a_token_without_a_tag_counts_nothing(name):
 def test_words_are_hidden_in_training_only():
     batch = packed(200)
     torch.manual_seed(0)
-    seen = hidden(batch, 0, 0.25)
+    seen = drop_words(batch, 0, 0.25)
     changed = seen.tokens != batch.tokens
     assert (seen.tokens[changed] == 0).all()
     assert 30 < int(changed.sum()) < 70
-    assert hidden(batch, None, 0.25) is batch
-    assert hidden(batch, 0, 0.0) is batch
+    assert drop_words(batch, None, 0.25) is batch
+    assert drop_words(batch, 0, 0.0) is batch
     model, small = model_of(word_dropout=0.9), packed(9)
     torch.testing.assert_close(model(small), model(small))
     model.train()

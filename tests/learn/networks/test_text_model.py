@@ -5,7 +5,7 @@ import torch
 
 from edgewise import SettingError, ShapeError, Trace
 from edgewise.graph.records import TextRows
-from edgewise.learn.networks.encoder import hidden
+from edgewise.learn.networks.encoder import drop_words
 from edgewise.learn.networks.text import TextModel
 from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
 
@@ -76,7 +76,7 @@ def test_every_weight_learns(encoder):
 def test_words_are_hidden_in_training_only():
     model, batch = model_of("lstm"), batch_of(*some_texts())
     torch.testing.assert_close(model(batch), model(batch))
-    tokens = hidden(batch.texts, 0, 0.5).tokens
+    tokens = drop_words(batch.texts, 0, 0.5).tokens
     assert 0 < int((tokens == 0).sum()) < len(tokens)
     assert (tokens[tokens != 0] == batch.tokens[tokens != 0]).all()
     assert not torch.allclose(model.train()(batch), model(batch))

@@ -1,4 +1,4 @@
-"""Independent work in workers of Ray: each item once, its results in order; what a lost worker had is done again."""
+"""Parallel `map` in Ray workers: results come in order, and items of lost workers are retried."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Workers:
-    """Workers of Ray that compute side by side."""
+    """Ray workers that run in parallel."""
 
     count: int = 1
-    """How many items are worked on at a time."""
+    """The number of items processed at a time."""
     on_gpu: bool = False
     """Whether each takes a GPU."""
     address: str | None = None
@@ -29,25 +29,24 @@ class Workers:
         """`work(item)` of each item, in their order.
 
         Args:
-            work: Is called in a worker, in the current folder of the caller; where a worker is lost, another one calls
-                it again with the same item, `MAX_FAILURES` times at most.
-            items: What it is called with, one by one.
-            name: What is done, for those who watch.
+            work: Runs in a worker, in the current folder of the caller; if a worker is lost, another one retries the
+                item, at most `MAX_FAILURES` times.
+            items: The arguments of the calls.
+            name: The name of the stage in the progress display.
 
         Raises:
-            EdgewiseError: The error of an item, as `work` raised it; or workers were lost too often. The others are
-                stopped.
+            EdgewiseError: `work` raised it, or workers were lost too often. The other workers are stopped.
         """
         if not items:
             return []
         with cluster(self.address, num_cpus=self.count) as ray, stage(name, len(items)) as current:
-            remote = ray.remote(num_cpus=1, num_gpus=int(self.on_gpu), max_retries=MAX_FAILURES)(_carried)
-            waiting, results = list(enumerate(items)), {}
+            remote = ray.remote(num_cpus=1, num_gpus=int(self.on_gpu), max_retries=MAX_FAILURES)(_run_item)
+            pending, results = list(enumerate(items)), {}
             running: dict[Any, int] = {}
             try:
-                while waiting or running:
-                    while waiting and len(running) < self.count:
-                        number, item = waiting.pop(0)
+                while pending or running:
+                    while pending and len(running) < self.count:
+                        number, item = pending.pop(0)
                         running[remote.remote(work, item, str(Path.cwd()))] = number
                     done, _ = ray.wait(list(running))
                     for reference in done:
@@ -56,8 +55,8 @@ class Workers:
                         if error is not None:
                             raise error.restored()
                         current.done += 1
-            except ray.exceptions.RayError as lost:
-                raise failure(f"{name} in {self.count} Ray workers", lost) from lost
+            except ray.exceptions.RayError as error:
+                raise failure(f"{name} in {self.count} Ray workers", error) from error
             finally:
                 for reference in running:
                     ray.cancel(reference, force=True)
@@ -65,8 +64,8 @@ class Workers:
         return [results[number] for number in range(len(items))]
 
 
-def _carried(work: Callable[[Any], Any], item: Any, folder: str) -> tuple[Any, WorkerError | None]:
-    """The result in a worker, or an error that would come again however often it is tried."""
+def _run_item(work: Callable[[Any], Any], item: Any, folder: str) -> tuple[Any, WorkerError | None]:
+    """The result, or an EdgewiseError as a value, so that Ray does not retry the item."""
     os.chdir(folder)
     try:
         return work(item), None

@@ -1,4 +1,4 @@
-"""How arrays become edges of one graph: what EdgeClassifier and EdgeRegressor are made of."""
+"""Arrays as edges of one graph: the functions behind EdgeClassifier and EdgeRegressor."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from edgewise.learn.estimators.graph_rows import (
     names_of_graph,
     names_of_run,
     row_to_explain,
-    spread_columns,
+    scatter_targets,
 )
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
@@ -25,7 +25,7 @@ from edgewise.learn.tasks.edges.task import TABLE, TASK, EdgeEncoder
 
 
 def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> EdgeTable:
-    """All edges of the graph as the table of a training."""
+    """All edges of the graph as a table to train on."""
     missing = missing_of(job.feature_scale)
     return edges_from_arrays(
         *_features_and_edges(inputs, missing),
@@ -44,7 +44,7 @@ def table(trained: FittedTable[EdgeEncoder], inputs: Inputs) -> EdgeTable:
 
 
 def _features_and_edges(inputs: Inputs, missing: str) -> tuple[NodeFeatures, Any]:
-    """The features of the nodes, of size 0 where nothing is known of them, and the edges."""
+    """The features of the nodes (width 0 without features), and the edges."""
     rows: GraphEdges = inputs.X
     plain(inputs.owner, rows)
     if rows.features is None:
@@ -61,9 +61,9 @@ EDGES = RowAdapter(
     table=table,
     inputs=graph_inputs(GraphEdges),
     names_of_rows=names_of_graph,
-    spread=spread_columns,
+    to_all_rows=scatter_targets,
 )
-"""How estimators over edges use their task."""
+"""The adapter of EdgeClassifier and EdgeRegressor."""
 
 
 @naming_parameters

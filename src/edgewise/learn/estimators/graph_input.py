@@ -133,19 +133,19 @@ class GraphNodes:
         chosen = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
         return self.of(self.graph, self.sparse_features, np.atleast_1d(chosen), self.column_names)
 
-    def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
-        """Values of the rows for all nodes, or all edges; `missing` elsewhere.
+    def scatter(self, values: np.ndarray, missing: Any) -> np.ndarray:
+        """The values of the rows as an array over all nodes or all edges; `missing` elsewhere.
 
         Raises:
-            DataError: There are not as many as rows.
+            DataError: The number of values differs from that of the rows.
         """
         if len(values) != len(self):
             raise DataError(f"y has {plural(len(values), 'row')}, but there are {len(self)} {self.unit}.")
         if self.rows is None:
             return values
-        spread = np.full((self.size, *values.shape[1:]), missing, dtype=values.dtype)
-        spread[self.rows] = values
-        return spread
+        of_all = np.full((self.size, *values.shape[1:]), missing, dtype=values.dtype)
+        of_all[self.rows] = values
+        return of_all
 
     @property
     def features(self) -> NodeFeatures | None:

@@ -37,19 +37,19 @@ def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, Any, Extra
     return inputs
 
 
-def spread_columns(
+def scatter_targets(
     inputs: Inputs, targets: EncodedTargets, supervision: Supervision
 ) -> tuple[EncodedTargets, Supervision]:
-    """Targets, weights and validation of some rows for all nodes or edges of their graph."""
+    """Targets, weights and validation rows as arrays over all nodes or edges of the graph."""
     rows: GraphNodes = inputs.X
     warn_of_graph_features(rows.graph)
     weights, validation = supervision.sample_weight, supervision.validation
     return (
-        replace(targets, cells=rows.spread(targets.cells, np.nan)),
+        replace(targets, cells=rows.scatter(targets.cells, np.nan)),
         replace(
             supervision,
-            sample_weight=None if weights is None else rows.spread(np.asarray(weights), 0.0),
-            validation=None if validation is None else rows.spread(np.asarray(validation), False),
+            sample_weight=None if weights is None else rows.scatter(np.asarray(weights), 0.0),
+            validation=None if validation is None else rows.scatter(np.asarray(validation), False),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""How arrays become graphs, each a row: what GraphClassifier and GraphRegressor are made of."""
+"""Arrays as graphs, each a row: the functions behind GraphClassifier and GraphRegressor."""
 
 import warnings
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ GRAPHS = RowAdapter(
     names_of_rows=_names_of_graphs,
     check=_check,
 )
-"""How estimators over graphs use their task."""
+"""The adapter of GraphClassifier and GraphRegressor."""
 
 
 def fingerprint(estimator: Estimator, X: Any) -> np.ndarray:

@@ -66,7 +66,7 @@ MOLECULES = RowAdapter(
     training_table=training_table,
     table=table,
 )
-"""How estimators over molecules use their task."""
+"""The adapter of MoleculeClassifier and MoleculeRegressor."""
 
 
 @naming_parameters

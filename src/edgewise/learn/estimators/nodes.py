@@ -1,4 +1,4 @@
-"""How arrays become nodes of one graph: what NodeClassifier and NodeRegressor are made of."""
+"""Arrays as nodes of one graph: the functions behind NodeClassifier and NodeRegressor."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from edgewise.learn.estimators.graph_rows import (
     names_of_graph,
     names_of_run,
     row_to_explain,
-    spread_columns,
+    scatter_targets,
 )
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees
 from edgewise.learn.estimators.parameters import AUTO, naming_parameters
@@ -81,11 +81,11 @@ NODES = RowAdapter(
     inputs=graph_inputs(GraphNodes),
     names_of_rows=names_of_graph,
     fixed_settings=_model_for_types,
-    spread=spread_columns,
+    to_all_rows=scatter_targets,
     check=_check,
     num_features=num_features,
 )
-"""How estimators over nodes use their task."""
+"""The adapter of NodeClassifier and NodeRegressor."""
 
 
 @naming_parameters

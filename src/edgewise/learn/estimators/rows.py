@@ -116,11 +116,11 @@ class RowAdapter(Adapter):
     names_of_rows: Callable[[Any], Names] = lambda X: {}
     """The names of columns that X has without being a DataFrame."""
     fixed_settings: Callable[[Estimator, Inputs], dict[str, object]] = lambda estimator, inputs: {}
-    """Settings that follow from the rows of a training."""
-    spread: Callable[[Inputs, EncodedTargets, Supervision], tuple[EncodedTargets, Supervision]] = (
+    """Settings that follow from the training rows."""
+    to_all_rows: Callable[[Inputs, EncodedTargets, Supervision], tuple[EncodedTargets, Supervision]] = (
         lambda inputs, *columns: columns
     )
-    """The columns of a training for all rows of its table, where the rows of the call are some of them."""
+    """Expands targets and weights from the rows of the call to all rows of the table, such as all nodes of a graph."""
     num_features: Callable[[Any], int] | None = None
     """The features that X needs, out of a trained model; None where X is not an array of numbers."""
     check: Callable[[Any, Any], None] = lambda job, table: None
@@ -178,7 +178,7 @@ def fit_rows(
             _check_weights(as_numbers("sample_weight", supervision.sample_weight), len(targets.cells))
 
         inputs = adapter.inputs(estimator, X, extra_inputs)
-        targets, supervision = adapter.spread(inputs, targets, supervision)
+        targets, supervision = adapter.to_all_rows(inputs, targets, supervision)
         _train(estimator, adapter, inputs, targets, supervision)
     return targets
 

@@ -1,4 +1,4 @@
-"""How arrays become rows of texts: what TextClassifier and TextRegressor are made of."""
+"""Arrays as rows of texts: the functions behind TextClassifier and TextRegressor."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,4 +50,4 @@ TEXTS = RowAdapter(
     training_table=training_table,
     table=table,
 )
-"""How estimators over texts use their task."""
+"""The adapter of TextClassifier and TextRegressor."""

@@ -9,24 +9,24 @@ from edgewise.graph.records import BodyBatch
 from edgewise.layers.equivariant import EquivariantLayer
 from edgewise.layers.force import PairForce
 from edgewise.layers.linear import Linear
-from edgewise.layers.messages import EdgePerceptron, Perceptron, beside
+from edgewise.layers.messages import EdgePerceptron, Perceptron, concat_features
 from edgewise.learn.networks.time_settings import DynamicsSettings
 from edgewise.normalize import Normalize, Sigmoid, Softmax
 from edgewise.trace import Trace
 
-WEIGHTS: dict[str, Normalize | None] = {"sum": None, "gate": Sigmoid(), "attention": Softmax()}
-"""The normalization of scores for each way of weighting messages."""
+NORMALIZE_OF_AGGREGATION: dict[str, Normalize | None] = {"sum": None, "gate": Sigmoid(), "attention": Softmax()}
+"""The normalization of scores for each `aggregation`; None adds up the messages."""
 
 
 class EquivariantDynamics(nn.Module):
     """An equivariant network: its positions rotate, translate and reflect with the input.
 
         h_i = W (‖v_i‖, c_i);  e_ij = (c_ij, ‖x_i − x_j‖²);  (h, x, v) ← layer(h, x, v, e), L times
-        output: x, or, for accelerations, how far x came
+        output: x, or, for accelerations, the displacement of x
 
     Args:
-        num_charges: numbers c_i that are known of a body, such as its mass and its charge.
-        num_couplings: numbers c_ij that are known of a pair.
+        num_charges: features c_i of a body, such as its mass and its charge.
+        num_couplings: features c_ij of a pair, such as the stiffness of a spring.
         settings: the choices.
 
     Source: Satorras et al. 2021, section 5.1, without c_i there.
@@ -40,7 +40,7 @@ class EquivariantDynamics(nn.Module):
             EquivariantLayer(
                 settings.model_dim,
                 edge_dim=num_couplings + 1,
-                normalize=WEIGHTS[settings.aggregation],
+                normalize=NORMALIZE_OF_AGGREGATION[settings.aggregation],
                 has_velocities=True,
             )
             for _ in range(settings.num_layers)
@@ -49,9 +49,9 @@ class EquivariantDynamics(nn.Module):
     def forward(self, batch: BodyBatch, trace: Trace | None = None) -> Float[Tensor, " row space"]:
         """The future position of each body, or its acceleration."""
         positions, velocities, edges = batch.positions, batch.velocities, batch.edges
-        nodes = self.input(beside(torch.linalg.vector_norm(velocities, dim=-1, keepdim=True), batch.charges))
-        apart = positions[edges.receivers] - positions[edges.senders]
-        edge_inputs = beside(batch.couplings, apart.square().sum(-1, keepdim=True))
+        nodes = self.input(concat_features(torch.linalg.vector_norm(velocities, dim=-1, keepdim=True), batch.charges))
+        displacements = positions[edges.receivers] - positions[edges.senders]
+        edge_inputs = concat_features(batch.couplings, displacements.square().sum(-1, keepdim=True))
         for layer in self.layers:
             nodes, positions, velocities = layer(
                 nodes, positions, edges, edge_inputs, velocities=velocities, trace=trace
@@ -89,9 +89,9 @@ class GraphDynamics(nn.Module):
         """The future position of each body, or its acceleration."""
         nodes = self.input(torch.cat([batch.positions, batch.velocities, batch.charges], -1))
         for message, update in zip(self.messages, self.updates, strict=True):
-            sent = self.activation(message(nodes, nodes, batch.couplings, batch.edges))
-            together = aggregate(torch.zeros_like(nodes), batch.edges, "sum", edge_value=sent)
-            nodes = nodes + update(beside(nodes, together))
+            messages = self.activation(message(nodes, nodes, batch.couplings, batch.edges))
+            aggregated = aggregate(torch.zeros_like(nodes), batch.edges, "sum", edge_value=messages)
+            nodes = nodes + update(concat_features(nodes, aggregated))
         return self.output(nodes)
 
 

@@ -11,7 +11,7 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.recurrent import CellName, RecurrentEncoder
 from edgewise.learn.networks.text_settings import EncoderName, TransformerSettings
-from edgewise.learn.networks.transformer import TransformerBlocks, placed, placing, within_texts
+from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, position_encoding_of, within_texts
 from edgewise.neighborhood import Full, Neighborhood, Window
 from edgewise.trace import Trace
 
@@ -30,7 +30,7 @@ class TokenEncoder(nn.Module):
         model_dim = settings.model_dim
         self.embedding = nn.Embedding(num_tokens, model_dim)
         nn.init.normal_(self.embedding.weight, std=0.02)
-        self.position = placing(settings)
+        self.position = position_encoding_of(settings)
         self.segment: nn.Embedding | None = None
         if settings.num_segments:
             self.segment = nn.Embedding(settings.num_segments, model_dim)
@@ -55,7 +55,7 @@ class TokenEncoder(nn.Module):
         """The vector of every token of a batch; `vectors` replace E[token] where they are given."""
         neighborhood, positions = within_texts(self.neighborhood, batch)
         nodes = self.embedding(batch.tokens) if vectors is None else vectors
-        nodes = placed(self.settings, self.position, nodes, positions)
+        nodes = add_positions(self.settings, self.position, nodes, positions)
         if self.segment is not None:
             segments = torch.zeros_like(batch.tokens) if batch.segments is None else batch.segments
             nodes = nodes + self.segment(segments)
@@ -110,18 +110,20 @@ def encoder_of(
     return RecurrentTokenEncoder(num_tokens, name, settings)
 
 
-def hidden(texts: TextBatch, unknown: int | None, part: float) -> TextBatch:
-    """The texts with some tokens replaced by the unknown token, drawn anew at each call: word dropout in training.
+def drop_words(texts: TextBatch, unknown_token: int | None, rate: float) -> TextBatch:
+    """Word dropout: the texts with random tokens replaced by the unknown token, drawn anew at each call.
 
     Args:
-        texts: what is read.
-        unknown: the token for words out of vocabulary; None disables word dropout.
-        part: how many of the tokens are hidden, about.
+        texts: the tokens.
+        unknown_token: the token for words out of vocabulary; None disables word dropout.
+        rate: the probability that a token is replaced.
     """
-    if unknown is None or not part:
+    if unknown_token is None or not rate:
         return texts
-    hides = torch.rand(texts.tokens.shape, device=texts.tokens.device) < part
-    return TextBatch(texts.tokens.masked_fill(hides, unknown), offsets=texts.offsets, segments=texts.segments)
+    is_dropped = torch.rand(texts.tokens.shape, device=texts.tokens.device) < rate
+    return TextBatch(
+        texts.tokens.masked_fill(is_dropped, unknown_token), offsets=texts.offsets, segments=texts.segments
+    )
 
 
 class MaskedModel(nn.Module):
@@ -129,12 +131,12 @@ class MaskedModel(nn.Module):
 
         x = TokenEncoder(tokens);  scores = TokenHead(x) Eᵀ + c
 
-    The matrix E is that of the encoder's tokens, c a number for each of them.
+    E is the token embedding of the encoder, c a bias for each token.
 
     Args:
         num_tokens: size of the vocabulary.
         settings: sizes and choices.
-        has_head: False leaves out what makes scores of vectors, where a checkpoint has only the encoder.
+        has_head: False leaves out the head, for a checkpoint that holds the encoder alone.
 
     Source: Devlin et al. 2019 (BERT), task 1 of section 3.1.
     """
@@ -151,16 +153,16 @@ class MaskedModel(nn.Module):
 
     def forward(
         self, batch: TextBatch | MaskedBatch, trace: Trace | None = None
-    ) -> Float[Tensor, " *place num_tokens"]:
+    ) -> Float[Tensor, " *position num_tokens"]:
         """The scores at the masked positions of a `MaskedBatch`, or at all positions of a `TextBatch`.
 
-        Cost: the product with the vocabulary is the larger part of a small model; hidden places alone need a seventh.
+        Cost: the product with the vocabulary dominates in a small model; masked positions alone need a seventh of it.
         """
         if isinstance(batch, MaskedBatch):
             return self.scores(self.encoder(batch.texts, trace)[batch.places])
         return self.scores(self.encoder(batch, trace))
 
-    def scores(self, nodes: Float[Tensor, " *place model_dim"]) -> Float[Tensor, " *place num_tokens"]:
+    def scores(self, nodes: Float[Tensor, " *position model_dim"]) -> Float[Tensor, " *position num_tokens"]:
         """The logits of each token of the vocabulary at the positions of these vectors of the encoder.
 
         Raises:
@@ -177,7 +179,7 @@ class TokenHead(nn.Module):
     """The head between the encoder's vectors and the vocabulary: norm(activation(W x + b)).
 
     Args:
-        num_tokens: size of the vocabulary, for the numbers that are added to its scores.
+        num_tokens: size of the vocabulary, which is that of the bias.
         settings: sizes and choices of the encoder.
     """
 
@@ -190,6 +192,6 @@ class TokenHead(nn.Module):
         self.norm = nn.LayerNorm(settings.model_dim, settings.norm_eps)
         self.bias = nn.Parameter(torch.zeros(num_tokens))
 
-    def forward(self, nodes: Float[Tensor, " *place model_dim"]) -> Float[Tensor, " *place model_dim"]:
+    def forward(self, nodes: Float[Tensor, " *position model_dim"]) -> Float[Tensor, " *position model_dim"]:
         """The vectors that are compared with those of the tokens."""
         return self.norm(self.activation(self.dense(nodes)))

@@ -9,7 +9,13 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import linear
 from edgewise.layers.position import first_positions
 from edgewise.learn.networks.text_settings import TransformerSettings
-from edgewise.learn.networks.transformer import TransformerBlocks, causal, placed, placing, within_texts
+from edgewise.learn.networks.transformer import (
+    TransformerBlocks,
+    add_positions,
+    causal,
+    position_encoding_of,
+    within_texts,
+)
 from edgewise.neighborhood import Neighborhood
 from edgewise.trace import Trace
 
@@ -29,7 +35,7 @@ class NextTokenModel(nn.Module):
         self.settings = settings
         self.embedding = nn.Embedding(num_tokens, settings.model_dim)
         nn.init.normal_(self.embedding.weight, std=0.02)
-        self.position = placing(settings)
+        self.position = position_encoding_of(settings)
         self.dropout = Dropout(settings.dropout)
         self.stack = TransformerBlocks(settings, is_causal=True)
 
@@ -78,7 +84,7 @@ class NextTokenModel(nn.Module):
         nodes = self.embedding(tokens) if vectors is None else vectors
         if positions is None and cache is not None:
             positions = first_positions(nodes) + cache.length
-        nodes = placed(self.settings, self.position, nodes, positions)
+        nodes = add_positions(self.settings, self.position, nodes, positions)
         neighborhood = self.neighborhood if neighborhood is None else neighborhood
 
         return self.stack(self.dropout(nodes), neighborhood, positions=positions, cache=cache, trace=trace)

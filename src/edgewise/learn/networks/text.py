@@ -8,7 +8,7 @@ from edgewise.graph.records import TextBatch, TextRows
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
-from edgewise.learn.networks.encoder import encoder_of, hidden
+from edgewise.learn.networks.encoder import drop_words, encoder_of
 from edgewise.learn.networks.text_settings import CountSizes, ReaderSettings, TextSettings, TransformerSettings
 from edgewise.learn.networks.word_counts import KINDS, WordCounts
 from edgewise.trace import Trace
@@ -92,7 +92,7 @@ class TextModel(nn.Module):
 
     def inputs(self, batch: TextRows) -> Float[Tensor, " token input"]:
         """The learned vectors of the tokens, some of them hidden in training, and behind them what counts say."""
-        texts = hidden(batch.texts, self.unknown, self.word_dropout) if self.training else batch.texts
+        texts = drop_words(batch.texts, self.unknown, self.word_dropout) if self.training else batch.texts
         vectors: Tensor = self.encoder.embedding(texts.tokens)
         if self.counts is None:
             return vectors
@@ -146,5 +146,5 @@ class TagModel(nn.Module):
     ) -> Float[Tensor, " token tag"]:
         """The scores of the tags at every token of packed sentences, before softmax; `vectors` are taken for the
         learned vectors of the tokens where they are given."""
-        texts = hidden(batch, self.unknown, self.reader.word_dropout) if self.training else batch
+        texts = drop_words(batch, self.unknown, self.reader.word_dropout) if self.training else batch
         return self.output(self.dropout(self.encoder(texts, trace, vectors=vectors)))

@@ -83,17 +83,17 @@ def start(model: nn.Module, num_layers: int) -> None:
                 nn.init.zeros_(layer.bias)
 
 
-def placing(settings: TransformerSettings) -> LearnedPosition | SinusoidalPosition | None:
-    """What is added to the tokens before the first block; None where positions come in otherwise."""
+def position_encoding_of(settings: TransformerSettings) -> LearnedPosition | SinusoidalPosition | None:
+    """The position encoding that is added before the first block; None for encodings inside the attention."""
     if settings.position == "learned":
         return LearnedPosition(settings.context, settings.model_dim)
     return SinusoidalPosition(settings.model_dim) if settings.position == "sinusoidal" else None
 
 
-def placed(
+def add_positions(
     settings: TransformerSettings, position: nn.Module | None, nodes: Tensor, positions: Tensor | None
 ) -> Tensor:
-    """The nodes with their positions added, where positions come in before the first block."""
+    """The nodes plus their position encoding; unchanged where `position` is None."""
     if position is None:
         return nodes
     check_length(settings, nodes, positions)

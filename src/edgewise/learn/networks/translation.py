@@ -14,7 +14,7 @@ from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentSource, RecurrentState
 from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
-from edgewise.learn.networks.transformer import TransformerBlocks, causal, placed, placing
+from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, causal
 from edgewise.neighborhood import Lengths, Neighborhood
 from edgewise.trace import Trace
 
@@ -111,7 +111,7 @@ class TranslationModel(Writer):
 
     def __init__(self, num_tokens: int, settings: TransformerSettings):
         super().__init__(num_tokens, settings)
-        self.position = placing(settings)
+        self.position = position_encoding_of(settings)
         self.encoder = TransformerBlocks(settings)
         self.decoder = TransformerBlocks(settings, is_causal=True, has_source=True)
 
@@ -163,7 +163,7 @@ class TranslationModel(Writer):
         return causal(self.settings)
 
     def _placed(self, tokens: Tensor, positions: Tensor | None, vectors: Tensor | None = None) -> Tensor:
-        return self.dropout(placed(self.settings, self.position, self._scaled(tokens, vectors), positions))
+        return self.dropout(add_positions(self.settings, self.position, self._scaled(tokens, vectors), positions))
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ from edgewise.formatting import plural
 from edgewise.learn.fitted_table import FittedTable, load_table
 from edgewise.learn.networks.edge import EdgeBatch, EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
-from edgewise.learn.outputs import Targets, spread
+from edgewise.learn.outputs import Targets, scatter_rows
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
 from edgewise.learn.tables.columns import AUTO
@@ -105,7 +105,7 @@ class EdgeEncoder:
         edges = table.edges if self.on_graph.graph.directed else table.edges.both_ways(count)
         hops_of_node = lost_within_reach(self.on_graph.settings, edges, count)
         hops = np.minimum(*(hops_of_node[end[edge_of_row]] for end in ends))
-        status = with_lost(table.rows.status, spread(hops, rows, len(table.rows), NOWHERE), "its nodes")
+        status = with_lost(table.rows.status, scatter_rows(hops, rows, len(table.rows), NOWHERE), "its nodes")
 
         missing: dict[int, list[str]] = {}
         for index, column in np.argwhere(np.isnan(table.edges.features[edge_of_row])).tolist():

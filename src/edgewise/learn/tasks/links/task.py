@@ -9,7 +9,7 @@ import numpy as np
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.learn.outputs import spread
+from edgewise.learn.outputs import scatter_rows
 from edgewise.learn.progress import counted
 from edgewise.learn.readers.graphs.edges import AS_FEATURES, read_edges
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
@@ -265,7 +265,7 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Any, str]:
 
     hops_of_node = lost_within_reach(fitted.encoder.settings, graph.edges, len(graph))
     hops = np.minimum(hops_of_node[ends[0]], hops_of_node[ends[1]])
-    status = with_lost(table.status, spread(hops, rows, table.num_rows, NOWHERE), "its nodes")
+    status = with_lost(table.status, scatter_rows(hops, rows, table.num_rows, NOWHERE), "its nodes")
     links = Links.of(graph.edges, len(graph), source.directed, may_be_none=True)
     are_known = links.know(links.pairs.of(*ends)).astype(int)
     is_known: list[Any] = [""] * table.num_rows
@@ -273,7 +273,7 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Any, str]:
         is_known[row] = known_link
 
     probabilities = predict(fitted, *ends, graph, pick_device(request.device))
-    added = {"link_prob": spread(probabilities, rows, table.num_rows), "is_known": is_known, "status": status}
+    added = {"link_prob": scatter_rows(probabilities, rows, table.num_rows), "is_known": is_known, "status": status}
     content = with_columns(table.frame, added, request.data, suffix)
     num_lacking = int((hops != NOWHERE).sum())
     summary = (
