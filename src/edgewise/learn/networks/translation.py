@@ -14,7 +14,7 @@ from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentSource, RecurrentState
 from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
-from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, causal
+from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, causal, position_encoding_of
 from edgewise.neighborhood import Lengths, Neighborhood
 from edgewise.trace import Trace
 
