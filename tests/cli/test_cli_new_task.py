@@ -62,3 +62,12 @@ def test_two_tasks_of_one_name_are_an_error(package):
     (package / "my_package-1.dist-info/entry_points.txt").write_text("[edgewise.tasks]\nedges = my_package.edges\n")
     with pytest.raises(SettingError, match=r"called edges, those of edgewise\.learn\.tasks\.edges and my_pack"):
         registry.names()
+
+
+def test_a_task_is_called_like_its_folder(package):
+    settings = package / "my_package/line/settings.py"
+    settings.write_text(settings.read_text().replace('name="line"', 'name="curve"'))
+    with pytest.raises(
+        SettingError, match=r"my_package\.line\.settings: the name of the task is 'curve'; expected 'line'"
+    ):
+        registry.settings_of("line")

@@ -86,8 +86,17 @@ def home_of(name: str) -> str:
 
 
 def settings_of(name: str) -> "TaskSettings[Any]":
-    """What a task declares; imports no torch."""
-    declared: TaskSettings[Any] = import_module(f"{home_of(name)}.settings").SETTINGS
+    """What a task declares; imports no torch.
+
+    Raises:
+        SettingError: unknown task, or one that is not called like its folder.
+    """
+    home = home_of(name)
+    declared: TaskSettings[Any] = import_module(f"{home}.settings").SETTINGS
+    if declared.name != name:
+        raise SettingError(
+            f"{home}.settings: the name of the task is {declared.name!r}; expected {name!r}, its folder."
+        )
     return declared
 
 
