@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes
 from edgewise.learn.readers.molecules.store import MoleculeStore
 from edgewise.neighborhood import Edges
@@ -51,25 +51,20 @@ def ion_pairs() -> tuple[MoleculeStore, np.ndarray]:
 
 def repeated(batch: Batch) -> Batch:
     """The same rows with a graph of its own for every cell."""
-    wanted = batch.graph_of_row.flatten()
-    sizes = batch.offsets.diff()
-    graph_of_edge = torch.searchsorted(batch.offsets, batch.edges.receivers, right=True) - 1
-    edge_counts = torch.bincount(graph_of_edge, minlength=batch.num_graphs)
+    graph, rows = batch.graph, batch.supervision
+    wanted, starts, sizes = rows.graph_of_row.flatten(), graph.offsets, graph.offsets.diff()
+    graph_of_edge = torch.searchsorted(starts, graph.edges.receivers, right=True) - 1
+    edge_counts = torch.bincount(graph_of_edge, minlength=graph.num_graphs)
     edge_starts = edge_counts.cumsum(0) - edge_counts
-    nodes = torch.cat([torch.arange(batch.offsets[g], batch.offsets[g + 1]) for g in wanted])
-    edges = torch.cat([torch.arange(edge_starts[g], edge_starts[g] + edge_counts[g]) for g in wanted])
+    nodes = torch.cat([torch.arange(starts[g], starts[g + 1]) for g in wanted])
+    links = torch.cat([torch.arange(edge_starts[g], edge_starts[g] + edge_counts[g]) for g in wanted])
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), sizes[wanted].cumsum(0)])
-    shift = torch.repeat_interleave(offsets[:-1] - batch.offsets[wanted], edge_counts[wanted])
-    senders, receivers = batch.edges.senders[edges] + shift, batch.edges.receivers[edges] + shift
-    return Batch(
-        node_features=batch.node_features[nodes],
-        edges=Edges(senders, receivers, len(nodes), len(nodes)),
-        edge_features=batch.edge_features[edges],
-        global_features=batch.global_features[wanted],
-        offsets=offsets,
-        graph_of_row=torch.arange(len(wanted)).reshape(batch.graph_of_row.shape),
-        conditions=batch.conditions,
-    )
+    shift = torch.repeat_interleave(offsets[:-1] - starts[wanted], edge_counts[wanted])
+    senders, receivers = graph.edges.senders[links] + shift, graph.edges.receivers[links] + shift
+    edges = Edges(senders, receivers, len(nodes), len(nodes))
+    copied = Graph(graph.node_features[nodes], edges, graph.edge_features[links], offsets=offsets)
+    graph_of_row = torch.arange(len(wanted)).reshape(rows.graph_of_row.shape)
+    return Batch(copied, Supervision(graph_of_row=graph_of_row, row_features=rows.row_features))
 
 
 def seconds(model: PropertyModel, batch: Batch) -> float:
@@ -97,8 +92,8 @@ def main() -> None:
         cases.append(
             {
                 "rows": size,
-                "graphs_once": once.num_graphs,
-                "graphs_each": each.num_graphs,
+                "graphs_once": once.graph.num_graphs,
+                "graphs_each": each.graph.num_graphs,
                 "once_ms": round(once_ms, 2),
                 "each_ms": round(each_ms, 2),
                 "ratio": round(statistics.median(b / a for a, b in times), 2),

@@ -16,7 +16,7 @@ from rdkit.Chem import Draw
 from torch import Tensor, nn
 
 from edgewise.explain.symmetry import FIXED, NODES, PIXELS, Permutation, QuarterTurn, Verdict, check
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch
 from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes
 from edgewise.learn.readers.molecules.simulate import demo_table
 from edgewise.learn.readers.molecules.store import MoleculeStore
@@ -55,7 +55,8 @@ def picture_model() -> nn.Module:
 
 def graph_model(batch: Batch) -> nn.Module:
     """The default model for molecules, small and without descriptors of the whole."""
-    sizes = PropertySizes(batch.node_features.shape[1], batch.edge_features.shape[1], 0, 1, 0, 1)
+    graph = batch.graph
+    sizes = PropertySizes(graph.node_features.shape[1], graph.edge_features.shape[1], 0, 1, 0, 1)
     settings = PropertySettings(model_dim=32, head_dim=32, num_variants=1)
     return nn.Sequential(PropertyModel(sizes, settings), nn.Flatten(0))
 
@@ -78,8 +79,9 @@ def compared() -> tuple[dict[str, float], dict[tuple[str, str], Tensor], dict[st
     targets = (values - values.mean()) / values.std()
     renumbered = [Chem.MolToRandomSmilesVect(Chem.MolFromSmiles(text), 1, randomSeed=1)[0] for text in molecules]
     batch = graphs(molecules)
-    num_rows = int(batch.offsets.diff().max())
-    width = num_rows * batch.node_features.shape[1]
+    graph = batch.graph
+    num_rows = int(graph.offsets.diff().max())
+    width = num_rows * graph.node_features.shape[1]
     flat = nn.Sequential(nn.Flatten(), nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
     ideas: dict[str, tuple[nn.Module, Callable[[list[str]], Tensor | Batch]]] = {
         "picture": (picture_model(), pictures),
@@ -96,11 +98,11 @@ def compared() -> tuple[dict[str, float], dict[tuple[str, str], Tensor], dict[st
             for angle in (30, 90) if name == "picture" else ():  # the others see no picture
                 turned = model(pictures(molecules, angle))
                 changes[name, f"turned by {angle}°"] = (turned - before).abs() / before.abs().max()
-    atoms = Permutation(offsets=batch.offsets.tolist())
+    atoms = Permutation(offsets=graph.offsets.tolist())
     verdicts = {
         "picture": check(models["picture"], pictures(molecules), QuarterTurn(), inputs_as=PIXELS, output_as=FIXED),
         "table": check(models["table"], tables(molecules, num_rows), Permutation(), inputs_as=NODES, output_as=FIXED),
-        "graph": check(models["graph"], batch, atoms, inputs_as={"node_features": NODES}, output_as=FIXED),
+        "graph": check(models["graph"], batch, atoms, inputs_as={"graph": {"node_features": NODES}}, output_as=FIXED),
     }
     return errors, changes, verdicts
 

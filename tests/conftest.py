@@ -43,7 +43,6 @@ CHECKED = [
     "edgewise.learn.tables",
     "edgewise.neighborhood",
     "edgewise.normalize",
-    "edgewise.graph.records",
     "edgewise.score",
     "edgewise.testing",
     "edgewise.trace",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from checker import check
 from edgewise import Edges, attend
-from edgewise.graph.records import Batch
+from edgewise.graph import Supervision
 from edgewise.layers import MultiHeadAttention
 
 X = torch.zeros(3, 4)
@@ -108,7 +108,7 @@ def test_it_is_on_the_functions_methods_and_records_of_the_library():
         lambda: attend(X, X.tolist(), X, edges),
         lambda: MultiHeadAttention("4", 2),
         lambda: MultiHeadAttention(4, 2)(X, neighborhood="edges"),
-        lambda: Batch(*["x" for _ in dataclasses.fields(Batch)]),
+        lambda: Supervision(*["x" for _ in dataclasses.fields(Supervision)]),
     ):
         with pytest.raises(BeartypeCallHintViolation):
             wrong()

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from edgewise import Edges, Graph, attention_weights
-from edgewise.graph.records import Batch
 from edgewise.layers.directed import onward
 from edgewise.neighborhood import EdgeRows, Lengths, Relations, Types
 from edgewise.neighborhood.index import cached, unchecked
@@ -60,9 +59,8 @@ def test_weights_of_some_queries_do_not_read_what_was_derived_for_all():
     assert torch.equal(attention_weights(query, query, read(edges()), queries=some).values, expected)
 
 
-def batch():
-    graph = torch.zeros(NODES, 1), edges(), torch.zeros(edges().num_edges, 1), torch.zeros(1, 0)
-    return Batch(*graph, torch.tensor([0, NODES]), torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 0))
+def graph():
+    return Graph(torch.zeros(NODES, 1), edges(), torch.zeros(edges().num_edges, 1))
 
 
 def rows_with_plan():
@@ -71,7 +69,7 @@ def rows_with_plan():
     return rows
 
 
-@pytest.mark.parametrize("make", [edges, lambda: Types(torch.tensor([1, 0, 1]), 2), rows_with_plan, batch])
+@pytest.mark.parametrize("make", [edges, lambda: Types(torch.tensor([1, 0, 1]), 2), rows_with_plan, graph])
 def test_a_copy_with_other_fields_has_nothing_that_was_derived(make):
     structure = read(make())
     assert any(value is not None for value in cached(structure).values())

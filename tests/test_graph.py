@@ -1,6 +1,7 @@
 """`Graph`: one record for a graph or a batch of graphs; from and to what people hold, without a loss."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import networkx as nx
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, HeteroData
 
 from edgewise import DataError, Edges, Graph, SettingError, ShapeError, attention_weights
+from edgewise.graph import SparseFeatures
 from edgewise.neighborhood import Types
 
 DTYPES = (torch.float32, torch.float64, torch.int64)
@@ -88,7 +90,7 @@ def check_same(one, other, *skipped):
     for side in ("senders", "receivers"):
         assert torch.equal(getattr(one.edges, side), getattr(other.edges, side))
     assert (one.edges.sizes, one.num_graphs) == (other.edges.sizes, other.num_graphs)
-    for name in ("node_features", "edge_features", "graph_features", "positions", "offsets"):
+    for name in ("node_features", "edge_features", "graph_features", "coordinates", "offsets"):
         if name not in skipped:
             check_features(getattr(one, name), getattr(other, name))
     for name in ("node_types", "edge_types"):
@@ -297,7 +299,7 @@ def test_a_graph_checks_what_it_is_given(shapes_unchecked):
         },
         "edge_features has 3 rows, expected 5.": {"edge_features": zeros(3, 1)},
         "graph_features has 2 rows, expected 1.": {"graph_features": zeros(2, 1)},
-        "positions has 2 rows, expected 3.": {"positions": zeros(2, 3)},
+        "coordinates has 2 rows, expected 3.": {"coordinates": zeros(2, 3)},
         "edge_types has 3 rows, expected 5.": {"edge_types": types},
         "names has 1 row, expected 3.": {"names": ("a",)},
         "node 1 is named None; give it a name.": {"names": ("a", None, "b")},
@@ -336,7 +338,7 @@ def test_graphs_that_do_not_go_together():
         ),
         "of torch.int64, but of graph 0": graph(node_features=torch.ones(3, 2, dtype=torch.int64)),
         "some graphs have node_types": graph(node_types=types),
-        "graph 0 lacks positions, which graph 1 has": graph(positions=torch.ones(3, 2)),
+        "graph 0 lacks coordinates, which graph 1 has": graph(coordinates=torch.ones(3, 2)),
     }
     for message, other in cases.items():
         with pytest.raises(ShapeError, match=re.escape(message)):
@@ -363,3 +365,48 @@ def test_loops():
         graph.with_self_loops()
     typed = Graph.of((torch.ones(4, 1), INDEX)).undirected()
     assert typed.with_self_loops().edge_features is None
+
+
+# Sparse features, virtual nodes, and what is derived
+
+
+def sparse_graph():
+    """Three nodes with sparse features; node 1 has none."""
+    features = SparseFeatures(
+        Edges(torch.tensor([0, 2, 1]), torch.tensor([0, 0, 2]), 4, 3), torch.tensor([1.0, 2.0, 3.0])
+    )
+    return Graph(features, Edges(*INDEX, 3, 3), position_encodings=torch.arange(6.0).reshape(3, 2))
+
+
+def test_sparse_features_are_those_of_a_table():
+    graph = sparse_graph()
+    table = torch.tensor([[1.0, 0, 2, 0], [0, 0, 0, 0], [0, 3, 0, 0]])
+    assert torch.equal(graph.dense_node_features, table)
+    nodes = torch.tensor([2, 0, 0, 1])
+    assert torch.equal(graph.node_features.select(nodes).to_dense(), table[nodes])
+    assert torch.equal(graph.subgraph([2, 0]).dense_node_features, table[[2, 0]])
+    assert torch.equal(graph.subgraph([2, 0]).position_encodings, torch.tensor([[4.0, 5], [0, 1]]))
+    assert torch.equal(Graph.batch([graph, graph]).node_features, torch.cat([table, table]))
+    assert torch.equal(graph.to_pyg().x, table)
+    with pytest.raises(ShapeError, match="node_features has 3 rows, expected 4"):
+        Graph(graph.node_features, Edges(*INDEX, 4, 4))
+
+
+def test_what_is_derived_is_cached_and_moves_with_the_graph():
+    graph = replace(sparse_graph(), edge_types=Types(torch.zeros(5, dtype=torch.int64), 1))
+    assert graph.looped.num_edges == 8 and graph.members.receivers.tolist() == [0, 0, 0]
+    for name in ("looped", "members", "relations"):
+        assert getattr(graph, name) is getattr(graph, name)
+    moved = graph.to("meta")
+    assert moved.looped.senders.device.type == moved.node_features.values.device.type == "meta"
+    assert "_looped" not in vars(replace(graph, edge_types=None)) and "looped" not in repr(graph)
+    assert graph.distinct_edge_features is None and graph.full_degrees is None
+    assert Graph.unchecked(None, graph.edges, full_degrees=torch.ones(3)).full_degrees.tolist() == [1, 1, 1]
+
+
+def test_virtual_nodes_have_no_rows():
+    graph = Graph(torch.ones(3, 2), Edges(torch.tensor([3, 0]), torch.tensor([0, 3]), 4, 4), num_virtual_nodes=1)
+    assert graph.num_nodes == 3
+    for change in (graph.unbatch, graph.joined, lambda: graph.subgraph([0]), lambda: Graph.batch([graph])):
+        with pytest.raises(ShapeError, match=r"1 virtual node.*add them afterwards"):
+            change()

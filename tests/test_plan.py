@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batch_cases import batch_of
 from edgewise import Edges, ShapeError
-from edgewise.graph.records import Batch
 from edgewise.neighborhood import Plan
 from edgewise.neighborhood import plan as module
 
@@ -207,10 +207,8 @@ def test_a_plan_made_on_a_gpu_is_the_same():
 def test_a_batch_carries_its_plan_to_the_device():
     edges = random_edges(3, 3, 4)
     plan = edges.plan
-    none = torch.zeros(1, 0)
-    offsets, rows = torch.tensor([0, 3]), torch.zeros(1, 1, dtype=torch.int64)
-    batch = Batch(torch.zeros(3, 2), edges, torch.zeros(4, 1), none, offsets, rows, none)
-    assert all(map(torch.equal, tensors(batch.to("cpu").edges._plan), tensors(plan)))
+    batch = batch_of(torch.zeros(3, 2), edges, torch.zeros(4, 1), nodes=torch.tensor([0]))
+    assert all(map(torch.equal, tensors(batch.to("cpu").graph.edges._plan), tensors(plan)))
 
 
 def test_other_edges_do_not_inherit_the_plan():

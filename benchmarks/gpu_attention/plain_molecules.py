@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch
 
 WIDTH, DEPTH = 300, 3
 
@@ -44,17 +44,18 @@ class Molecules(NamedTuple):
     @classmethod
     def of(cls, batch: Batch) -> "Molecules":
         """The same molecules as a batch of ours, whose rows have one molecule each."""
-        senders, receivers, num_atoms = batch.edges.senders, batch.edges.receivers, len(batch.node_features)
-        counts = batch.offsets.diff()
+        graph = batch.graph
+        senders, receivers, num_atoms = graph.edges.senders, graph.edges.receivers, graph.num_nodes
+        counts = graph.offsets.diff()
         return cls(
-            atoms=batch.node_features,
-            bonds=batch.edge_features,
+            atoms=graph.node_features,
+            bonds=graph.edge_features,
             senders=senders,
             receivers=receivers,
             reverse=reverse_of(senders, receivers, num_atoms),
             molecule=torch.arange(len(counts)).repeat_interleave(counts),
             counts=counts[:, None].float(),
-            descriptors=batch.global_features,
+            descriptors=graph.graph_features,
         )
 
     def to(self, device: str) -> "Molecules":

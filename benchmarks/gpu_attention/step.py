@@ -21,7 +21,8 @@ from cpu_attention.graphs import MissingDataError
 from graph_epochs.inputs import PAGES, TINY, WORKLOADS, Inputs, batch_of, made_up, read_plainly
 from torch import Tensor, nn
 
-from edgewise.graph.records import Batch, TextBatch
+from edgewise.graph import Batch, Graph, Supervision
+from edgewise.graph.records import TextBatch
 from edgewise.learn.networks.graph_settings import NodeSizes, PropertySettings, PropertySizes
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.node import NodeModel
@@ -99,17 +100,15 @@ def molecules(rows: int) -> Batch:
     def numbers(*shape: int) -> Tensor:
         return torch.randn(shape, generator=random)
 
-    return Batch(
-        node_features=numbers(graph.num_nodes, NODE_FEATURES),
-        edges=Edges(graph.senders, graph.receivers, graph.num_nodes, graph.num_nodes),
-        edge_features=numbers(graph.num_edges, EDGE_FEATURES),
-        global_features=numbers(rows, DESCRIPTORS),
+    union = Graph(
+        numbers(graph.num_nodes, NODE_FEATURES),
+        Edges(graph.senders, graph.receivers, graph.num_nodes, graph.num_nodes),
+        numbers(graph.num_edges, EDGE_FEATURES),
+        numbers(rows, DESCRIPTORS),
         offsets=ATOMS * torch.arange(rows + 1),
-        graph_of_row=torch.arange(rows)[:, None],
-        conditions=numbers(rows, 0),
-        targets=numbers(rows, 1),
-        weights=torch.ones(rows),
     )
+    labels = {"targets": numbers(rows, 1), "weights": torch.ones(rows)}
+    return Batch(union, Supervision(graph_of_row=torch.arange(rows)[:, None], **labels))
 
 
 def our_molecules(device: str, quick: bool) -> Training:
@@ -219,7 +218,8 @@ def training_of(model: str, peer: str, device: str, quick: bool) -> Training:
 def facts(quick: bool) -> dict[str, dict[str, Any]]:
     """The sizes of the batches, for the record."""
     inputs, origin = pages(quick)
-    batch, (windows, context) = molecules(TINY_ROWS if quick else ROWS), tokens("cpu", quick)[0].shape
-    sizes = {"molecules": batch.num_rows, "atoms": len(batch.node_features), "bonds": batch.edges.num_edges}
+    rows, (windows, context) = TINY_ROWS if quick else ROWS, tokens("cpu", quick)[0].shape
+    graph = molecules(rows).graph
+    sizes = {"molecules": rows, "atoms": graph.num_nodes, "bonds": graph.num_edges}
     found = sizes, inputs.facts() | {"origin": origin}, {"windows": windows, "context": context}
     return dict(zip(MODELS, found, strict=True))

@@ -10,7 +10,7 @@ from cpu_attention.options import data_folder
 from torch import Tensor
 
 from edgewise import Edges
-from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
 from edgewise.learn.networks.graph_settings import NodeSettings
 
 
@@ -221,7 +221,7 @@ def _parted(words: Words, senders: np.ndarray, receivers: np.ndarray, labels: np
     return Inputs(words, *(torch.from_numpy(each) for each in (senders, receivers, labels, train, val)))
 
 
-def batch_of(inputs: Inputs, settings: NodeSettings) -> NodeBatch:
+def batch_of(inputs: Inputs, settings: NodeSettings) -> Batch:
     """The graph as edgewise trains on it, its training nodes for rows, with the plans that are made once a graph."""
     found = inputs.features
     num_nodes, num_features = found.shape
@@ -230,4 +230,4 @@ def batch_of(inputs: Inputs, settings: NodeSettings) -> NodeBatch:
     edges = edges.with_self_loops() if settings.has_loops else edges
     entries.plan, edges.plan  # noqa: B018 (made once a graph, and kept)
     features = SparseFeatures(entries, torch.from_numpy(found.values))
-    return NodeBatch(features, edges, torch.zeros(edges.num_edges, 0), inputs.train)
+    return Batch(Graph(features, edges), Supervision(nodes=inputs.train))

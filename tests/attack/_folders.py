@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attack._damage import Target, arrays_changed, checkpoint_changed, json_changed, tensors_changed
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.tasks.registry import task_of
 from edgewise.learn.training.folder import RunFolder
 from edgewise.neighborhood import Edges
@@ -165,18 +165,15 @@ class Line(nn.Module):
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """The predictions."""
-        return self.body(batch.conditions)
+        return self.body(batch.supervision.row_features)
 
 
 def line_batch(rows: np.ndarray) -> Batch:
     """Rows of a table that a line fits."""
     values = torch.linspace(-1, 1, 16).reshape(8, 2)[torch.from_numpy(rows)]
-    nowhere, count = torch.zeros(0, dtype=torch.int64), len(rows)
-    return Batch(
-        node_features=torch.zeros(1, 1), edges=Edges(nowhere, nowhere, 1, 1), edge_features=torch.zeros(0, 1),
-        global_features=torch.zeros(1, 0), offsets=torch.tensor([0, 1]), conditions=values,
-        graph_of_row=torch.zeros(count, 1, dtype=torch.int64), targets=values[:, :1], weights=torch.ones(count),
-    )  # fmt: skip
+    nowhere = torch.zeros(0, dtype=torch.int64)
+    graph = Graph(torch.zeros(1, 1), Edges(nowhere, nowhere, 1, 1))
+    return Batch(graph, Supervision(row_features=values, targets=values[:, :1], weights=torch.ones(len(rows))))
 
 
 def checkpoint_targets(folder: Path) -> list[Target]:

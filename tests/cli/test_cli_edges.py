@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from batch_cases import batch_of, changed
 from cli_tables import read_csv, write_csv
 from edgewise import Edges
-from edgewise.graph.records import NodeBatch
-from edgewise.learn.networks.edge import EdgeBatch, EdgeModel
+from edgewise.learn.networks.edge import EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.tasks.edges.task import load
 from edgewise.learn.training.folder import RunFolder
@@ -158,16 +158,16 @@ def test_the_model_by_hand(is_directed):
     settings = NodeSettings(model="gcn", model_dim=4, dropout=0.0)
     model = EdgeModel(NodeSizes(3, 0, 2), 1, settings, is_directed=is_directed).eval()
     edges = Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), 3, 3)
-    nodes, nothing = torch.randn(3, 3), torch.zeros(2, 0)
-    graph = NodeBatch(nodes, edges, nothing, torch.zeros(0, dtype=torch.int64))
-    batch = EdgeBatch(graph, torch.tensor([0, 1]), torch.tensor([1, 2]), torch.tensor([[0.5], [-1.0]]))
-    vectors = (model.encoder(graph) + model.own(nodes)).relu()
+    nodes, first, second = torch.randn(3, 3), torch.tensor([0, 1]), torch.tensor([1, 2])
+    row_features = torch.tensor([[0.5], [-1.0]])
+    batch = batch_of(nodes, edges, senders=first, receivers=second, row_features=row_features)
+    vectors = (model.encoder(batch.graph) + model.own(nodes)).relu()
 
     def by_hand(first, second):
-        return model.hidden(torch.cat([vectors[first], vectors[second], batch.features], 1)).relu()
+        return model.hidden(torch.cat([vectors[first], vectors[second], row_features], 1)).relu()
 
-    there, back = by_hand(batch.senders, batch.receivers), by_hand(batch.receivers, batch.senders)
+    there, back = by_hand(first, second), by_hand(second, first)
     expected = model.output(there if is_directed else (there + back) / 2)
     torch.testing.assert_close(model(batch), expected)
-    turned = EdgeBatch(graph, batch.receivers, batch.senders, batch.features)
+    turned = changed(batch, senders=second, receivers=first)
     assert torch.allclose(model(turned), model(batch)) == (not is_directed)

@@ -32,7 +32,7 @@ from edgewise.explain.symmetry import (
     check,
 )
 from edgewise.explain.verdict import max_unseen_share
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.layers import SinusoidalPosition
 from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes
 
@@ -240,14 +240,18 @@ def test_a_model_of_molecules_is_invariant_to_the_order_of_atoms():
     offsets = torch.tensor([0, 4, 7])
     pairs = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 0, 5, 6]])
     edges = Edges(pairs[0], pairs[1], 7, 7).undirected()
-    batch = Batch(
-        doubles(7, 5), edges, doubles(12, 4), doubles(2, 6), offsets, torch.tensor([[0, 1], [1, 0]]), doubles(2, 2)
-    )
+    edge_features, graph_features = doubles(12, 4), doubles(2, 6)
+    rows = Supervision(graph_of_row=torch.tensor([[0, 1], [1, 0]]), row_features=doubles(2, 2))
     settings = PropertySettings(model_dim=8, num_heads=2, num_layers=2, head_dim=8, num_variants=3)
     model = PropertyModel(PropertySizes(5, 4, 6, 2, 2, 1), settings).double().eval()
-    inputs_as = {"node_features": NODES}
-    assert check(model, batch, Permutation(offsets), inputs_as=inputs_as, samples=20).kind == "invariant"
-    assert check(model, batch, Permutation(), inputs_as=inputs_as, samples=20).kind == "neither"
+
+    def predict(node_features, edges):  # unchecked: a permutation may move atoms from molecule to molecule
+        parts = {"graph_features": graph_features, "offsets": offsets}
+        return model(Batch(Graph.unchecked(node_features, edges, edge_features, **parts), rows))
+
+    inputs, inputs_as = (doubles(7, 5), edges), (NODES, None)
+    assert check(predict, inputs, Permutation(offsets), inputs_as=inputs_as, samples=20).kind == "invariant"
+    assert check(predict, inputs, Permutation(), inputs_as=inputs_as, samples=20).kind == "neither"
 
 
 class SignFlip(Group):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from edgewise import Edges, Mask, MeanConvolution, SettingError
-from edgewise.graph.records import SparseFeatures
+from edgewise.graph import SparseFeatures
 from edgewise.layers import IsomorphismConvolution, NeighborConvolution, RelationalConvolution
 from edgewise.layers.convolution import spread_evenly
 from edgewise.neighborhood import Relations

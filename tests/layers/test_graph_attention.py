@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgewise import Edges, Mask, SettingError, Trace, attend
-from edgewise.graph.records import SparseFeatures
+from edgewise.graph import SparseFeatures
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_attention import GraphAttention, HopAttention

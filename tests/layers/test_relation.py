@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import gelu
 
 from edgewise import Edges, MeanConvolution, MultiHeadAttention, SettingError, ShapeError, Trace, why
-from edgewise.graph.records import SparseFeatures
+from edgewise.graph import SparseFeatures
 from edgewise.layers import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.layers.feature import FeatureLinear
 from edgewise.neighborhood import Relations, Types

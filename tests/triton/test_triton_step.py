@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import edgewise.backends.triton as backend
+from batch_cases import batch_of
 from edgewise import Edges
 from edgewise.backends.triton.edges import operators, work
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 from edgewise.learn.networks.property import PropertyModel, planned
 from edgewise.learn.training.loss import TargetLoss
@@ -41,16 +42,15 @@ def batch(num_graphs: int) -> Batch:
     star = offsets[-2] + torch.stack([torch.zeros(9, dtype=torch.int64), torch.arange(1, 10)])
     ends = torch.cat([chain, star, chain.flip(0), star.flip(0)], 1)
     rows, count = num_graphs + 1, int(offsets[-1])
-    return Batch(
+    return batch_of(
         torch.randn(count, 5),
         Edges(ends[0], ends[1], count, count),
         torch.randn(ends.shape[1], 4),
-        torch.randn(rows, 6),
-        offsets,
-        torch.arange(rows)[:, None],
-        torch.randn(rows, 0),
-        torch.randn(rows, 1),
-        torch.ones(rows),
+        graph_features=torch.randn(rows, 6),
+        offsets=offsets,
+        graph_of_row=torch.arange(rows)[:, None],
+        targets=torch.randn(rows, 1),
+        weights=torch.ones(rows),
     )
 
 

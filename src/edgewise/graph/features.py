@@ -1,13 +1,17 @@
-"""Tables of features, one for all rows or one for each type: checked, selected, concatenated."""
+"""Tables of features, one for all rows or one for each type, and sparse ones: checked, selected, concatenated."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.formatting import plural
-from edgewise.neighborhood import Types
+from edgewise.graph.record import Record
+from edgewise.neighborhood import EdgeRows, Edges, Types
+from edgewise.neighborhood.index import unchecked
 
 Features = Tensor | tuple[Tensor | None, ...]
 """One table `(row, feature)`; or a table for each type of rows, None for a type without features."""
@@ -15,12 +19,65 @@ Part = tuple[Features | None, Types | None, int]
 """The features of one graph, the types of its rows, and the number of rows."""
 
 
-def checked_features(name: str, features: Features | None, types: Types | None, num_rows: int) -> Features | None:
+@dataclass(frozen=True, eq=False)
+class SparseFeatures(Record):
+    """Sparse features of nodes: each node is connected with its nonzero features."""
+
+    edges: Edges
+    """Edges from each feature to each node that has it."""
+    values: Float[Tensor, " entry"]
+    """The value of the feature at the node."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(node, feature)."""
+        return self.edges.num_receivers, self.edges.num_senders
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the values."""
+        return self.values.dtype
+
+    def select(self, nodes: Int64[Tensor, " selected"]) -> "SparseFeatures":
+        """The features of the given nodes, in order; a node may stand there several times."""
+        plan = self.edges.plan
+        offsets = plan.receiver_offsets.long()
+        starts, counts = offsets[nodes], offsets[nodes + 1] - offsets[nodes]
+        ends = counts.cumsum(0)
+        receivers = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
+        within = torch.arange(len(receivers), device=nodes.device) - (ends - counts)[receivers]
+        entries = plan.receiver_edges[starts[receivers] + within].long()
+        senders = self.edges.senders[entries]
+        edges = unchecked(self.edges, senders=senders, receivers=receivers, num_receivers=len(nodes))
+        return SparseFeatures(edges, self.values[entries])
+
+    def to_dense(self) -> Float[Tensor, " node feature"]:
+        """The same as a table."""
+        table = self.values.new_zeros(self.shape)
+        return table.index_put((self.edges.receivers, self.edges.senders), self.values, accumulate=True)
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctRows(Record):
+    """The features of the edges of a graph and of a loop on every node, each distinct row once."""
+
+    features: Float[Tensor, " distinct edge_feature"]
+    """The distinct rows, without that of loops."""
+    rows: EdgeRows
+    """The row of each edge, followed by a loop on every node, whose row comes after the others."""
+
+
+def checked_features(
+    name: str, features: Features | SparseFeatures | None, types: Types | None, num_rows: int
+) -> Features | SparseFeatures | None:
     """The features in canonical form: one table if all types have the same width and dtype, None without features.
 
     Raises:
         ShapeError: a table is not a dense tensor, or has the wrong number of rows.
     """
+    if isinstance(features, SparseFeatures) and name == "node_features":
+        _check_rows(name, features.shape[0], num_rows)
+        return features
     if not isinstance(features, tuple):
         return _checked(name, features, num_rows)
     if types is None:
@@ -131,12 +188,16 @@ def joined(name: str, parts: Sequence[Part]) -> tuple[Features | None, Types | N
     )
 
 
-def _checked(name: str, table: Tensor | None, num_rows: int) -> Tensor | None:
+def _checked(name: str, table: Tensor | SparseFeatures | None, num_rows: int) -> Tensor | None:
     if table is None:
         return None
     if not isinstance(table, Tensor) or table.layout != torch.strided or table.dim() != 2:
         received = f"{tuple(table.shape)} {table.layout}" if isinstance(table, Tensor) else type(table).__name__
         raise ShapeError(f"Graph: {name} is {received}; expected a dense tensor (row, feature) with {num_rows} rows.")
-    if table.shape[0] != num_rows:
-        raise ShapeError(f"Graph: {name} has {plural(table.shape[0], 'row')}, expected {num_rows}.")
+    _check_rows(name, table.shape[0], num_rows)
     return table if table.shape[1] else None
+
+
+def _check_rows(name: str, size: int, expected: int) -> None:
+    if size != expected:
+        raise ShapeError(f"Graph: {name} has {plural(size, 'row')}, expected {expected}.")

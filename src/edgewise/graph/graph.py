@@ -24,11 +24,22 @@ from edgewise.graph.checks import (
     numbered,
     plain_relations,
 )
-from edgewise.graph.features import Features, checked_features, concatenated, joined, repeated, selected_rows
+from edgewise.graph.features import (
+    DistinctRows,
+    Features,
+    SparseFeatures,
+    checked_features,
+    concatenated,
+    joined,
+    repeated,
+    selected_rows,
+)
 from edgewise.graph.forms import converter, edges_of_index, edges_of_matrix, library_of
-from edgewise.neighborhood import Edges, Relations, Types
+from edgewise.graph.record import Record, cached_value
+from edgewise.graph.stored import StoredGraph
+from edgewise.neighborhood import Edges, Relations, Types, looped, membership
 from edgewise.neighborhood.checks import can_be_read
-from edgewise.neighborhood.index import sent, unchecked
+from edgewise.neighborhood.index import unchecked
 
 if TYPE_CHECKING:
     import networkx
@@ -37,11 +48,15 @@ if TYPE_CHECKING:
 
 JOIN = "graph.joined() makes them one, the receivers after the senders"
 """The remedy where a bipartite graph is given to something that needs a single set of nodes."""
+OF_NODES = "node_features", "node_types", "coordinates", "position_encodings", "offsets", "names"
+"""The fields that need a single set of nodes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
+class Graph(Record):
     """A graph G(V, E, U), or a batch of graphs as their disjoint union.
+
+    What follows from its fields (`looped`, `members`, `relations`) is made at first use, cached, and moves with it.
 
     >>> graph = Graph.of((torch.eye(3), torch.tensor([[0, 1], [1, 2]])))
     >>> graph.num_nodes, graph.num_edges, graph.undirected().num_edges
@@ -50,7 +65,7 @@ class Graph:
     tensor([0, 3, 6])
     """
 
-    node_features: Features | None
+    node_features: Features | SparseFeatures | None
     """One row per node; None without features; a tuple of tables if the widths or dtypes of `node_types` differ."""
     edges: Edges
     """Sender → receiver. Senders and receivers may be two sets of nodes, if nodes carry no data."""
@@ -62,18 +77,24 @@ class Graph:
     """The type of each node; None for a single type."""
     edge_types: Types | None = None
     """The type of each edge; if node types have names, (type of sender, name, type of receiver), "to" by default."""
-    positions: Tensor | None = None
-    """Coordinates `(node, space)`."""
+    coordinates: Tensor | None = None
+    """Where each node is, `(node, space)`."""
     offsets: Int64[Tensor, " boundary"] | None = None
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`; no edge leaves its graph. None for a single graph."""
     names: tuple[Hashable, ...] | None = None
     """The names of the nodes, unique within a graph. None if they are 0, 1, 2, … ."""
+    position_encodings: Tensor | None = None
+    """The position of each node in the graph, `(node, encoding)`: Laplacian eigenvectors, return probabilities of
+    random walks."""
+    num_virtual_nodes: int = 0
+    """The number of nodes behind all others that edges join with them, and that have no data: `num_nodes` and the
+    tables of nodes leave them out."""
 
     def __post_init__(self) -> None:
-        num_nodes, types = self.edges.num_senders, self.node_types
+        num_nodes, types = self.edges.num_senders - self.num_virtual_nodes, self.node_types
         if isinstance(self.names, str | bytes):  # which Python would split into its characters
             raise ShapeError(f"Graph: names is one text, {self.names!r}; give a list with the name of each node.")
-        for name in ("node_features", "node_types", "positions", "offsets", "names"):
+        for name in OF_NODES:
             if getattr(self, name) is not None and self.is_bipartite:
                 raise ShapeError(f"Graph: {name} needs one set of nodes, but there are {self._sides}; {JOIN}.")
         rows = {"node_types": num_nodes, "edge_types": self.num_edges, "names": num_nodes}
@@ -88,7 +109,8 @@ class Graph:
             object.__setattr__(self, "edge_types", relations)
         tables = {
             "node_features": (types, num_nodes), "edge_features": (self.edge_types, self.num_edges),
-            "graph_features": (None, self.num_graphs), "positions": (None, num_nodes),
+            "graph_features": (None, self.num_graphs), "coordinates": (None, num_nodes),
+            "position_encodings": (None, num_nodes),
         }  # fmt: skip
         for name, (of_rows, size) in tables.items():
             object.__setattr__(self, name, checked_features(name, getattr(self, name), of_rows, size))
@@ -176,7 +198,7 @@ class Graph:
         """
         if self.is_bipartite:
             raise ShapeError(f"Graph: num_nodes needs one set of nodes, but there are {self._sides}; {JOIN}.")
-        return self.edges.num_senders
+        return self.edges.num_senders - self.num_virtual_nodes
 
     @property
     def num_edges(self) -> int:
@@ -200,37 +222,88 @@ class Graph:
         return torch.zeros_like(nodes) if self.offsets is None else graph_of(self.offsets, nodes)
 
     @property
+    def dense_node_features(self) -> Features | None:
+        """The features of the nodes; sparse ones as a table."""
+        features = self.node_features
+        return features.to_dense() if isinstance(features, SparseFeatures) else features
+
+    @property
     def relations(self) -> Relations:
-        """The edges with their types, for layers with several relations; created at each access.
+        """The edges with their types, for layers with several relations.
 
         Raises:
             ShapeError: edges are not typed.
         """
-        if self.edge_types is None:
+        types = self.edge_types
+        if types is None:
             raise ShapeError("Graph: relations needs edge_types, but the graph has none.")
-        return Relations(self.edges, self.edge_types.of_row, self.edge_types.num_types)
+        return cached_value(self, "_relations", lambda: Relations(self.edges, types.of_row, types.num_types))
 
-    def to(self, device: torch.device | str) -> "Graph":
-        """The same graph with its tensors on `device`."""
-        moved: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                moved[name] = sent(value, device)
-            elif isinstance(value, Edges | Types):
-                moved[name] = value.to(device)
-            elif name in ("node_features", "edge_features") and value is not None:
-                moved[name] = tuple(None if table is None else sent(table, device) for table in value)
-        return unchecked(self, **moved)
+    @property
+    def looped(self) -> Edges:
+        """The edges, followed by a loop on every node, also where one is there already."""
+        return cached_value(self, "_looped", lambda: looped(self.edges))
+
+    @property
+    def members(self) -> Edges:
+        """Every node as an edge from itself to its graph."""
+        offsets, num_nodes = self.offsets, self.num_nodes
+        if offsets is None:
+            offsets = torch.tensor([0, num_nodes], device=self.edges.senders.device)
+        return cached_value(self, "_members", lambda: membership(offsets, num_nodes))
+
+    @property
+    def distinct_edge_features(self) -> DistinctRows | None:
+        """The distinct rows of the features of `looped` edges, if `unchecked` got them; a copy does not have them."""
+        return getattr(self, "_distinct_edge_features", None)
+
+    @property
+    def full_degrees(self) -> Tensor | None:
+        """The number of edges (or the sum of their weights) that come to each node of the graph of which this is a
+        part, if `unchecked` got them; a copy does not have them."""
+        return getattr(self, "_full_degrees", None)
+
+    @property
+    def stored(self) -> StoredGraph | None:
+        """What reads the features and edges of a graph that does not fit into memory, and whose own edges are empty, if
+        `unchecked` got it; a copy does not have it."""
+        return getattr(self, "_stored", None)
+
+    @classmethod
+    def unchecked(
+        cls,
+        node_features: Features | SparseFeatures | None,
+        edges: Edges,
+        edge_features: Features | None = None,
+        *,
+        distinct_edge_features: DistinctRows | None = None,
+        full_degrees: Tensor | None = None,
+        stored: StoredGraph | None = None,
+        **fields: Any,
+    ) -> "Graph":
+        """A graph that is not checked, as a check costs time and waits for a device: loaders make it of fitting parts.
+
+        Args:
+            node_features, edges, edge_features, fields: those of `Graph`; a table of width 0 is None.
+            distinct_edge_features, full_degrees, stored: what cannot be computed from the fields.
+        """
+        fields |= {"node_features": node_features, "edges": edges, "edge_features": edge_features}
+        further = {"distinct_edge_features": distinct_edge_features, "full_degrees": full_degrees, "stored": stored}
+        fields |= {f"_{name}": value for name, value in further.items() if value is not None}
+        return unchecked(object.__new__(cls), **fields)
 
     @classmethod
     def batch(cls, graphs: Sequence["Graph"]) -> "Graph":
-        """The disjoint union of graphs, in order; a batch among them adds each of its graphs.
+        """The disjoint union of graphs, in order; a batch among them adds each of its graphs. Sparse features of nodes
+        become a table.
 
         Raises:
-            ShapeError: only some have features, positions, types or names, or their widths or dtypes differ.
+            ShapeError: only some have features, coordinates, types or names, or their widths or dtypes differ.
         """
         if not graphs:
             raise ShapeError("Graph.batch: graphs is empty; give at least one.")
+        for graph in graphs:
+            graph._refuse_virtual_nodes("batch")
         starts = np.cumsum([0, *(graph.num_nodes for graph in graphs)]).tolist()
         senders = torch.cat([graph.edges.senders + start for graph, start in zip(graphs, starts)])
         receivers = torch.cat([graph.edges.receivers + start for graph, start in zip(graphs, starts)])
@@ -238,7 +311,7 @@ class Graph:
         shifted = (end + start for graph_ends, start in zip(ends, starts) for end in graph_ends)
         offsets = torch.tensor([0, *shifted], dtype=torch.int64, device="cpu")
         node_features, node_types = joined(
-            "node", [(graph.node_features, graph.node_types, graph.num_nodes) for graph in graphs]
+            "node", [(graph.dense_node_features, graph.node_types, graph.num_nodes) for graph in graphs]
         )
         edge_features, edge_types = joined(
             "edge", [(graph.edge_features, graph.edge_types, graph.num_edges) for graph in graphs]
@@ -253,13 +326,15 @@ class Graph:
             concatenated("graph_features", [(graph.graph_features, graph.num_graphs) for graph in graphs]),
             node_types,
             edge_types,
-            concatenated("positions", [(graph.positions, graph.num_nodes) for graph in graphs]),
+            concatenated("coordinates", [(graph.coordinates, graph.num_nodes) for graph in graphs]),
             offsets.to(senders.device),
             names,
+            concatenated("position_encodings", [(graph.position_encodings, graph.num_nodes) for graph in graphs]),
         )
 
     def unbatch(self) -> list["Graph"]:
         """The graphs of a batch as a list, each with its nodes and edges in order; the inverse of `batch`."""
+        self._refuse_virtual_nodes("unbatch")
         offsets = [0, self.num_nodes] if self.offsets is None else self.offsets.tolist()
         graph_of_edge = self.graph_of_node[self.edges.senders]
         edges_by_graph = graph_of_edge.argsort(stable=True).split(
@@ -283,6 +358,7 @@ class Graph:
         Raises:
             ShapeError: a node is repeated or out of range, or the graphs of a batch are mixed.
         """
+        self._refuse_virtual_nodes("subgraph")
         nodes = torch.as_tensor(nodes, device=self.edges.senders.device)
         if nodes.dtype == torch.bool and nodes.shape == (self.num_nodes,):
             nodes = nodes.nonzero().flatten()
@@ -314,7 +390,7 @@ class Graph:
 
         Only an edge of the same type is a reverse edge; with named node types, also one of the type `rev_` + name.
         """
-        edges, size = self.edges, self.num_nodes
+        edges, size = self.edges, self.edges.num_senders
         added, types = missing_reverses(edges, self.edge_types)
         senders = torch.cat([edges.senders, edges.receivers[added]])
         receivers = torch.cat([edges.receivers, edges.senders[added]])
@@ -352,7 +428,8 @@ class Graph:
         Raises:
             ShapeError: they are already one set, as nodes have data.
         """
-        for name in ("node_features", "node_types", "positions", "offsets", "names"):
+        self._refuse_virtual_nodes("joined")
+        for name in OF_NODES:
             if getattr(self, name) is not None:
                 raise ShapeError(f"joined: senders and receivers are already one set of nodes, as it has {name}.")
         size = self.edges.num_senders + self.edges.num_receivers
@@ -369,25 +446,37 @@ class Graph:
     def select(
         self, nodes: Tensor, links: Tensor, edges: Edges, graph_features: Tensor | None, offsets: Tensor | None = None
     ) -> "Graph":
-        """The given nodes and edges, by index, with their data; `edges` joins the selected nodes."""
-        names, types, edge_types = self.names, self.node_types, self.edge_types
+        """The given nodes and edges, by index, with their data; `edges` joins the selected nodes, and virtual ones."""
+        names, types, edge_types, features = self.names, self.node_types, self.edge_types, self.node_features
+        selected = (
+            features.select(nodes) if isinstance(features, SparseFeatures) else selected_rows(features, types, nodes)
+        )
         return Graph(
-            selected_rows(self.node_features, types, nodes),
+            selected,
             edges,
             selected_rows(self.edge_features, edge_types, links),
             graph_features,
             None if types is None else types[nodes],
             None if edge_types is None else edge_types[links],
-            None if self.positions is None else self.positions[nodes],
+            None if self.coordinates is None else self.coordinates[nodes],
             offsets,
             None if names is None else tuple(names[node] for node in nodes.tolist()),
+            None if self.position_encodings is None else self.position_encodings[nodes],
+            self.num_virtual_nodes,
         )
+
+    def _refuse_virtual_nodes(self, verb: str) -> None:
+        if self.num_virtual_nodes:
+            raise ShapeError(
+                f"Graph.{verb}: the graph has {plural(self.num_virtual_nodes, 'virtual node')}, which belong to no "
+                "part of it; add them afterwards."
+            )
 
     def __repr__(self) -> str:
         tables = [
-            f"{name}={tuple(value.shape)}" if isinstance(value, Tensor) else f"{name}={len(value)}"
+            f"{name}={tuple(value.shape)}" if isinstance(value, Tensor | SparseFeatures) else f"{name}={len(value)}"
             for name, value in vars(self).items()
-            if value is not None and not isinstance(value, Edges)
+            if value is not None and not isinstance(value, Edges | int) and not name.startswith("_")
         ]
         return f"Graph({', '.join([self._sides, plural(self.num_edges, 'edge'), *tables])})"
 

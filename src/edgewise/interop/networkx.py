@@ -73,8 +73,8 @@ def to_networkx(graph: Graph | Edges) -> "networkx.MultiDiGraph":
     names = list(range(edges.num_senders)) if graph.names is None else list(graph.names)
     form: dict[str, Any] = {}
     nodes: list[dict[str, Any]] = [{} for _ in names]
-    _write(nodes, NODE, graph.node_features, graph.node_types, form)
-    _write(nodes, PLACE, graph.positions, None, form)
+    _write(nodes, NODE, graph.dense_node_features, graph.node_types, form)
+    _write(nodes, PLACE, graph.coordinates, None, form)
     _write_types(nodes, "node_types", graph.node_types, form)
     edge_attributes: list[dict[str, Any]] = [{} for _ in range(graph.num_edges)]
     _write(edge_attributes, EDGE, graph.edge_features, graph.edge_types, form)

@@ -59,7 +59,7 @@ def to_pandas(graph: Graph | Edges) -> GraphTables:
     columns: dict[str, Any] = {} if offsets is None else {"graph": graphs.numpy()}
     if names is not None:
         columns["name"] = pandas.Series(names, dtype="object")
-    columns |= _columns(NODE, graph.node_features, graph.node_types) | _columns(PLACE, graph.positions, None)
+    columns |= _columns(NODE, graph.dense_node_features, graph.node_types) | _columns(PLACE, graph.coordinates, None)
     edge_columns: dict[str, Any] = {}
     if offsets is not None and names is not None:
         edge_columns["graph"] = graphs[graph.edges.senders].numpy()

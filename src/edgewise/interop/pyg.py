@@ -39,8 +39,8 @@ NODE_ORDER, EDGE_ORDER = "node_order", "edge_order"
 BESIDE = ("y", "edge_label", "edge_label_index", "num_nodes", "n_id", "e_id", "input_id", "idx", NODE_ORDER, EDGE_ORDER)
 """Tensors that are not features: targets, and what loaders and data sets note."""
 Form = tuple[bool, bool, bool, tuple[bool, ...]]
-"""Whether the order of nodes, the order of edges and names are stored, and which types have positions: one for a whole
-batch."""
+"""Whether the order of nodes, the order of edges and names are stored, and which types have coordinates: one for a
+whole batch."""
 
 
 def to_pyg(graph: Graph | Edges) -> "Data | HeteroData":
@@ -142,7 +142,7 @@ def _warn_of_unread(data: "Data | HeteroData") -> None:
 
 def _to_data(graph: Graph, has_names: bool) -> "Data":
     parts: dict[str, Any] = {"edge_index": torch.stack([graph.edges.senders, graph.edges.receivers])}
-    parts |= {"edge_attr": graph.edge_features, "x": graph.node_features, "pos": graph.positions}
+    parts |= {"edge_attr": graph.edge_features, "x": graph.dense_node_features, "pos": graph.coordinates}
     parts["u"] = graph.graph_features
     for name, types in (("node_type", graph.node_types), ("edge_type", graph.edge_types)):
         if types is not None:
@@ -167,8 +167,8 @@ def _form(graph: Graph) -> Form:
     codes = zip((graph.node_types, graph.edge_types), rows)
     mixed = [bool(((graph_of_row * types.num_types + types.of_row).diff() < 0).any()) for types, graph_of_row in codes]
     placed = (False,) * graph.node_types.num_types
-    if graph.positions is not None:
-        parts = graph.node_types.split(graph.positions)
+    if graph.coordinates is not None:
+        parts = graph.node_types.split(graph.coordinates)
         placed = tuple(len(part) == 0 or not bool(part.isnan().all()) for part in parts)
     return mixed[0], mixed[1], graph.names is not None, placed
 
@@ -180,13 +180,15 @@ def _to_hetero(graph: Graph, form: Form) -> "HeteroData":
     assert types is not None and types.names is not None and relations is not None and relations.names is not None
     data, ranks = HeteroData(), types.ranks
     rows = types.split(torch.arange(graph.num_nodes, device=types.of_row.device))
-    for name, nodes, features, has_positions in zip(types.names, rows, by_type(graph.node_features, types), placed):
+    for name, nodes, features, has_coordinates in zip(
+        types.names, rows, by_type(graph.dense_node_features, types), placed
+    ):
         store = data[name]
         store.num_nodes = len(nodes)
         if features is not None:
             store.x = features
-        if graph.positions is not None and has_positions:
-            store.pos = graph.positions[nodes]
+        if graph.coordinates is not None and has_coordinates:
+            store.pos = graph.coordinates[nodes]
         if has_names:
             store.node_names = _listed(graph, nodes.tolist())
         if has_node_order:
@@ -244,7 +246,7 @@ def _from_hetero(data: "HeteroData", edge_attribute: str | None) -> Graph:
         _table("u", data.u, num_graphs) if "u" in data else None,
         types,
         Types(of_edge, len(edge_stores), tuple(edge_stores)),
-        _positions(stores, sizes, node_order),
+        _coordinates(stores, sizes, node_order),
         offsets,
         _names([names[node] for node in node_order.tolist()], len(of_row)) if names else None,
     )
@@ -360,7 +362,7 @@ def _table(name: str, held: Any, num_rows: int) -> Tensor:
     return held[:, None] if held.dim() == 1 else held
 
 
-def _positions(stores: dict[str, Any], sizes: list[int], order: Tensor) -> Tensor | None:
+def _coordinates(stores: dict[str, Any], sizes: list[int], order: Tensor) -> Tensor | None:
     """pos of all types in the order of the nodes; NaN for types that have none."""
     tables = [_table("pos", store.pos, size) if "pos" in store else None for store, size in zip(stores.values(), sizes)]
     like = next((table for table in tables if table is not None), None)

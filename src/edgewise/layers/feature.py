@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import attend
-from edgewise.graph.records import SparseFeatures
+from edgewise.graph import SparseFeatures
 from edgewise.layers.dropout import dropout
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.backends.call import is_autocast, require_floating, require_tensors
 from edgewise.errors import ShapeError, UnsupportedError
-from edgewise.graph.records import SparseFeatures
+from edgewise.graph import SparseFeatures
 from edgewise.neighborhood.checks import can_be_read, joint_batch
 from edgewise.neighborhood.index import integers
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
-from edgewise.graph.records import SparseFeatures
+from edgewise.graph import SparseFeatures
 from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, Pair, summed, weighted_sum
 from edgewise.layers.given import pair_of, require_nodes, size_of, two, weight_of

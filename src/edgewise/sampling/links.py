@@ -11,7 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, SettingError, ShapeError
-from edgewise.graph.records import Record
+from edgewise.graph.record import Record
 from edgewise.sampling.ahead import ahead
 from edgewise.sampling.sample import Sample
 from edgewise.sampling.sampler import NeighborSampler, checked_nodes

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.graph import Graph
-from edgewise.graph.records import Record
+from edgewise.graph.record import Record
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.index import unchecked
 
@@ -22,7 +22,7 @@ class Sample(Record):
     """
 
     graph: Graph
-    """The sampled nodes and edges, with their features, types, positions and names."""
+    """The sampled nodes and edges, with their features, types, coordinates and names."""
     n_id: Int64[Tensor, " node"]
     """The index of each node in the full graph."""
     e_id: Int64[Tensor, " edge"]

@@ -1,13 +1,13 @@
 """A Gaussian process beside the network: the textbook's mean, whatever the molecules of a row and its conditions."""
 
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import t
 
+from batch_cases import changed
 from edgewise.errors import DataError
 from edgewise.learn.companions.gaussian_process import (
     MIN_NOISE,
@@ -18,6 +18,7 @@ from edgewise.learn.companions.gaussian_process import (
     RowPairs,
     _chosen,
     _first_logs,
+    _numbers,
     _series,
     _solved,
 )
@@ -48,9 +49,10 @@ CASES = {
 
 def covariance(batch, logs):
     """k of every two rows, pair by pair."""
-    factors, num_rows = np.exp(logs), batch.num_rows
-    counts, descriptors = batch.substructures.double().sqrt().numpy(), batch.global_features.double().numpy()
-    conditions, molecules = batch.conditions.double().numpy(), batch.graph_of_row.numpy()
+    numbers = {name: values.double().numpy() for name, values in _numbers(batch).items()}
+    counts, descriptors, conditions = np.sqrt(numbers["substructures"]), numbers["descriptors"], numbers["conditions"]
+    factors, molecules = np.exp(logs), batch.supervision.graph_of_row.numpy()
+    num_rows = len(molecules)
 
     def matern(square):
         r = np.sqrt(5 * square)
@@ -88,7 +90,7 @@ def test_its_mean_is_that_of_the_textbook(case):
         k = covariance(batch, logs)
         noise = (np.exp(logs[3]) + MIN_NOISE) * weights.mean() / weights[known]
         own = k[np.ix_(known, known)]
-        if batch.conditions.shape[1]:
+        if batch.supervision.row_features is not None:
             noise = heavy_tailed(own, targets[known, output], noise, [np.arange(known.sum())])
         expected = k[:, known] @ np.linalg.solve(own + np.diag(noise), targets[known, output])
         np.testing.assert_allclose(found[:, output], expected, atol=1e-4)
@@ -101,7 +103,7 @@ def test_the_covariance_is_chosen_by_its_likelihood(case, monkeypatch):
     """The first step of Adam moves each logarithm by the rate, to where the targets are likelier."""
     monkeypatch.setattr("edgewise.learn.companions.gaussian_process.STEPS", 1)
     batch, targets = batch_of(*CASES[case]), np.random.default_rng(4).standard_normal(10)
-    rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = ProcessRows.of(**_numbers(batch))
     first, shares = _first_logs(rows.conditions.shape[1], _series(rows)), np.linspace(0.5, 2, 10)
 
     def unlikely(logs):
@@ -227,16 +229,13 @@ def test_rows_of_a_series_are_off_together(place):
 )
 def test_the_condition_that_rows_of_a_series_share(conditions, series):
     batch = batch_of([[3]] * len(conditions), conditions)
-    rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = ProcessRows.of(**_numbers(batch))
     assert _series(rows) == series
 
 
 def test_rows_of_other_molecules_are_no_series():
     batch = batch_of([[0], [1], [2], [3]], np.ones((4, 1)))
-    assert (
-        _series(ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions))
-        is None
-    )
+    assert _series(ProcessRows.of(**_numbers(batch))) is None
 
 
 @pytest.mark.parametrize("count", [6, 9])
@@ -246,7 +245,9 @@ def test_rows_that_judge_count_later(case, count):
     batch, rng = batch_of(*CASES[case]), np.random.default_rng(3)
     targets, weights = rng.standard_normal((10, 2)), np.array([1, 2, 1, 1, 3, 1, 9, 9, 9, 5.0])
     targets[[0, 9], 1] = np.nan
-    first = replace(batch, graph_of_row=batch.graph_of_row[:count], conditions=batch.conditions[:count])
+    rows = batch.supervision
+    conditions = None if rows.row_features is None else rows.row_features[:count]
+    first = changed(batch, graph_of_row=rows.graph_of_row[:count], row_features=conditions)
     alone = GaussianProcess.learned(first, targets[:count], weights[:count])
     process = GaussianProcess.learned(batch, targets, weights, num_judging=10 - count)
     torch.testing.assert_close(process.logs, alone.logs, rtol=0, atol=0)
@@ -262,7 +263,7 @@ def test_rows_that_judge_count_later(case, count):
             own = covariance(batch, logs)[np.ix_(known, known)]
             noise = np.full(known.sum(), np.exp(logs[3]) + MIN_NOISE)
             noise /= weights[known] / weights[:count].mean()
-            if batch.conditions.shape[1]:
+            if batch.supervision.row_features is not None:
                 first, y = known[:count].sum(), targets[known, output]
                 alone_noise = heavy_tailed(own[:first, :first], y[:first], noise[:first], [np.arange(first)])
                 noise = heavy_tailed(own, y, noise, [np.arange(known.sum())])
@@ -275,7 +276,7 @@ def test_the_covariance_is_not_copied():
     """It may be most of the memory; torch's own is not traced."""
     count, rng = 1500, np.random.default_rng(0)
     batch = batch_of(rng.integers(10, size=(count, 1)).tolist(), np.zeros((count, 0)))
-    rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = ProcessRows.of(**_numbers(batch))
     tracemalloc.start()
     _solved(rows, torch.from_numpy(rng.standard_normal(count)), torch.ones(count), _first_logs(0), count - 100)
     _, most = tracemalloc.get_traced_memory()
@@ -287,19 +288,19 @@ def test_the_covariance_is_not_copied():
 def test_rows_of_the_same_molecules_are_found_where_numbers_are_rounded(dtype):
     """A molecule's own part counts for them alone, on devices without float64, too."""
     batch = batch_of([[number // 2 % 10, number % 3] for number in range(60)], np.zeros((60, 1)))
-    rows = ProcessRows.of(batch.global_features, batch.substructures, batch.graph_of_row, batch.conditions)
+    rows = ProcessRows.of(**_numbers(batch))
     rows = rows._replace(descriptors=rows.descriptors.to(dtype) + 1 / 3, conditions=rows.conditions.to(dtype))
     logs = torch.full((12,), NONE, dtype=dtype)
     logs[[2, 6, 8, 9, 10, 11]] = 0
     found = RowPairs.of(rows, rows).covariance(logs)
-    expected = (batch.graph_of_row[:, None] == batch.graph_of_row).all(-1)
+    expected = (batch.supervision.graph_of_row[:, None] == batch.supervision.graph_of_row).all(-1)
     torch.testing.assert_close(found, expected.to(dtype))
 
 
 def test_it_learns_how_likely_noise_is():
     """What a descriptor tells is followed; what nothing tells is noise."""
     batch = batch_of([[number % 10] for number in range(60)], np.zeros((60, 0)))
-    told = batch.global_features[batch.graph_of_row[:, 0]].mean(1).double()
+    told = batch.graph.graph_features[batch.supervision.graph_of_row[:, 0]].mean(1).double()
     told = ((told - told.mean()) / told.std()).numpy()[:, None]
     untold = np.random.default_rng(0).standard_normal((60, 1))
     smooth, rough = (GaussianProcess.learned(batch, y, np.ones(60)) for y in (told, untold))

@@ -2,12 +2,12 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from batch_cases import changed
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.rank import spearman
 from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
@@ -81,7 +81,7 @@ def test_every_effect_is_a_difference_of_two_predictions(ensemble):
     trained = ensemble.trained_
     found = explain_molecule(trained, (ONE,))
     batch = Row.of(trained, (ONE,)).batch
-    edges = batch.edges
+    graph, edges = batch.graph, batch.graph.edges
     explained = Explained(trained, 0, None)
     full = explained.of_batch(batch)[0]
     assert full == pytest.approx(found.predictions[0].value, rel=1e-6)
@@ -92,11 +92,11 @@ def test_every_effect_is_a_difference_of_two_predictions(ensemble):
         ends = list(zip(edges.senders.tolist(), edges.receivers.tolist(), strict=True))
         kept = [e for e, (i, j) in enumerate(ends) if i in number and j in number and e // 2 != bond]
         moved = [[number[i], number[j]] for i, j in (ends[e] for e in kept)]
-        part = replace(
+        part = changed(
             batch,
-            node_features=batch.node_features[keep],
+            node_features=graph.node_features[keep],
             edges=Edges(*torch.tensor(moved).reshape(-1, 2).T, len(keep), len(keep)),
-            edge_features=batch.edge_features[kept],
+            edge_features=graph.edge_features[kept],
             offsets=torch.tensor([0, len(keep)]),
         )
         return full - explained.of_batch(part)[0]
@@ -114,7 +114,7 @@ def test_integrated_gradients_are_complete(ensemble):
     found = explain_molecule(trained, (ONE,))
     batch = Row.of(trained, (ONE,)).batch
     explained = Explained(trained, 0, None)
-    nothing = explained.of_batch(replace(batch, node_features=torch.zeros_like(batch.node_features)))[0]
+    nothing = explained.of_batch(batch.with_node_features(torch.zeros_like(batch.graph.node_features)))[0]
     assert named(found)["integrated gradients"].sum() == pytest.approx(found.predictions[0].value - nothing, abs=1e-4)
 
 

@@ -10,7 +10,7 @@ from edgewise import DataError, SettingError, UnsupportedError
 from edgewise.explain.explanation import Explanation
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.graphs import GraphRow, graphs_from_arrays
-from edgewise.learn.readers.graphs.union import graph_copies
+from edgewise.learn.readers.graphs.union import copies
 from edgewise.learn.tasks.graphs import explainable as explaining
 from edgewise.learn.tasks.graphs.explainable import explain_graph
 from explain_cases import graph_model, some_graphs, some_trees
@@ -66,7 +66,7 @@ def test_integrated_gradients_are_complete_and_members_are_averaged():
     trained, table, _ = graph_model("attention", members=3)
     found = explain_graph(trained, table, 5)
     batch = trained.batches(table).batch(np.array([5]))
-    blank = replace(batch, features=torch.zeros_like(batch.features))
+    blank = batch.with_node_features(torch.zeros_like(batch.graph.node_features))
     with torch.no_grad():
         nothing = np.mean([trained.output.finish(member(blank).double()).numpy() for member in trained.members])
     assert by_name(found)["integrated gradients"].values.sum() == pytest.approx(
@@ -81,16 +81,17 @@ def test_points_of_an_integral_that_are_computed_together_stay_apart(monkeypatch
     graphs = some_trees() if readout == "root" else None
     trained, table, _ = graph_model("attention", readout=readout, members=2, graphs=graphs)
     batch = trained.batches(table).batch(np.array([4]))
-    monkeypatch.setattr(explaining, "GRADIENT_SIZE", together * (len(batch.features) + batch.edges.num_edges))
+    features, size = batch.graph.node_features, batch.graph.num_nodes + batch.graph.num_edges
+    monkeypatch.setattr(explaining, "GRADIENT_SIZE", together * size)
     found, at_once = by_name(explain_graph(trained, table, 4))["integrated gradients"].values, []
     for member in trained.members:
-        gradients = torch.zeros_like(batch.features, dtype=torch.float64)
+        gradients = torch.zeros_like(features, dtype=torch.float64)
         for point, weight in zip(*np.polynomial.legendre.leggauss(32), strict=True):
-            here = ((point + 1) / 2 * batch.features).requires_grad_()
-            value = member(replace(batch, features=here)).mean() * trained.target_scale.std[0]
+            here = ((point + 1) / 2 * features).requires_grad_()
+            value = member(batch.with_node_features(here)).mean() * trained.target_scale.std[0]
             (gradient,) = torch.autograd.grad(value, here)
             gradients += weight / 2 * gradient
-        at_once.append((gradients * batch.features).sum(1).numpy())
+        at_once.append((gradients * features).sum(1).numpy())
     np.testing.assert_allclose(found, np.mean(at_once, axis=0), atol=1e-5)
 
 
@@ -135,12 +136,12 @@ def test_copies_of_several_graphs_keep_them_apart():
     batch = trained.batches(table).batch(np.array([2, 4]))
     random = np.random.default_rng(0)
     nodes = random.random((5, 8)) < 0.7
-    edges = random.random((5, batch.edges.num_edges)) < 0.8
-    union = graph_copies(batch, nodes, edges)
-    assert union.offsets.diff().tolist() == [n for line in nodes for n in (line[:3].sum(), line[3:].sum())]
+    edges = random.random((5, batch.graph.num_edges)) < 0.8
+    union = copies(batch, nodes, edges)
+    assert union.graph.offsets.diff().tolist() == [n for line in nodes for n in (line[:3].sum(), line[3:].sum())]
     together = trained.members[0](union).detach()
     for copy in range(5):
-        one = trained.members[0](graph_copies(batch, nodes[copy : copy + 1], edges[copy : copy + 1])).detach()
+        one = trained.members[0](copies(batch, nodes[copy : copy + 1], edges[copy : copy + 1])).detach()
         torch.testing.assert_close(together[2 * copy : 2 * copy + 2], one, rtol=1e-4, atol=1e-5)
 
 
@@ -160,7 +161,7 @@ def test_what_is_refused(monkeypatch):
     rooted, table, _ = graph_model(readout="root", graphs=some_trees())
     batch = rooted.batches(table).batch(np.array([2]))
     with pytest.raises(UnsupportedError, match="a root is taken away; a tree without its root is none"):
-        graph_copies(batch, np.array([[True, False, True, True]]))
+        copies(batch, np.array([[True, False, True, True]]))
 
 
 GOES_WITH = {0: {0, 3, 4}, 2: {2, 5}, 3: {3}, 4: {4}, 5: {5}, 6: {6}}

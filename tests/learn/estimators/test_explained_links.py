@@ -148,9 +148,9 @@ def test_a_subgraph_of_a_large_graph_keeps_mean_and_spread(model, monkeypatch):
     )
     assert [unit.name for unit in large.units] == [unit.name for unit in small.units]
     graph = without_pair(trained.encoder.graph, *pair)
-    batch = trained.encoder.scaled(graph).batch()
+    batch = trained.encoder.scaled(graph).graph()
     link, places = large.links[0], [int(unit.name[1:]) for unit in large.units]
-    cut = trained.encoder.scaled(without_pair(graph, places[link.first], places[link.second])).batch()
+    cut = trained.encoder.scaled(without_pair(graph, places[link.first], places[link.second])).graph()
     with torch.no_grad():
         moments = trained.model.moments(trained.model.encoder(batch))
         vectors = trained.model.measured(trained.model.encoder(cut), *moments)
@@ -166,7 +166,7 @@ def test_layers_are_those_of_the_whole_graph_and_rollout_is_of_both_ends(model):
     pair = ends_of(trained)
     found, trace = explain_link(trained, *pair), Trace()
     with torch.no_grad():
-        trained.model.encoder(trained.encoder.scaled(without_pair(trained.encoder.graph, *pair)).batch(), trace)
+        trained.model.encoder(trained.encoder.scaled(without_pair(trained.encoder.graph, *pair)).graph(), trace)
     places = [int(unit.name[1:]) for unit in found.units]
     assert [layer.name for layer in found.layers] == ["layer 1", "layer 2"]
     assert set(found.layers[1].receivers.tolist()) == {0, 1}
@@ -187,10 +187,12 @@ def test_integrated_gradients_sum_to_the_difference(known):
     graph = replace(trained.encoder.graph, edges=circle)
     found = explain_link(trained, 3, 18, graph=graph)
     assert len(found.units) == 30, "all that counts is shown"
-    batch, model = trained.encoder.scaled(graph).batch(), trained.model
+    batch, model = trained.encoder.scaled(graph).graph(), trained.model
     with torch.no_grad():
         moments = model.moments(model.encoder(batch))
-        vectors = model.measured(model.encoder(replace(batch, features=torch.zeros_like(batch.features))), *moments)
+        vectors = model.measured(
+            model.encoder(replace(batch, node_features=torch.zeros_like(batch.node_features))), *moments
+        )
     nothing = 1 / (1 + np.exp(-pair_scores(trained, vectors, np.array([3]), np.array([18]))[0]))
     summed = by_name(found)["integrated gradients"].values.sum()
     assert summed == pytest.approx(found.predictions[0].value - nothing, abs=5e-3)

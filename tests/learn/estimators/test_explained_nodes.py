@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from batch_cases import changed
 from edgewise import DataError, Edges, SettingError, Trace
+from edgewise.graph import Batch, Supervision
 from edgewise.learn.estimators import NodeClassifier
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.tasks.explained import Explained
@@ -46,9 +48,9 @@ def without(table, gone):
 def test_the_part_says_what_the_whole_says(model, sparse):
     trained, table = made(model, sparse=sparse)
     graph = trained.batches(table).graph
-    assert isinstance(graph.features, torch.Tensor) != sparse
+    assert isinstance(graph.node_features, torch.Tensor) != sparse
     with torch.no_grad():
-        whole = trained.members[0](replace(graph, rows=torch.arange(40)))
+        whole = trained.members[0](Batch(graph, Supervision(nodes=torch.arange(40))))
         for node in range(40):
             near = Subgraph.of(
                 graph, node, trained.encoder.on_graph.settings.reach, border_of(trained.encoder.on_graph.settings)
@@ -124,7 +126,7 @@ def test_layers_are_those_of_the_whole_graph(model):
     trace = Trace()
     graph = trained.batches(table).graph
     with torch.no_grad():
-        trained.members[0](replace(graph, rows=torch.tensor([7])), trace)
+        trained.members[0](Batch(graph, Supervision(nodes=torch.tensor([7]))), trace)
     places = [int(unit.name) for unit in found.units]
     assert [layer.name for layer in found.layers] == ["layer 1", "layer 2"]
     assert set(found.layers[1].receivers.tolist()) == {0}
@@ -147,8 +149,8 @@ def test_attention_over_distances_says_how_much_of_each_node_is_summed():
     member, graph = trained.members[0], trained.batches(table).graph
     layers = member.layers
     with torch.no_grad():
-        own = layers.output(torch.relu(layers.input(graph.features)))[[int(unit.name) for unit in found.units]]
-        answer = member(replace(graph, rows=torch.tensor([7])))
+        own = layers.output(torch.relu(layers.input(graph.node_features)))[[int(unit.name) for unit in found.units]]
+        answer = member(Batch(graph, Supervision(nodes=torch.tensor([7]))))
     assert float(attention @ own[:, 0].numpy()) == pytest.approx(float(answer), abs=1e-5)
     assert found.layers == ()
     assert found.notes[-1].startswith("Attention over distances of 0, 1, 2, … hops: ")
@@ -192,7 +194,7 @@ def test_features_of_edges_come_along():
     graph = trained.batches(table).graph
     near = Subgraph.of(graph, 3, 2, 0)
     with torch.no_grad():
-        whole = trained.members[0](replace(graph, rows=torch.tensor([3])))
+        whole = trained.members[0](Batch(graph, Supervision(nodes=torch.tensor([3]))))
         torch.testing.assert_close(trained.members[0](near.batch), whole, rtol=1e-4, atol=1e-5)
     found = explain_node(trained, table, 3)
     label = int(found.predictions[0].value)
@@ -254,7 +256,7 @@ def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
         with torch.no_grad():
             return torch.softmax(trained.members[0](batch).double(), 1)[0, label].item()
 
-    whole = replace(graph, rows=torch.tensor([node]))
+    whole = Batch(graph, Supervision(nodes=torch.tensor([node])))
     assert asked(whole) == pytest.approx(predicted(trained, table, node, label), abs=1e-6)
     assert found.predictions[0].probabilities[str(label)] == pytest.approx(asked(whole), abs=1e-5)
     senders, receivers = graph.edges.senders, graph.edges.receivers
@@ -262,7 +264,7 @@ def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
     def without_edges(gone):
         # All that is known of the whole graph stays: positions, the draw of expander edges.
         edges = Edges(senders[~gone], receivers[~gone], graph.edges.num_senders, graph.edges.num_receivers)
-        return asked(replace(whole, edges=edges, edge_features=graph.edge_features[~gone]))
+        return asked(changed(whole, edges=edges, edge_features=graph.edge_features[~gone]))
 
     places = [int(unit.name) for unit in found.units]
     lost = by_name(found)["occlusion"].values

@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 
 from edgewise import DataError, Edges, EdgewiseError, LinkPredictor, SettingError
-from edgewise.graph.records import NodeBatch
+from edgewise.graph import Graph
 from edgewise.learn.estimators.links import graph_of
 from edgewise.learn.networks.graph_settings import DECODERS, LinkSettings, NodeSettings, NodeSizes
 from edgewise.learn.networks.link import LinkModel
@@ -126,7 +126,8 @@ def test_no_message_passes_along_the_link_that_is_predicted(loader):
     predicted: list[int] = []
     drawn = []
     for batch in loader:
-        numbers = links.pairs.of(batch.senders.numpy(), batch.receivers.numpy())
+        pairs = batch.supervision
+        numbers = links.pairs.of(pairs.senders.numpy(), pairs.receivers.numpy())
         is_link = batch.targets[:, 0].numpy() == 1
         positives, others = np.searchsorted(links.numbers, numbers[is_link]), numbers[~is_link]
         predicted += positives.tolist()
@@ -148,10 +149,10 @@ def test_no_message_passes_along_the_link_that_is_predicted(loader):
 
 
 def test_an_epoch_depends_on_the_seed_and_its_number_alone(loader):
-    first = [batch.senders.tolist() for batch in loader]
-    assert [batch.senders.tolist() for batch in loader] == first
+    first = [batch.supervision.senders.tolist() for batch in loader]
+    assert [batch.supervision.senders.tolist() for batch in loader] == first
     loader.epoch = 1
-    assert [batch.senders.tolist() for batch in loader] != first
+    assert [batch.supervision.senders.tolist() for batch in loader] != first
 
 
 @pytest.mark.parametrize("is_directed", [True, False])
@@ -163,8 +164,7 @@ def test_a_link_has_a_direction_where_edges_have_one(decoder, is_directed):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)
     edges = Edges(torch.tensor([0, 1, 2, 3]), torch.tensor([1, 2, 3, 0]), 5, 5)
-    batch = NodeBatch(torch.randn(5, 3), edges, torch.zeros(4, 0), torch.zeros(0, dtype=torch.int64))
-    vectors = model.vectors(batch)
+    vectors = model.vectors(Graph(torch.randn(5, 3), edges))
     assert vectors.shape == (5, 8 if is_directed else 4)
     torch.testing.assert_close(vectors.mean(0), torch.zeros(vectors.shape[1]), atol=1e-6, rtol=0)
     torch.testing.assert_close(vectors.square().mean(), torch.tensor(1.0))
@@ -176,7 +176,7 @@ def test_a_link_has_a_direction_where_edges_have_one(decoder, is_directed):
     else:
         torch.testing.assert_close(there, back)
     # Features that say nothing give every node the same vector: zero, with finite gradients.
-    alike = NodeBatch(torch.zeros(5, 3), edges, torch.zeros(4, 0), torch.zeros(0, dtype=torch.int64))
+    alike = Graph(torch.zeros(5, 3), edges)
     assert (model.vectors(alike) == 0).all()
     model.score_pairs(model.vectors(alike), i, j).sum().backward()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())

@@ -118,7 +118,9 @@ def test_a_damaged_one_is_refused(regressor, tmp_path):
 
 
 def test_it_has_no_weight_where_the_network_alone_is_best(monkeypatch):
-    monkeypatch.setattr(GaussianProcess, "forward", lambda self, batch: torch.full((batch.num_rows, 1), 1e3))
+    monkeypatch.setattr(
+        GaussianProcess, "forward", lambda self, batch: torch.full((len(batch.supervision.graph_of_row), 1), 1e3)
+    )
     model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
     assert not model.trained.companions and process_of(model.trained.members[0]) is None
     assert not model.trained.encoder.num_substructures and np.isfinite(model.predict(NEW)).all()
@@ -153,10 +155,10 @@ def test_where_an_atom_is_removed_its_substructures_go(regressor):
     found = regressor.explain(smiles, conditions=[4.0])
     (occlusion,) = [each for each in found.attributions if each.name == "occlusion"]
     without = with_substructures(
-        copies(batch, ~np.eye(len(batch.node_features), dtype=bool)[[2]]), fitted.encoder.num_substructures
+        copies(batch, ~np.eye(batch.graph.num_nodes, dtype=bool)[[2]]), fitted.encoder.num_substructures
     )
     assert (without.substructures != batch.substructures).any()
-    assert torch.equal(without.global_features, batch.global_features)
+    assert torch.equal(without.graph.graph_features, batch.graph.graph_features)
     with torch.no_grad():
         values = [
             np.mean([fitted.output.finish(member(each).double()).numpy() for member in fitted.members])

@@ -65,7 +65,7 @@ def test_estimators_say_what_they_do_not_read():
     features, y = torch.linspace(0, 1, 6)[:, None], np.linspace(0, 1, 6)
     edges, places = Edges(INDEX[0], INDEX[1], 6, 6), torch.rand(6, 3)
     graph = Graph(features, edges, positions=places, graph_features=torch.ones(1, 2))
-    unread = "positions of nodes are not read", "graph_features are not read"
+    unread = "coordinates of nodes are not read", "graph_features are not read"
     with said(*unread):
         NodeRegressor(model="gcn", **SMALL).fit(graph, y)
     complete = Graph(features, Edges.from_edge_index(torch.combinations(torch.arange(6)).T[:, :9], 6), positions=places)

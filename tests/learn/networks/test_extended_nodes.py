@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from edgewise.graph.records import NodeBatch
+from batch_cases import batch_of, changed
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.readers.graphs.position import laplacian_positions, random_walk_positions
@@ -19,23 +19,20 @@ def model_of(**settings):
     return ready(NodeModel(sizes, NodeSettings(model="attention", num_heads=2, model_dim=8, **settings)))
 
 
-def batch_of(edges, kinds):
+def extended_batch(edges, kinds):
     torch.manual_seed(1)
-    return NodeBatch(
+    return batch_of(
         torch.randn(NUM_NODES, 4, dtype=torch.float64),
         edges,
         F.one_hot(kinds, len(EDGE_TYPES)).double(),
-        torch.arange(NUM_NODES),
-        positions=torch.cat([laplacian_positions(GRAPH, 3), random_walk_positions(GRAPH, 2)], 1),
+        nodes=torch.arange(NUM_NODES),
+        position_encodings=torch.cat([laplacian_positions(GRAPH, 3), random_walk_positions(GRAPH, 2)], 1),
+        num_virtual_nodes=edges.num_receivers - NUM_NODES,
     )
 
 
 def whole():
-    return batch_of(*extend_edges(GRAPH, expander_degree=2, num_virtual_nodes=2))
-
-
-def replaced(batch, **changed):
-    return NodeBatch(**{**vars(batch), **changed})
+    return extended_batch(*extend_edges(GRAPH, expander_degree=2, num_virtual_nodes=2))
 
 
 def test_every_parameter_learns_and_only_requested_nodes_are_predicted():
@@ -53,15 +50,15 @@ def test_predictions_do_not_depend_on_the_order_of_nodes():
     model, batch = model_of(**EXTRAS), whole()
     # Virtual nodes stay behind the others.
     order = torch.cat([torch.randperm(NUM_NODES), torch.arange(NUM_NODES, NUM_NODES + 2)])
-    place, edges, edge_order = order.argsort(), batch.edges, torch.randperm(batch.edges.num_edges)
+    place, edges, edge_order = order.argsort(), batch.graph.edges, torch.randperm(batch.graph.num_edges)
     moved = Edges(place[edges.senders[edge_order]], place[edges.receivers[edge_order]], *edges.sizes)
     order = order[:NUM_NODES]
-    turned = replaced(
+    turned = changed(
         batch,
-        features=batch.features[order],
+        node_features=batch.graph.node_features[order],
         edges=moved,
-        edge_features=batch.edge_features[edge_order],
-        positions=batch.positions[order],
+        edge_features=batch.graph.edge_features[edge_order],
+        position_encodings=batch.graph.position_encodings[order],
     )
     torch.testing.assert_close(model(turned), model(batch)[order])
 
@@ -69,9 +66,9 @@ def test_predictions_do_not_depend_on_the_order_of_nodes():
 def test_the_kind_of_an_edge_the_virtual_nodes_and_the_positions_matter():
     model, batch = model_of(**EXTRAS), whole()
     predicted = model(batch)
-    alike = replaced(batch, edge_features=batch.edge_features.flip(1))
+    alike = changed(batch, edge_features=batch.graph.edge_features.flip(1))
     assert not torch.allclose(model(alike), predicted)
-    assert not torch.allclose(model(replaced(batch, positions=-batch.positions)), predicted)
+    assert not torch.allclose(model(changed(batch, position_encodings=-batch.graph.position_encodings)), predicted)
     with torch.no_grad():
         model.layers.virtual.mul_(-1)
     assert not torch.allclose(model(batch), predicted)
@@ -79,10 +76,10 @@ def test_the_kind_of_an_edge_the_virtual_nodes_and_the_positions_matter():
 
 def test_a_virtual_node_lets_two_layers_see_everything():
     edges, kinds = extend_edges(GRAPH, num_virtual_nodes=1)
-    batch = batch_of(edges, kinds)
+    batch = extended_batch(edges, kinds)
     for num_layers, reaches in ((1, False), (2, True)):
         model = model_of(num_virtual_nodes=1, num_layers=num_layers)
-        features = batch.features.requires_grad_()
+        features = batch.graph.node_features.requires_grad_()
         seen = torch.autograd.grad(model(batch)[5].sum(), features)[0].abs().sum(1) > 0
         assert bool(seen.all()) == reaches, "node 5 has no neighbor of its own"
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from batch_cases import batch_of
 from edgewise import Edges, SettingError
-from edgewise.graph.records import GraphBatch
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_layers import layers_for
 from edgewise.learn.networks.graph_settings import (
@@ -32,11 +32,9 @@ def model_of(model="attention", readout="attention_sum", **more):
     return GraphModel(SIZES, layers, settings).double().eval()
 
 
-def batch_of(edges, offsets, roots, features, conditions):
-    nothing = torch.zeros(edges.num_edges, 0, dtype=torch.float64)
-    return GraphBatch(
-        features, edges, nothing, torch.tensor(offsets), torch.tensor(roots, dtype=torch.int64), conditions
-    )
+def graphs_of(edges, offsets, roots, features, conditions):
+    nodes = torch.tensor(roots, dtype=torch.int64)
+    return batch_of(features, edges, offsets=torch.tensor(offsets), graph_features=conditions, nodes=nodes)
 
 
 def normal(*shape, seed=1):
@@ -48,18 +46,18 @@ def normal(*shape, seed=1):
 def test_a_graph_says_the_same_alone_among_others_and_renumbered(model, readout):
     network, features, conditions = model_of(model, readout), normal(8, 3), normal(2, 2)
     both, offsets = packed(TREE, OTHER)
-    together = network(batch_of(both, offsets.tolist(), [4, 5], features, conditions))
+    together = network(graphs_of(both, offsets.tolist(), [4, 5], features, conditions))
     assert together.shape == (2, 3, 2)
-    one = network(batch_of(TREE, [0, 5], [4], features[:5], conditions[:1]))
-    other = network(batch_of(OTHER, [0, 3], [0], features[5:], conditions[1:]))
+    one = network(graphs_of(TREE, [0, 5], [4], features[:5], conditions[:1]))
+    other = network(graphs_of(OTHER, [0, 3], [0], features[5:], conditions[1:]))
     torch.testing.assert_close(torch.cat([one, other]), together)
     torch.manual_seed(1)
     edges, order, _ = shuffled(TREE)
     root = int(order.argsort()[4])
-    again = network(batch_of(edges, [0, 5], [root], features[order], conditions[:1]))
+    again = network(graphs_of(edges, [0, 5], [root], features[order], conditions[:1]))
     torch.testing.assert_close(again, one)
-    assert not torch.allclose(one, network(batch_of(TREE, [0, 5], [4], features[:5] + 1, conditions[:1])))
-    assert not torch.allclose(one, network(batch_of(TREE, [0, 5], [4], features[:5], conditions[:1] + 1)))
+    assert not torch.allclose(one, network(graphs_of(TREE, [0, 5], [4], features[:5] + 1, conditions[:1])))
+    assert not torch.allclose(one, network(graphs_of(TREE, [0, 5], [4], features[:5], conditions[:1] + 1)))
 
 
 def test_a_root_depends_on_every_node_of_a_deep_tree():
@@ -68,28 +66,28 @@ def test_a_root_depends_on_every_node_of_a_deep_tree():
 
     def reached(readout):
         features = normal(9, 3).requires_grad_()
-        model_of("gcn", readout)(batch_of(chain, [0, 9], [8], features, normal(1, 2))).sum().backward()
+        model_of("gcn", readout)(graphs_of(chain, [0, 9], [8], features, normal(1, 2))).sum().backward()
         return features.grad.abs().sum(1) > 0
 
     assert reached("root").all()
     network = model_of("gcn", "root")
     features = normal(9, 3).requires_grad_()
-    batch = batch_of(chain, [0, 9], [8], features, normal(1, 2))
-    network.layers(batch.nodes)[1][batch.nodes.rows].sum().backward()
+    batch = graphs_of(chain, [0, 9], [8], features, normal(1, 2))
+    network.layers(batch.graph)[1][batch.supervision.nodes].sum().backward()
     assert (features.grad.abs().sum(1) > 0).tolist() == [False] * 6 + [True] * 3
 
 
 def test_a_root_is_distinguished_from_other_nodes():
     network, features, conditions = model_of("sage", "root"), normal(5, 3), normal(1, 2)
-    own = network(batch_of(TREE, [0, 5], [4], features, conditions))
-    assert not torch.allclose(own, network(batch_of(TREE, [0, 5], [3], features, conditions)))
+    own = network(graphs_of(TREE, [0, 5], [4], features, conditions))
+    assert not torch.allclose(own, network(graphs_of(TREE, [0, 5], [3], features, conditions)))
 
 
 def test_readouts_by_hand():
     network, features, conditions = model_of("sage", "sum"), normal(8, 3), normal(2, 2)
     both, offsets = packed(TREE, OTHER)
-    batch = batch_of(both, offsets.tolist(), [], features, conditions)
-    nodes = network.norm(network.layers(batch.nodes)[1])
+    batch = graphs_of(both, offsets.tolist(), [], features, conditions)
+    nodes = network.norm(network.layers(batch.graph)[1])
     expected = torch.stack([nodes[:5].sum(0), nodes[5:].sum(0)]) / 4
     torch.testing.assert_close(network.fingerprint(batch), expected)
     torch.testing.assert_close(network(batch), network.head(expected, conditions))

@@ -7,9 +7,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from batch_cases import batch_of, changed
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.symmetry import FIXED, Reflection, Rotation, Translation, check
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 from edgewise.learn.networks.molecule_transformer import MoleculeTransformer
 from edgewise.learn.networks.property import PropertyModel
@@ -27,15 +28,14 @@ def batch(**more) -> Batch:
     torch.manual_seed(0)
     ends = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 0], [3, 4]])
     both = torch.cat([ends, ends.flip(1)]).T
-    return replace(
-        Batch(
-            node_features=torch.randn(8, 5, dtype=torch.float64),
-            edges=Edges(both[0], both[1], 8, 8),
-            edge_features=torch.randn(10, 4, dtype=torch.float64),
-            global_features=torch.randn(3, 3, dtype=torch.float64),
+    return changed(
+        batch_of(
+            torch.randn(8, 5, dtype=torch.float64),
+            Edges(both[0], both[1], 8, 8),
+            torch.randn(10, 4, dtype=torch.float64),
+            graph_features=torch.randn(3, 3, dtype=torch.float64),
             offsets=torch.tensor([0, 5, 7, 8]),
             graph_of_row=torch.tensor([[2], [0], [1], [0]]),
-            conditions=torch.zeros(4, 0, dtype=torch.float64),
             coordinates=torch.randn(8, 3, dtype=torch.float64),
         ),
         **more,
@@ -78,18 +78,18 @@ def by_loops(model, whole, kernel):
             first, _, _, second = layer.feed_forward
             x = x + second(F.gelu(first(layer.feed_forward_norm(x))))
         vectors.append(model.norm(x).mean(0))
-    described = model.describe[1](whole.global_features)
+    described = model.describe[1](whole.graph_features)
     return torch.cat([torch.stack(vectors), F.silu(described)], 1)
 
 
 @pytest.mark.parametrize("kernel", ["softmax", "exponential"])
 def test_against_loops_over_molecules(kernel):
-    model, whole = encoder(replace(SETTINGS, distance_kernel=kernel)), batch()
+    model, whole = encoder(replace(SETTINGS, distance_kernel=kernel)), batch().graph
     torch.testing.assert_close(model(whole), by_loops(model, whole, kernel))
 
 
 def test_a_molecule_that_is_turned_mirrored_or_moved_is_the_same():
-    model, whole = encoder(), batch()
+    model, whole = encoder(), batch().graph
 
     def vectors(places):
         return model(replace(whole, coordinates=places))
@@ -101,7 +101,7 @@ def test_a_molecule_that_is_turned_mirrored_or_moved_is_the_same():
 
 
 def test_renumbering_atoms_changes_nothing():
-    model, whole = encoder(), batch()
+    model, whole = encoder(), batch().graph
     order = torch.tensor([3, 0, 4, 2, 1, 6, 5, 7])
     place = order.argsort()
     renumbered = replace(
@@ -114,7 +114,7 @@ def test_renumbering_atoms_changes_nothing():
 
 
 def test_a_trace_numbers_each_dummy_behind_its_atoms():
-    model, whole, trace = encoder(), batch(), Trace()
+    model, whole, trace = encoder(), batch().graph, Trace()
     torch.testing.assert_close(model(whole, trace), model(whole))
     assert len(trace.weights) == 2
     members = torch.tensor([0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2])
@@ -127,8 +127,9 @@ def test_a_trace_numbers_each_dummy_behind_its_atoms():
 
 def test_what_no_atom_looks_at_alone_changes_nothing():
     """With shares of attention and distance only, bonds do nothing; with distance alone, the dummy does nothing."""
-    whole = batch()
-    unbonded = replace(whole, edges=Edges(*[torch.zeros(0, dtype=torch.int64)] * 2, 8, 8))
+    whole = batch().graph
+    nowhere = Edges(*[torch.zeros(0, dtype=torch.int64)] * 2, 8, 8)
+    unbonded = replace(whole, edges=nowhere, edge_features=None)
     model = encoder(replace(SETTINGS, attention_share=0.5, distance_share=0.5))
     torch.testing.assert_close(model(unbonded), model(whole))
     blind = encoder(replace(SETTINGS, attention_share=1.0, distance_share=0.0))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from batch_cases import batch_of, changed
 from edgewise.choices import COMBINES, NORMALIZERS, SCORES
 from edgewise.errors import SettingError
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch
 from edgewise.learn.networks.graph_layers import layers_for
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 from edgewise.learn.networks.property import PropertyModel
@@ -27,14 +28,14 @@ def batch(num_graphs: int = 3, num_rows: int = 5, seed: int = 0) -> Batch:
     offsets = np.concatenate([[0], np.cumsum(counts)])
     both = [(a + o, b + o) for pair, o in zip(pairs, offsets) for a, b in (*pair, *((b, a) for a, b in pair))]
     senders, receivers = (torch.tensor([edge[side] for edge in both]) for side in (0, 1))
-    return Batch(
-        node_features=torch.randn(offsets[-1], 5, generator=random),
-        edges=Edges(senders, receivers, int(offsets[-1]), int(offsets[-1])),
-        edge_features=torch.randn(len(both), 4, generator=random),
-        global_features=torch.randn(num_graphs, 6, generator=random),
+    return batch_of(
+        torch.randn(offsets[-1], 5, generator=random),
+        Edges(senders, receivers, int(offsets[-1]), int(offsets[-1])),
+        torch.randn(len(both), 4, generator=random),
+        graph_features=torch.randn(num_graphs, 6, generator=random),
         offsets=torch.tensor(offsets),
         graph_of_row=torch.randint(0, num_graphs, (num_rows, 2), generator=random),
-        conditions=torch.randn(num_rows, 2, generator=random),
+        row_features=torch.randn(num_rows, 2, generator=random),
         coordinates=torch.randn(offsets[-1], 3, generator=random),
     )
 
@@ -47,34 +48,36 @@ def model(settings: PropertySettings = SMALL, sizes: PropertySizes = SIZES) -> P
 
 def test_renumbering_atoms_and_bonds_changes_nothing():
     whole, net = batch(), model()
+    graph = whole.graph
     order = torch.cat([torch.randperm(4), 4 + torch.randperm(3), torch.tensor([7])])
     place = order.argsort()
-    shuffled = torch.randperm(whole.edges.num_edges)
-    senders, receivers = place[whole.edges.senders][shuffled], place[whole.edges.receivers][shuffled]
-    renumbered = replace(
+    shuffled = torch.randperm(graph.num_edges)
+    senders, receivers = place[graph.edges.senders][shuffled], place[graph.edges.receivers][shuffled]
+    renumbered = changed(
         whole,
-        node_features=whole.node_features[order],
+        node_features=graph.node_features[order],
         edges=Edges(senders, receivers, 8, 8),
-        edge_features=whole.edge_features[shuffled],
+        edge_features=graph.edge_features[shuffled],
     )
     torch.testing.assert_close(net(renumbered), net(whole), rtol=1e-5, atol=1e-6)
 
 
 def test_a_row_is_predicted_the_same_alone_and_in_a_batch():
     whole, net = batch(num_rows=6), model()
+    rows = whole.supervision
     for row in range(6):
-        alone = replace(
-            whole, graph_of_row=whole.graph_of_row[row : row + 1], conditions=whole.conditions[row : row + 1]
-        )
+        own = slice(row, row + 1)
+        alone = changed(whole, graph_of_row=rows.graph_of_row[own], row_features=rows.row_features[own])
         torch.testing.assert_close(net(alone)[0], net(whole)[row], rtol=1e-5, atol=1e-6)
 
 
 def test_components_have_their_places_and_conditions_interact():
     whole, net = batch(), model()
-    pair = replace(whole, graph_of_row=torch.tensor([[0, 1], [1, 0]]), conditions=whole.conditions[:1].expand(2, -1))
+    conditions = whole.supervision.row_features[:1].expand(2, -1)
+    pair = changed(whole, graph_of_row=torch.tensor([[0, 1], [1, 0]]), row_features=conditions)
     assert not torch.allclose(net(pair)[0], net(pair)[1])
     # Warming two rows by the same amount must not move them by the same amount.
-    warm = replace(pair, conditions=pair.conditions + torch.tensor([1.0, 0.0]))
+    warm = changed(pair, row_features=conditions + torch.tensor([1.0, 0.0]))
     moved = net(warm) - net(pair)
     assert not torch.allclose(moved[0], moved[1], atol=1e-4)
 
@@ -85,13 +88,15 @@ def test_variants_differ_and_fingerprints_do_not_see_conditions():
     assert outputs.shape == (5, 3, 1)
     assert not torch.allclose(outputs[:, 0], outputs[:, 1])
     vectors = net.fingerprint(whole)
-    torch.testing.assert_close(net.fingerprint(replace(whole, conditions=whole.conditions + 1)), vectors)
+    torch.testing.assert_close(
+        net.fingerprint(changed(whole, row_features=whole.supervision.row_features + 1)), vectors
+    )
     assert vectors.shape == (5, 2 * (8 + 8))
 
 
 def test_outputs_of_fractions_stay_between_their_ends():
     net = model(sizes=replace(SIZES, low=(-1.5,), high=(2.0,)))
-    outputs = net(replace(batch(), conditions=1000 * batch().conditions))
+    outputs = net(changed(batch(), row_features=1000 * batch().supervision.row_features))
     assert -1.5 <= outputs.min() < outputs.max() <= 2.0
 
 

@@ -29,7 +29,7 @@ def test_substructures_are_those_of_the_molecule_however_it_is_written_and_batch
     batch = store.batch(np.array([[2], [1], [0], [1]]), np.zeros((4, 0)))
     together = with_substructures(batch, 2**16, 2).substructures.numpy()
     expected = counted("C", "Nc1ccccc1C(O)=O", "CC", "OC(=O)c1ccccc1N")
-    assert np.array_equal(together[batch.graph_of_row[:, 0].numpy()], expected)
+    assert np.array_equal(together[batch.supervision.graph_of_row[:, 0].numpy()], expected)
     assert np.array_equal(counted("CCO", num_kinds=16)[0], counted("CCO")[0].reshape(-1, 16).sum(0))
 
 

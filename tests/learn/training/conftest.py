@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from edgewise.graph.records import Batch
+from batch_cases import batch_of
+from edgewise.graph import Batch
 from edgewise.neighborhood import Edges
 
 NUM_ROWS = 30
@@ -19,7 +20,7 @@ class TinyModel(nn.Module):
         self.body = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, num_outputs))
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        return self.body(batch.conditions)
+        return self.body(batch.supervision.row_features)
 
 
 @pytest.fixture(autouse=True)
@@ -53,14 +54,11 @@ def make_batch():
 
     def make(rows: np.ndarray) -> Batch:
         nowhere = torch.zeros(0, dtype=torch.int64)
-        return Batch(
-            node_features=torch.zeros(1, 1),
-            edges=Edges(nowhere, nowhere, 1, 1),
-            edge_features=torch.zeros(0, 1),
-            global_features=torch.zeros(1, 0),
-            offsets=torch.tensor([0, 1]),
+        return batch_of(
+            torch.zeros(1, 1),
+            Edges(nowhere, nowhere, 1, 1),
             graph_of_row=torch.zeros(len(rows), 1, dtype=torch.int64),
-            conditions=torch.from_numpy(conditions[rows]),
+            row_features=torch.from_numpy(conditions[rows]),
             targets=torch.from_numpy(targets[rows]),
             weights=torch.ones(len(rows)),
         )

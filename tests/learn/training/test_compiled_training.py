@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from batch_cases import batch_of
+
 ROWS = 24
 
 
@@ -21,7 +23,7 @@ class Network(nn.Module):
             self.body = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
 
     def forward(self, batch):
-        return self.body(batch.conditions)
+        return self.body(batch.supervision.row_features)
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,6 @@ def forget_compiled_code():
 @pytest.fixture
 def train(plain_edgewise):
     """Trains a network on rows of one table; batches have 7, 6 or 4 rows."""
-    from edgewise.graph.records import Batch
     from edgewise.learn.training.fit import fit
     from edgewise.learn.training.loader import RowLoader
     from edgewise.learn.training.loss import TargetLoss
@@ -46,14 +47,11 @@ def train(plain_edgewise):
     nowhere = torch.zeros(0, dtype=torch.int64)
 
     def make_batch(rows):
-        return Batch(
-            node_features=torch.zeros(1, 1),
-            edges=plain_edgewise.Edges(nowhere, nowhere, 1, 1),
-            edge_features=torch.zeros(0, 1),
-            global_features=torch.zeros(1, 0),
-            offsets=torch.tensor([0, 1]),
+        return batch_of(
+            torch.zeros(1, 1),
+            plain_edgewise.Edges(nowhere, nowhere, 1, 1),
             graph_of_row=torch.zeros(len(rows), 1, dtype=torch.int64),
-            conditions=torch.from_numpy(conditions[rows]),
+            row_features=torch.from_numpy(conditions[rows]),
             targets=torch.from_numpy(targets[rows]),
             weights=torch.ones(len(rows)),
         )

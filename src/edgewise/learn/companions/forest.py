@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import DataError
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch
 from edgewise.learn.companions.substructures import features_of
 
 MIN_PROBABILITY = 1e-4

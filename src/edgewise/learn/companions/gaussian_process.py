@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 
 from edgewise.errors import DataError
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch
 from edgewise.learn.companions.noise import blocks_of, grouped, heavy_tailed
 from edgewise.learn.companions.substructures import RowSizes
 
@@ -193,7 +193,7 @@ class GaussianProcess(nn.Module):
         sizes = RowSizes(
             *(numbers[name].shape[1] for name in ("molecules", "descriptors", "substructures", "conditions"))
         )
-        process = cls(sizes, len(targets), batch.num_graphs, targets.shape[1], limits)
+        process = cls(sizes, len(targets), batch.graph.num_graphs, targets.shape[1], limits)
         num_first, process.later = len(targets) - num_judging, torch.zeros_like(process.coefficients)
         for name, x in numbers.items():
             getattr(process, name).copy_(x)
@@ -246,7 +246,7 @@ class GaussianProcess(nn.Module):
         """The mean of each output for each row, in model units."""
         rows = ProcessRows.of(**_numbers(batch))
         logs, coefficients = (x.to(rows.conditions.dtype) for x in (self.logs, self.coefficients))
-        outputs = rows.conditions.new_empty(batch.num_rows, len(logs))
+        outputs = rows.conditions.new_empty(len(rows.conditions), len(logs))
         rows_of_process = self.known
         for block in _parts(len(outputs), len(rows_of_process.combination_of_row)):
             pairs = RowPairs.of(rows.select(block), rows_of_process)
@@ -291,13 +291,14 @@ def _series(rows: ProcessRows) -> int | None:
 
 def _numbers(batch: Batch) -> dict[str, Tensor]:
     """The buffers of a process from a batch that counts its substructures."""
-    assert batch.substructures is not None
-    counts, molecules = batch.substructures.clamp_max(MAX_COUNT), batch.graph_of_row
+    graph, rows, counts = batch.graph, batch.supervision, batch.substructures
+    assert counts is not None and rows.graph_of_row is not None
+    nothing = counts.new_zeros(len(counts), 0), counts.new_zeros(len(rows.graph_of_row), 0)
     return {
-        "descriptors": batch.global_features,
-        "substructures": counts,
-        "molecules": molecules,
-        "conditions": batch.conditions,
+        "descriptors": nothing[0] if graph.graph_features is None else graph.graph_features,
+        "substructures": counts.clamp_max(MAX_COUNT),
+        "molecules": rows.graph_of_row,
+        "conditions": nothing[1] if rows.row_features is None else rows.row_features,
     }
 
 

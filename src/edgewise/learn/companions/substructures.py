@@ -1,14 +1,13 @@
 """What companions read of rows of molecules: counts of substructures beside descriptors and conditions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from edgewise.graph.records import Batch
-from edgewise.neighborhood.index import cached, unchecked
+from edgewise.graph import Batch
 
 RADIUS = 1
 """The radius of a substructure, in edges."""
@@ -37,9 +36,9 @@ class RowSizes:
 
 def features_of(batch: Batch) -> Float[Tensor, " row feature"]:
     """The descriptors of a row's molecules, all scaled, the substructures in them, and the conditions, scaled."""
-    assert batch.substructures is not None
-    parts = batch.global_features, batch.substructures
-    return torch.cat([*(part[batch.graph_of_row].flatten(1) for part in parts), batch.conditions], 1)
+    rows, of_graphs = batch.supervision, (batch.graph.graph_features, batch.substructures)
+    of_rows = [table[rows.graph_of_row].flatten(1) for table in of_graphs if table is not None]
+    return torch.cat([*of_rows, *([] if rows.row_features is None else [rows.row_features])], 1)
 
 
 def with_substructures(batch: Batch, num_kinds: int, radius: int = RADIUS) -> Batch:
@@ -51,11 +50,13 @@ def with_substructures(batch: Batch, num_kinds: int, radius: int = RADIUS) -> Ba
     Source: Shervashidze et al. 2011 (Weisfeiler and Lehman's subtrees), whose sorted neighbors are a sum here; Rogers
     and Hahn 2010 (circular fingerprints).
     """
-    senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
-    codes, bonds = _codes(batch.node_features.numpy()), _codes(batch.edge_features.numpy())
-    graphs = np.repeat(np.arange(batch.num_graphs), np.diff(batch.offsets.numpy()))
+    graph, offsets, tables = batch.graph, batch.graph.offsets, (batch.graph.node_features, batch.graph.edge_features)
+    assert offsets is not None
+    senders, receivers = graph.edges.senders.numpy(), graph.edges.receivers.numpy()
+    codes, bonds = (_codes(table.numpy()) for table in tables if isinstance(table, Tensor))
+    graphs = np.repeat(np.arange(graph.num_graphs), np.diff(offsets.numpy()))
 
-    counts = np.zeros((batch.num_graphs, num_kinds), np.float32)
+    counts = np.zeros((graph.num_graphs, num_kinds), np.float32)
     for step in range(radius + 1):
         if step:
             around = np.zeros_like(codes)
@@ -63,7 +64,7 @@ def with_substructures(batch: Batch, num_kinds: int, radius: int = RADIUS) -> Ba
             codes = _mixed(codes * np.uint64(3) + _mixed(around) + np.uint64(step))
         np.add.at(counts, (graphs, (codes % np.uint64(num_kinds)).astype(np.int64)), 1)
 
-    return unchecked(batch, **cached(batch), substructures=torch.from_numpy(counts))
+    return replace(batch, substructures=torch.from_numpy(counts))
 
 
 def _codes(rows: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from edgewise.formatting import plural
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
-from edgewise.learn.estimators.graph_warnings import warn_of_positions
+from edgewise.learn.estimators.graph_warnings import warn_of_coordinates
 from edgewise.learn.estimators.names import column_names, positions_of_names
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.readers.graphs.edges import EdgeList
@@ -395,13 +395,13 @@ def _checked(graph: Graph) -> GraphNodes:
     """The nodes of a graph that came as a whole."""
     if isinstance(graph.edge_features, tuple):
         raise DataError("edges of different types have different features, which no estimator reads; leave them out.")
-    warn_of_positions(graph)
+    warn_of_coordinates(graph)
     return GraphNodes.of(graph)
 
 
 def _features(graph: Graph) -> np.ndarray | None:
     """(node, feature): one table, with the columns of each type side by side and NaN where a column is of another."""
-    features, types = graph.node_features, graph.node_types
+    features, types = graph.dense_node_features, graph.node_types
     if features is None:
         return None
     if isinstance(features, Tensor):

@@ -8,11 +8,11 @@ from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.networks.graph_settings import NodeSettings
 
 
-def warn_of_positions(graph: Graph) -> None:
-    """Warn where nodes have positions, which no estimator reads."""
-    if graph.positions is not None:
+def warn_of_coordinates(graph: Graph) -> None:
+    """Warn where nodes have coordinates, which no estimator reads."""
+    if graph.coordinates is not None:
         warn_caller(
-            "positions of nodes are not read by estimators; where they are features, join them with node_features."
+            "coordinates of nodes are not read by estimators; where they are features, join them with node_features."
         )
 
 

@@ -130,7 +130,7 @@ def explain(
 def fingerprint(estimator: Estimator, graph: Any, extra_inputs: ExtraInputs) -> np.ndarray:
     """(node, dim): the learned vector of each node of a graph, that of the training by default."""
     trained, other = estimator.trained, _other_graph(estimator, "predict", graph, extra_inputs)
-    batch = trained.encoder.scaled(other or trained.encoder.graph).batch()
+    batch = trained.encoder.scaled(other or trained.encoder.graph).graph()
     return model.node_vectors(trained, batch, device_of(estimator)).numpy()
 
 

@@ -1,23 +1,22 @@
 """Layers over very many edges, in chunks of receivers: memory is that of the nodes, not of the edges."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from edgewise.graph.records import NodeBatch, SparseFeatures
-from edgewise.neighborhood import Edges, Relations, Types
+from edgewise.graph import Graph, SparseFeatures
+from edgewise.neighborhood import Edges
 from edgewise.trace import Trace
 
 MAX_EDGES = 2**20
 """Edges of a chunk, without gradients; a receiver with more edges is computed alone."""
-Layer = Callable[[Tensor | SparseFeatures, NodeBatch], Tensor]
-"""A function from nodes to nodes, along the edges of a batch."""
+Layer = Callable[[Tensor | SparseFeatures, Graph], Tensor]
+"""A function from nodes to nodes, along the edges of a graph."""
 
 
-def by_receivers(layer: Layer, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None = None) -> Tensor:
-    """`layer(nodes, batch)`, exact; of more than `MAX_EDGES` edges in chunks of receivers, each with all its edges.
+def by_receivers(layer: Layer, nodes: Tensor | SparseFeatures, graph: Graph, trace: Trace | None = None) -> Tensor:
+    """`layer(nodes, graph)`, exact; of more than `MAX_EDGES` edges in chunks of receivers, each with all its edges.
 
     A layer that computes something for each edge, such as the projection of its features, then has room for a chunk
     of them. Where gradients or a trace are wanted, or there are few edges, all are computed together.
@@ -25,20 +24,21 @@ def by_receivers(layer: Layer, nodes: Tensor | SparseFeatures, batch: NodeBatch,
     Args:
         layer: reads of a receiver only its edges and their senders.
         nodes: before the layer.
-        batch: edges, and what is known of them and of nodes.
+        graph: the edges, their features and types, and the types of nodes.
         trace: what records the layer, if anything does.
     """
-    is_small = batch.edges.num_edges <= MAX_EDGES
+    is_small = graph.num_edges <= MAX_EDGES
     if is_small or trace is not None or torch.is_grad_enabled() or isinstance(nodes, SparseFeatures):
-        return layer(nodes, batch)
-    parts = [layer(nodes[node_rows], part)[:count] for node_rows, part, count in chunks(batch)]
+        return layer(nodes, graph)
+    parts = [layer(nodes[node_rows], part)[:count] for node_rows, part, count in chunks(graph)]
     return torch.cat(parts)
 
 
-def chunks(batch: NodeBatch) -> Iterator[tuple[Tensor, NodeBatch, int]]:
-    """Receivers in turn: the nodes of a chunk, its receivers first; the batch of these nodes; how many receivers."""
-    plan, relations, types = batch.edges.plan, batch.relations, batch.types
-    offsets, num_nodes = plan.receiver_offsets.long(), batch.edges.num_receivers
+def chunks(graph: Graph) -> Iterator[tuple[Tensor, Graph, int]]:
+    """Receivers in turn: the nodes of a chunk, its receivers first; the graph of these nodes; how many receivers."""
+    plan, features = graph.edges.plan, graph.edge_features
+    assert not isinstance(features, tuple)
+    offsets, num_nodes = plan.receiver_offsets.long(), graph.edges.num_receivers
     row_in_chunk = offsets.new_empty(num_nodes)
 
     start = 0
@@ -50,18 +50,16 @@ def chunks(batch: NodeBatch) -> Iterator[tuple[Tensor, NodeBatch, int]]:
         receivers = torch.arange(start, stop, device=offsets.device)
         others = senders.unique()
         node_rows = torch.cat([receivers, others[(others < start) | (others >= stop)]])
+
         row_in_chunk[node_rows] = torch.arange(len(node_rows), device=node_rows.device)
         counts = offsets[start : stop + 1].diff()
         local = torch.arange(stop - start, device=node_rows.device).repeat_interleave(counts)
-        among = Edges(row_in_chunk[senders], local, len(node_rows), len(node_rows))
-        part = replace(
-            batch,
-            edges=among,
-            edge_features=batch.edge_features[own_edges],
-            types=None if types is None else Types(types.of_row[node_rows], types.num_types),
-            relations=None
-            if relations is None
-            else Relations(among, relations.relation[own_edges], relations.num_relations),
+        part = Graph.unchecked(
+            None,
+            Edges(row_in_chunk[senders], local, len(node_rows), len(node_rows)),
+            None if features is None else features[own_edges],
+            node_types=None if graph.node_types is None else graph.node_types[node_rows],
+            edge_types=None if graph.edge_types is None else graph.edge_types[own_edges],
         )
         yield node_rows, part, stop - start
         start = stop

@@ -1,36 +1,18 @@
 """Networks that predict the edges of a graph."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.graph.records import NodeBatch, Record
+from edgewise.graph import Batch
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.feature import FeatureLinear
 from edgewise.layers.linear import Linear
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.networks.node import NodeVectors
 from edgewise.trace import Trace
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeBatch(Record):
-    """A graph, and the edges that are predicted."""
-
-    graph: NodeBatch
-    """The graph, without rows."""
-    senders: Int64[Tensor, " row"]
-    """The node at the start of each predicted edge."""
-    receivers: Int64[Tensor, " row"]
-    """The node at the end of each predicted edge."""
-    features: Float[Tensor, " row edge_feature"]
-    """The features of each predicted edge; of size 0 where there are none."""
-    targets: Float[Tensor, " row target"] | None = None
-    """In model units; NaN where unknown."""
-    weights: Float[Tensor, " row"] | None = None
-    """How much each row counts in the loss."""
 
 
 class EdgeModel(nn.Module):
@@ -61,15 +43,18 @@ class EdgeModel(nn.Module):
         self.output = Linear(model_dim, sizes.num_outputs)
         self.dropout, self.is_directed = Dropout(settings.dropout), is_directed
 
-    def forward(self, batch: EdgeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
+    def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
         """The outputs for each predicted edge, in model units (or logits)."""
         return self.output(self.dropout(self.fingerprint(batch, trace)))
 
-    def fingerprint(self, batch: EdgeBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
+    def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each predicted edge, before the last layer."""
-        nodes = torch.relu(self.encoder(batch.graph, trace) + self.own(batch.graph.features))
-        first, second = nodes[batch.senders], nodes[batch.receivers]
-        vectors = torch.relu(self.hidden(torch.cat([first, second, batch.features], 1)))
+        graph, rows = batch.graph, batch.supervision
+        nodes = torch.relu(self.encoder(graph, trace) + self.own(graph.node_features))
+
+        first, second = nodes[rows.senders], nodes[rows.receivers]
+        features = () if rows.row_features is None else (rows.row_features,)
+        vectors = torch.relu(self.hidden(torch.cat([first, second, *features], 1)))
         if self.is_directed:
             return vectors
-        return (vectors + torch.relu(self.hidden(torch.cat([second, first, batch.features], 1)))) / 2
+        return (vectors + torch.relu(self.hidden(torch.cat([second, first, *features], 1)))) / 2

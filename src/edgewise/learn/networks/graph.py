@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.graph.records import GraphBatch
+from edgewise.graph import Batch
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.linear import Linear
@@ -45,13 +45,13 @@ class GraphModel(nn.Module):
             dropout=settings.head_dropout,
         )
 
-    def forward(self, batch: GraphBatch, trace: Trace | None = None) -> Float[Tensor, " graph variant output"]:
+    def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " graph variant output"]:
         """The outputs of every variant of the head of each graph, in model units (or logits); their mean predicts."""
-        return self.head(self.fingerprint(batch, trace), batch.conditions)
+        return self.head(self.fingerprint(batch, trace), batch.graph.graph_features)
 
-    def fingerprint(self, batch: GraphBatch, trace: Trace | None = None) -> Float[Tensor, " graph model_dim"]:
+    def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " graph model_dim"]:
         """The learned vector of each graph, before its own numbers."""
-        nodes = self.norm(self.layers(batch.nodes, trace)[1])
+        nodes = self.norm(self.layers(batch.graph, trace)[1])
         return self.readout(nodes, batch, trace)
 
 
@@ -64,10 +64,10 @@ class PlainReadout(nn.Module):
         self.all = Readout(model_dim, aggregation, num_heads)
 
     def forward(
-        self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None
+        self, nodes: Float[Tensor, " node model_dim"], batch: Batch, trace: Trace | None = None
     ) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph."""
-        return self.scale * self.all(nodes, batch.members, trace=trace)
+        return self.scale * self.all(nodes, batch.graph.members, trace=trace)
 
 
 class WholeReadout(nn.Module):
@@ -80,10 +80,10 @@ class WholeReadout(nn.Module):
         self.join = Linear(2 * model_dim, model_dim)
 
     def forward(
-        self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None
+        self, nodes: Float[Tensor, " node model_dim"], batch: Batch, trace: Trace | None = None
     ) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph."""
-        members = batch.members
+        members = batch.graph.members
         amounts = self.scale * self.sum(nodes, members)
         return self.join(torch.cat([self.attention(nodes, members, trace=trace), amounts], -1))
 
@@ -99,10 +99,10 @@ class RootReadout(nn.Module):
         self.block = ResidualBlock(MultiHeadAttention(model_dim, num_heads), model_dim, 2 * model_dim)
 
     def forward(
-        self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None
+        self, nodes: Float[Tensor, " node model_dim"], batch: Batch, trace: Trace | None = None
     ) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph."""
-        return self.block(nodes[batch.roots], batch.members, source=nodes, trace=trace)
+        return self.block(nodes[batch.supervision.nodes], batch.graph.members, source=nodes, trace=trace)
 
 
 def readout_of(name: GraphReadoutName, model_dim: int, num_heads: int, typical_nodes: float) -> nn.Module:

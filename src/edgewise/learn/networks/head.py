@@ -78,9 +78,9 @@ class ConditionedHead(nn.Module):
         self.offset = nn.Parameter(torch.zeros(self.num_variants * num_outputs))
 
     def forward(
-        self, vectors: Float[Tensor, " row feature"], conditions: Float[Tensor, " row condition"]
+        self, vectors: Float[Tensor, " row feature"], conditions: Float[Tensor, " row condition"] | None
     ) -> Float[Tensor, " row variant output"]:
-        """The outputs of every variant for each row."""
+        """The outputs of every variant for each row; `conditions` are None, or not read, where there are none."""
         rows, condition = self.input(vectors), None
         if self.add is not None:
             rows, condition = rows + self.add(conditions), self.condition(conditions).unsqueeze(1)

@@ -6,73 +6,32 @@ Nothing is sampled: a part has all edges of its nodes, so that the result is tha
 Nodes between steps are stored in files that are mapped into memory.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from edgewise.graph.records import NodeBatch, Record
+from edgewise.graph import StoredGraph
 from edgewise.learn.progress import counted
-
-
-@runtime_checkable
-class StoredGraph(Protocol):
-    """A graph whose features and edges are stored in files."""
-
-    num_nodes: int
-    """The number of nodes."""
-
-    def features(self, nodes: np.ndarray) -> Any:
-        """The features of some nodes, in model units."""
-
-    def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, NodeBatch, int]]:
-        """Some nodes in turn, as many at a time as fit: the nodes of a part, which begins with its own, then has their
-        neighbors; the part without features; and how many nodes are its own.
-
-        Args:
-            nodes: by number, ascending.
-            width: the numbers that a node has before or after a step.
-            with_edges: whether neighbors are needed.
-        """
-
-    def scratch(self, shape: tuple[int, int]) -> np.ndarray:
-        """An array of float32 in a temporary file, which is removed with the array."""
-
 
 BLOCK = 2**14
 """Nodes whose outputs are computed together."""
 
 
-@dataclass(frozen=True, eq=False)
-class StoredBatch(Record):
-    """Rows of a graph that does not fit into memory."""
-
-    graph: StoredGraph
-    """The graph."""
-    rows: Tensor
-    """The nodes to predict, int64."""
-    targets: Tensor | None = None
-    """The targets, in model units; NaN where unknown."""
-    weights: Tensor | None = None
-    """How much each row counts in the loss."""
-
-
-def layer_by_layer(layers: Any, batch: StoredBatch, *, of_vectors: bool = False) -> Tensor:
-    """The outputs of rows, or their vectors before the output layer, exact; without gradients.
+def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, of_vectors: bool = False) -> Tensor:
+    """The outputs of some nodes, or their vectors before the output layer, exact; without gradients.
 
     Args:
         layers: a `GraphLayers`.
-        batch: the rows.
+        graph: the graph.
+        rows: the nodes, on the device of the layers.
         of_vectors: whether to return the vectors.
 
     Cost: each step reads every edge once, but the last, which computes the rows alone; memory is that of a part.
     """
-    graph, steps, device = batch.graph, layers.steps(), batch.rows.device
-    everyone, rows = np.arange(graph.num_nodes), batch.rows.cpu().numpy()
-    distinct_rows, order = np.unique(rows, return_inverse=True)
+    steps, device, everyone = layers.steps(), rows.device, np.arange(graph.num_nodes)
+    distinct_rows, order = np.unique(rows.cpu().numpy(), return_inverse=True)
     before: Any = graph.features
 
     kept: list[np.ndarray] = []

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.graph.records import LinkBatch, NodeBatch
+from edgewise.graph import Batch, Graph
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings, NodeSizes
@@ -46,7 +46,7 @@ class LinkModel(nn.Module):
         kinds = {"dot": DotDecoder, "bilinear": BilinearDecoder, "hadamard_mlp": ProductDecoder}
         self.decoder = kinds[link.decoder](model_dim, settings.dropout, is_directed)
 
-    def vectors(self, graph: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node vector"]:
+    def vectors(self, graph: Graph, trace: Trace | None = None) -> Float[Tensor, " node vector"]:
         """The vector of each node; for a directed graph, the one as sender and the one as receiver."""
         nodes = self.encoder(graph, trace)
         return self.measured(nodes, *self.moments(nodes))
@@ -74,9 +74,11 @@ class LinkModel(nn.Module):
         first, second = vectors.chunk(2, dim=1) if self.is_directed else (vectors, vectors)
         return self.decoder(first[senders], second[receivers]).unsqueeze(1)
 
-    def forward(self, batch: LinkBatch, trace: Trace | None = None) -> Float[Tensor, " row 1"]:
+    def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row 1"]:
         """s of each pair of the batch."""
-        return self.score_pairs(self.vectors(batch.graph, trace), batch.senders, batch.receivers)
+        senders, receivers = batch.supervision.senders, batch.supervision.receivers
+        assert senders is not None and receivers is not None
+        return self.score_pairs(self.vectors(batch.graph, trace), senders, receivers)
 
 
 class DotDecoder(nn.Module):

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import DataError
-from edgewise.graph.records import Batch
+from edgewise.graph import Graph
 from edgewise.layers.dropout import Dropout, FeedForward
 from edgewise.layers.linear import Linear
 from edgewise.layers.molecule_attention import MoleculeAttention
@@ -47,31 +47,31 @@ class MoleculeTransformer(nn.Module):
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim
 
-    def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " graph output_dim"]:
-        """The vector of each molecule of the batch.
+    def forward(self, graph: Graph, trace: Trace | None = None) -> Float[Tensor, " graph output_dim"]:
+        """The vector of each molecule of a batch.
 
         Raises:
-            DataError: the batch does not say where the atoms are.
+            DataError: the graph does not say where the atoms are.
         """
-        if batch.coordinates is None:
+        if graph.coordinates is None:
             raise DataError("The batch lacks coordinates, which --model mat needs: use store.with_coordinates().")
-        numbers, offsets = _with_dummies(batch)
-        num_nodes = len(numbers) + batch.num_graphs
-        nodes = self.dummy.expand(num_nodes, -1).index_copy(0, numbers, self.input(batch.node_features))
-        positions = batch.coordinates.new_tensor([0.0, 0.0, FAR]).expand(num_nodes, -1)
-        positions = positions.index_copy(0, numbers, batch.coordinates)
+        numbers, offsets = _with_dummies(graph)
+        num_nodes = len(numbers) + graph.num_graphs
+        nodes = self.dummy.expand(num_nodes, -1).index_copy(0, numbers, self.input(graph.node_features))
+        coordinates = graph.coordinates.new_tensor([0.0, 0.0, FAR]).expand(num_nodes, -1)
+        coordinates = coordinates.index_copy(0, numbers, graph.coordinates)
 
         # Loops of the atoms: a dummy has none.
-        senders = torch.cat([numbers[batch.edges.senders], numbers])
-        receivers = torch.cat([numbers[batch.edges.receivers], numbers])
+        senders = torch.cat([numbers[graph.edges.senders], numbers])
+        receivers = torch.cat([numbers[graph.edges.receivers], numbers])
         bonds, together = derived(senders, receivers, num_nodes, num_nodes), Segments(offsets)
         for layer in self.layers:
-            nodes = layer(nodes, positions, bonds, together, trace)
+            nodes = layer(nodes, coordinates, bonds, together, trace)
         graphs = self.dropout(self.mean(self.norm(nodes), offsets))
         if self.describe is None:
             return graphs
 
-        return torch.cat([graphs, self.describe(batch.global_features)], -1)
+        return torch.cat([graphs, self.describe(graph.graph_features)], -1)
 
 
 class AtomBlock(nn.Module):
@@ -100,16 +100,20 @@ class AtomBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, nodes: Tensor, places: Tensor, bonds: Edges, together: Segments, trace: Trace | None = None
+        self, nodes: Tensor, coordinates: Tensor, bonds: Edges, together: Segments, trace: Trace | None = None
     ) -> Tensor:
         """The atoms after the block."""
-        nodes = nodes + self.dropout(self.attention(self.attention_norm(nodes), places, bonds, together, trace=trace))
+        nodes = nodes + self.dropout(
+            self.attention(self.attention_norm(nodes), coordinates, bonds, together, trace=trace)
+        )
         return nodes + self.dropout(self.feed_forward(self.feed_forward_norm(nodes)))
 
 
-def _with_dummies(batch: Batch) -> tuple[Tensor, Tensor]:
+def _with_dummies(graph: Graph) -> tuple[Tensor, Tensor]:
     """The number of each atom after a dummy is appended to every molecule, and the offsets of the molecules."""
-    graphs = torch.arange(batch.num_graphs, device=batch.offsets.device)
-    atoms = torch.arange(batch.node_features.shape[0], device=batch.offsets.device)
-    behind = torch.repeat_interleave(graphs, batch.offsets.diff(), output_size=len(atoms))
-    return atoms + behind, batch.offsets + torch.arange(batch.num_graphs + 1, device=batch.offsets.device)
+    offsets = graph.offsets
+    assert offsets is not None
+    molecules = torch.arange(graph.num_graphs, device=offsets.device)
+    atoms = torch.arange(graph.num_nodes, device=offsets.device)
+    behind = torch.repeat_interleave(molecules, offsets.diff(), output_size=len(atoms))
+    return atoms + behind, offsets + torch.arange(graph.num_graphs + 1, device=offsets.device)

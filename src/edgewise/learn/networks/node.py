@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import ShapeError
-from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.graph import Batch, Graph, SparseFeatures
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.convolution import spread_evenly
@@ -23,8 +23,8 @@ from edgewise.layers.linear import Linear
 from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.learn.networks.chunks import by_receivers
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
-from edgewise.learn.networks.layerwise import StoredBatch, layer_by_layer
-from edgewise.neighborhood import Relations, Types
+from edgewise.learn.networks.layerwise import layer_by_layer
+from edgewise.neighborhood import Types
 from edgewise.normalize import normalizer_of
 from edgewise.trace import Trace
 
@@ -36,19 +36,23 @@ class NodeModel(nn.Module):
         super().__init__()
         self.layers = layers_of(sizes, settings)
 
-    def forward(self, batch: NodeBatch | StoredBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
+    def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
         """The outputs for each row, in model units (or logits)."""
-        if isinstance(batch, StoredBatch):
-            return layer_by_layer(self.layers, batch)
-        outputs: Tensor = self.layers(batch, trace)[1]
-        return outputs[batch.rows]
+        nodes = batch.supervision.nodes
+        assert nodes is not None
+        if batch.graph.stored is not None:
+            return layer_by_layer(self.layers, batch.graph.stored, nodes)
+        outputs: Tensor = self.layers(batch.graph, trace)[1]
+        return outputs[nodes]
 
-    def fingerprint(self, batch: NodeBatch | StoredBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
+    def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row, before the last layer."""
-        if isinstance(batch, StoredBatch):
-            return layer_by_layer(self.layers, batch, of_vectors=True)
-        vectors: Tensor = self.layers(batch, trace)[0]
-        return vectors[batch.rows]
+        nodes = batch.supervision.nodes
+        assert nodes is not None
+        if batch.graph.stored is not None:
+            return layer_by_layer(self.layers, batch.graph.stored, nodes, of_vectors=True)
+        vectors: Tensor = self.layers(batch.graph, trace)[0]
+        return vectors[nodes]
 
 
 class NodeVectors(nn.Module):
@@ -59,17 +63,17 @@ class NodeVectors(nn.Module):
         super().__init__()
         self.layers = layers_of(sizes, settings)
 
-    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node output"]:
+    def forward(self, graph: Graph, trace: Trace | None = None) -> Float[Tensor, " node output"]:
         """The vector of each node."""
-        outputs: Tensor = self.layers(batch, trace)[1]
+        outputs: Tensor = self.layers(graph, trace)[1]
         return outputs
 
 
 class LayerStep(NamedTuple):
     """A part of a network whose output at a node depends on the node and its neighbors alone."""
 
-    function: Callable[[Any, NodeBatch, Trace | None], Tensor]
-    """Maps the nodes before the step, with the edges of a batch, to the nodes after it."""
+    function: Callable[[Any, Graph, Trace | None], Tensor]
+    """Maps the nodes before the step, with the edges of a graph, to the nodes after it."""
     reads_edges: bool = True
     """Whether it reads neighbors."""
 
@@ -88,12 +92,12 @@ class GraphLayers(nn.Module):
     def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The vectors of nodes before the output layer, and the output, from the nodes after the last steps."""
 
-    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, graph: Graph, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The vectors of all nodes before the output layer, and the output."""
         step_outputs: list[Tensor] = []
-        nodes: Tensor | SparseFeatures = batch.features
+        nodes: Any = graph.node_features
         for step in self.steps():
-            nodes = step.function(nodes, batch, trace)
+            nodes = step.function(nodes, graph, trace)
             step_outputs = [*step_outputs, nodes][-self.num_read :]
         return self.outputs(step_outputs, trace)
 
@@ -136,27 +140,29 @@ class PaperLayers(GraphLayers):
         """The nodes before the last layer (after it, where it is the only one), and its output."""
         return step_outputs[0], step_outputs[-1]
 
-    def _step(self, number: int, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _step(self, number: int, nodes: Tensor | SparseFeatures, graph: Graph, trace: Trace | None) -> Tensor:
         nodes = self.dropout(nodes)
         if number == 0 and self.input is not None:
             nodes = self.input(nodes)
-        nodes = self._layer(number, nodes, batch, trace)
+        nodes = self._layer(number, nodes, graph, trace)
         return nodes if number == len(self.layers) - 1 else self.activation(nodes)
 
-    def _layer(self, number: int, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _layer(self, number: int, nodes: Tensor | SparseFeatures, graph: Graph, trace: Trace | None) -> Tensor:
         """The nodes after one layer."""
         layer = partial(self._along, self.layers[number], trace)
-        return by_receivers(layer, nodes, batch, trace) if self.reads_edges else layer(nodes, batch)
+        return by_receivers(layer, nodes, graph, trace) if self.reads_edges else layer(nodes, graph)
 
-    def _along(self, layer: nn.Module, trace: Trace | None, nodes: Tensor | SparseFeatures, batch: NodeBatch) -> Tensor:
+    def _along(self, layer: nn.Module, trace: Trace | None, nodes: Tensor | SparseFeatures, graph: Graph) -> Tensor:
         options: dict[str, Trace | Tensor | None] = {"trace": trace} if self.attends else {}
         if self.reads_edges:
-            options["edge_features"] = batch.edge_features
+            assert not isinstance(graph.edge_features, tuple)
+            options["edge_features"] = graph.edge_features
         if self.reads_weights:
-            options["edge_weight"] = batch.edge_features[:, 0]
-        if self.reads_degrees and batch.degrees is not None:
-            options["degrees"] = batch.degrees
-        outputs: Tensor = layer(nodes, batch.edges, **options)
+            assert isinstance(graph.edge_features, Tensor)
+            options["edge_weight"] = graph.edge_features[:, 0]
+        if self.reads_degrees and graph.full_degrees is not None:
+            options["degrees"] = graph.full_degrees
+        outputs: Tensor = layer(nodes, graph.edges, **options)
         return outputs
 
 
@@ -210,16 +216,16 @@ class AttentionLayers(GraphLayers):
         nodes = self.norm(nodes)
         return nodes, self.output(nodes)
 
-    def _begin(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _begin(self, features: Tensor | SparseFeatures, graph: Graph, trace: Trace | None) -> Tensor:
         nodes: Tensor = self.input(self.dropout(features))
         if self.position is not None:
-            assert batch.positions is not None
-            nodes = self.position(nodes, batch.positions)
+            assert graph.position_encodings is not None
+            nodes = self.position(nodes, graph.position_encodings)
         return nodes if self.virtual is None else torch.cat([nodes, self.virtual.to(nodes.dtype)])
 
-    def _step(self, block: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _step(self, block: nn.Module, nodes: Tensor, graph: Graph, trace: Trace | None) -> Tensor:
         layer = partial(_block, block, trace)
-        return by_receivers(layer, nodes, batch, trace) if batch.edge_features.shape[1] else layer(nodes, batch)
+        return by_receivers(layer, nodes, graph, trace) if graph.edge_features is not None else layer(nodes, graph)
 
 
 class HopLayers(GraphLayers):
@@ -249,16 +255,16 @@ class HopLayers(GraphLayers):
         """The nodes before propagation, and the outputs after it."""
         return step_outputs[0], self.hops.over_distances(step_outputs[1:], trace)
 
-    def _hidden(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _hidden(self, features: Tensor | SparseFeatures, graph: Graph, trace: Trace | None) -> Tensor:
         return torch.relu(self.input(self.dropout(features)))
 
-    def _begin(self, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    def _begin(self, nodes: Tensor, graph: Graph, trace: Trace | None) -> Tensor:
         outputs: Tensor = self.output(self.dropout(nodes))
         return outputs
 
 
 def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
-    """The layers that the settings name: they map a batch to its nodes before the output layer, and the output."""
+    """The layers that the settings name: they map a graph to its nodes before the output layer, and the output."""
     layers_of_model: dict[str, Callable[[NodeSizes, NodeSettings], nn.Module]] = {
         "hop_attention": HopLayers,
         "attention": AttentionLayers,
@@ -295,11 +301,11 @@ class RelationalConvolutionLayers(GraphLayers):
         """The nodes after the last layer, and the outputs."""
         return step_outputs[-1], self.output(self.dropout(step_outputs[-1]))
 
-    def _begin(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
-        return torch.relu(self.input(self.dropout(features), types_of(batch)[0]))
+    def _begin(self, features: Tensor | SparseFeatures, graph: Graph, trace: Trace | None) -> Tensor:
+        return torch.relu(self.input(self.dropout(features), types_of(graph)))
 
-    def _step(self, layer: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
-        return by_receivers(partial(_convolved, layer), self.dropout(nodes), batch)
+    def _step(self, layer: nn.Module, nodes: Tensor, graph: Graph, trace: Trace | None) -> Tensor:
+        return by_receivers(partial(_convolved, layer), self.dropout(nodes), graph)
 
 
 class RelationalAttentionLayers(GraphLayers):
@@ -340,37 +346,38 @@ class RelationalAttentionLayers(GraphLayers):
         nodes = self.norm(step_outputs[-1])
         return nodes, self.output(nodes)
 
-    def _begin(self, features: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
-        vectors: Tensor = self.input(self.dropout(features), types_of(batch)[0])
+    def _begin(self, features: Tensor | SparseFeatures, graph: Graph, trace: Trace | None) -> Tensor:
+        vectors: Tensor = self.input(self.dropout(features), types_of(graph))
         return vectors
 
-    def _step(self, layer: nn.Module, norm: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
-        attended = by_receivers(partial(_attended, layer, trace), norm(nodes), batch, trace)
+    def _step(self, layer: nn.Module, norm: nn.Module, nodes: Tensor, graph: Graph, trace: Trace | None) -> Tensor:
+        attended = by_receivers(partial(_attended, layer, trace), norm(nodes), graph, trace)
         return nodes + dropout(attended, self.part, self.training)
 
 
-def _block(block: nn.Module, trace: Trace | None, nodes: Tensor, batch: NodeBatch) -> Tensor:
-    edge_features = batch.edge_features if batch.edge_features.shape[1] else None
-    outputs: Tensor = block(nodes, batch.edges, edge_features=edge_features, trace=trace)
+def _block(block: nn.Module, trace: Trace | None, nodes: Tensor, graph: Graph) -> Tensor:
+    outputs: Tensor = block(nodes, graph.edges, edge_features=graph.edge_features, trace=trace)
     return outputs
 
 
-def _spread(nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
-    return spread_evenly(nodes, batch.edges, degrees=batch.degrees)
+def _spread(nodes: Tensor, graph: Graph, trace: Trace | None) -> Tensor:
+    return spread_evenly(nodes, graph.edges, degrees=graph.full_degrees)
 
 
-def _convolved(layer: nn.Module, nodes: Tensor, batch: NodeBatch) -> Tensor:
-    outputs: Tensor = layer(nodes, batch.relations)
+def _convolved(layer: nn.Module, nodes: Tensor, graph: Graph) -> Tensor:
+    outputs: Tensor = layer(nodes, graph.relations)
     return outputs
 
 
-def _attended(layer: nn.Module, trace: Trace | None, nodes: Tensor, batch: NodeBatch) -> Tensor:
-    outputs: Tensor = layer(nodes, batch.types, batch.relations, trace=trace)
+def _attended(layer: nn.Module, trace: Trace | None, nodes: Tensor, graph: Graph) -> Tensor:
+    outputs: Tensor = layer(nodes, graph.node_types, graph.relations, trace=trace)
     return outputs
 
 
-def types_of(batch: NodeBatch) -> tuple[Types, Relations]:
-    """The types of nodes and the relations of a batch; raises a ShapeError where it has none."""
-    if batch.types is None or batch.relations is None:
-        raise ShapeError("the model needs types of nodes and edges, but the batch has none: give types and relations.")
-    return batch.types, batch.relations
+def types_of(graph: Graph) -> Types:
+    """The types of the nodes of a graph; raises a ShapeError where nodes or edges have none."""
+    if graph.node_types is None or graph.edge_types is None:
+        raise ShapeError(
+            "the model needs types of nodes and edges, but the graph has none: give node_types, edge_types."
+        )
+    return graph.node_types

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch, Graph
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.directed import DirectedMessages
@@ -46,12 +46,14 @@ class PropertyModel(nn.Module):
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
         """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts."""
-        return self.head(self.fingerprint(batch, trace), batch.conditions)
+        return self.head(self.fingerprint(batch, trace), batch.supervision.row_features)
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row: those of its molecules, concatenated, before any condition."""
         # As rows of a table: the gradient of an index would be sorted, in a dozen steps on a device.
-        return F.embedding(batch.graph_of_row, self.encoder(batch, trace)).flatten(1)
+        graph_of_row = batch.supervision.graph_of_row
+        assert graph_of_row is not None
+        return F.embedding(graph_of_row, self.encoder(batch.graph, trace)).flatten(1)
 
 
 class GraphEncoder(nn.Module):
@@ -88,20 +90,20 @@ class GraphEncoder(nn.Module):
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim
 
-    def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " graph output_dim"]:
-        """The vector of each graph of the batch."""
-        nodes = self.input(batch.node_features)
+    def forward(self, graph: Graph, trace: Trace | None = None) -> Float[Tensor, " graph output_dim"]:
+        """The vector of each graph of a batch."""
+        nodes = self.input(graph.node_features)
         if self.settings.spec.score is None:
             for layer in self.layers:
-                nodes = layer(nodes, batch.edges, batch.edge_features)
+                nodes = layer(nodes, graph.edges, graph.edge_features)
         else:
-            edges, (edge_features, edge_rows) = batch.looped, _looped_features(batch)
+            edges, (edge_features, edge_rows) = graph.looped, _looped_features(graph)
             for layer in self.layers:
                 nodes = layer(nodes, edges, edge_features=edge_features, edge_rows=edge_rows, trace=trace)
-        graphs = self.dropout(self.readout(self.norm(nodes), batch.members, trace))
+        graphs = self.dropout(self.readout(self.norm(nodes), graph.members, trace))
         if self.describe is None:
             return graphs
-        return torch.cat([graphs, self.describe(batch.global_features)], -1)
+        return torch.cat([graphs, self.describe(graph.graph_features)], -1)
 
     def readout(self, nodes: Tensor, members: Edges, trace: Trace | None) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph from those of its nodes."""
@@ -155,20 +157,22 @@ def planned(batch: Batch, settings: PropertySettings) -> Batch:
     small steps, and be waited for.
     """
     if not settings.needs_coordinates:
-        walked = (batch.edges if settings.spec.score is None else batch.looped, batch.members)
+        graph = batch.graph
+        walked = (graph.edges if settings.spec.score is None else graph.looped, graph.members)
         for edges in walked:
             _ = edges.plan  # made at first use, then reused
         if settings.spec.over_edges:
-            _ = batch.edges.reverse
+            _ = graph.edges.reverse
     return batch
 
 
-def _looped_features(batch: Batch) -> tuple[Tensor, EdgeRows | None]:
-    """The features of the edges and loops of a batch; with known types, one row per type on a CPU."""
-    types = batch.edge_types
-    if types is None or types.features.device.type != "cpu" or torch.compiler.is_compiling():
-        return _with_loops(batch.edge_features, batch.node_features.shape[0]), None
-    return _with_loops(types.features.to(batch.edge_features.dtype), 1), types.rows
+def _looped_features(graph: Graph) -> tuple[Tensor, EdgeRows | None]:
+    """The features of the edges and loops of a graph; on a CPU each distinct row once, where these are known."""
+    distinct, features = graph.distinct_edge_features, graph.edge_features
+    assert isinstance(features, Tensor)
+    if distinct is None or distinct.features.device.type != "cpu" or torch.compiler.is_compiling():
+        return _with_loops(features, graph.num_nodes), None
+    return _with_loops(distinct.features.to(features.dtype), 1), distinct.rows
 
 
 def _with_loops(features: Tensor, num_nodes: int) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
+from edgewise.graph import Batch, Graph
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import TargetScaler
 
@@ -22,8 +23,8 @@ class RowBatches:
     """In model units; class numbers for classes."""
     weights: Float32[np.ndarray, " row"]
     """How much each row counts."""
-    graph: Any = None
-    """The whole graph as a `NodeBatch` without rows, where rows are of one graph."""
+    graph: Graph | None = None
+    """The whole graph, where rows are of one graph."""
     stand_in: Callable[[Any, np.ndarray, str], Any] | None = None
     """From a network, rows and a device to what predicts these rows in place of the network, which computes all rows of
     a store at once; None where a network predicts batch after batch."""
@@ -34,7 +35,7 @@ class RowBatches:
         rows: Rows,
         scale: TargetScaler | None,
         batch: Callable[[np.ndarray], Any],
-        graph: Any = None,
+        graph: Graph | None = None,
         stand_in: Callable[[Any, np.ndarray, str], Any] | None = None,
     ) -> Self:
         """The rows of a data set, with their targets scaled."""
@@ -46,4 +47,7 @@ class RowBatches:
     def training_batch(self, rows: np.ndarray) -> Any:
         """Rows to learn from."""
         targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
-        return replace(self.batch(rows), targets=targets, weights=weights)
+        batch = self.batch(rows)
+        if isinstance(batch, Batch):
+            return batch.with_targets(targets, weights)
+        return replace(batch, targets=targets, weights=weights)

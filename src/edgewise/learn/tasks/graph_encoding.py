@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from edgewise.errors import DataError
-from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.graph import Graph, SparseFeatures
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.lost import hops_to_lost
@@ -257,21 +257,33 @@ def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSe
     return edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features
 
 
-def graph_batch(features: torch.Tensor | SparseFeatures, edges: EdgeList, has_loops: bool) -> NodeBatch:
-    """A graph without rows, in the units of a model."""
-    num_nodes, edge_features = features.shape[0], torch.from_numpy(edges.features)
+def graph_of(features: torch.Tensor | SparseFeatures, edges: EdgeList, has_loops: bool, **fields: Any) -> Graph:
+    """A graph in the units of a model.
+
+    Args:
+        features: of its nodes.
+        edges: between them.
+        has_loops: whether each node without a loop gets one.
+        fields: further ones of the graph.
+    """
+    num_nodes = features.shape[0]
     ends = torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers)
-    edges_of_batch = Edges(*ends, num_nodes, num_nodes)
+    edges_of_graph, edge_features = Edges(*ends, num_nodes, num_nodes), table_of(edges.features)
     if has_loops:
-        edges_of_batch, edge_features = with_loops(edges_of_batch, edge_features)
-    return NodeBatch(features, edges_of_batch, edge_features, torch.zeros(0, dtype=torch.int64))
+        edges_of_graph, edge_features = with_loops(edges_of_graph, edge_features)
+    return Graph(features, edges_of_graph, edge_features, **fields)
 
 
-def with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:
+def table_of(features: np.ndarray) -> torch.Tensor | None:
+    """Features as a tensor; None where there are none."""
+    return torch.from_numpy(features) if features.shape[1] else None
+
+
+def with_loops(edges: Edges, features: torch.Tensor | None) -> tuple[Edges, torch.Tensor | None]:
     """The edges and a loop of each node that had none; one more feature marks the new loops, if there are any."""
     looped = edges.with_self_loops()
-    if not features.shape[1]:
-        return looped, features.new_zeros(len(looped.senders), 0)
+    if features is None:
+        return looped, None
 
     num_added = len(looped.senders) - len(features)
     marked = F.pad(features.new_ones(num_added, 1), (features.shape[1], 0))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.errors import EdgewiseError
-from edgewise.graph.records import NodeBatch
+from edgewise.graph.record import Record
 from edgewise.learn.progress import Stage, stage
 from edgewise.learn.training.checkpoint import (
     BEST,
@@ -366,11 +366,11 @@ class Training:
 
 
 def doubled(record: Any) -> Any:
-    """A copy of a batch in double precision, the graph in it included."""
-    moved: dict[str, Any] = cached(record)  # which holds places of nodes and edges
+    """A copy of a batch in double precision, the records in it included."""
+    moved: dict[str, Any] = cached(record)  # which holds indices of nodes and edges
     for name, value in vars(record).items():
         if isinstance(value, Tensor) and value.is_floating_point():
             moved[name] = value.double()
-        elif isinstance(value, NodeBatch):
+        elif isinstance(value, Record):
             moved[name] = doubled(value)
     return unchecked(record, **moved)

@@ -112,7 +112,7 @@ def test_a_store_reads_positions_once_and_on_demand(monkeypatch):
     monkeypatch.setattr("edgewise.learn.readers.molecules.bounded.conformer", lambda m: calls.append(m) or conformer(m))
     bounded._small_conformer.cache_clear()
     store = MoleculeStore.from_smiles(["CCO", "OCC", "C", "C#N"], with_descriptors=False)
-    assert store.batch([[0]], [[]]).coordinates is None
+    assert store.batch([[0]], [[]]).graph.coordinates is None
     assert calls == []
     for _ in range(2):
         placed = store.with_coordinates().with_global_features(np.zeros((3, 1)))
@@ -120,8 +120,8 @@ def test_a_store_reads_positions_once_and_on_demand(monkeypatch):
     assert store.conformer_note == ""
     batch = placed.batch([[2], [0], [2]], [[], [], []])
     expected = [conformer(read_molecule(smiles)).coordinates for smiles in ("CCO", "C#N")]
-    torch.testing.assert_close(batch.coordinates, torch.from_numpy(np.concatenate(expected)), rtol=0, atol=0)
-    assert batch.to("cpu").coordinates.dtype == torch.float32
+    torch.testing.assert_close(batch.graph.coordinates, torch.from_numpy(np.concatenate(expected)), rtol=0, atol=0)
+    assert batch.to("cpu").graph.coordinates.dtype == torch.float32
 
 
 def test_a_store_of_nothing_has_no_places():

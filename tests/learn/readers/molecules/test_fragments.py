@@ -125,25 +125,26 @@ def test_copies_by_hand():
     nodes, edges = np.ones((4, 5), dtype=bool), np.ones((4, 6), dtype=bool)
     nodes[1, 2], edges[2, 4:], nodes[3, 3:] = False, False, False
     found = copies(batch, nodes, edges)
-    assert found.offsets.tolist() == [0, 3, 5, 7, 9, 12, 14, 17, 17]
-    assert found.graph_of_row.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert found.conditions.tolist() == [[0.0]] * 4
-    senders, receivers = batch.edges.senders, batch.edges.receivers
+    assert found.graph.offsets.tolist() == [0, 3, 5, 7, 9, 12, 14, 17, 17]
+    assert found.supervision.graph_of_row.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert found.supervision.row_features.tolist() == [[0.0]] * 4
+    senders, receivers = batch.graph.edges.senders, batch.graph.edges.receivers
     assert senders.tolist() == [0, 1, 1, 2, 3, 4]
     expected = torch.cat([senders, torch.tensor([5, 6, 7, 8]), senders[:4] + 9, senders[:4] + 14])
-    assert found.edges.senders.tolist() == expected.tolist()
+    assert found.graph.edges.senders.tolist() == expected.tolist()
     expected = torch.cat([receivers, torch.tensor([6, 5, 8, 7]), receivers[:4] + 9, receivers[:4] + 14])
-    assert found.edges.receivers.tolist() == expected.tolist()
-    assert torch.equal(found.node_features[5:9], batch.node_features[[0, 1, 3, 4]])
-    assert torch.equal(found.edge_features[6:10], batch.edge_features[[0, 1, 4, 5]])
+    assert found.graph.edges.receivers.tolist() == expected.tolist()
+    assert torch.equal(found.graph.node_features[5:9], batch.graph.node_features[[0, 1, 3, 4]])
+    assert torch.equal(found.graph.edge_features[6:10], batch.graph.edge_features[[0, 1, 4, 5]])
 
 
 def test_copies_of_several_rows_with_everything_are_the_rows_again():
     batch = batch_of(("CCO", "NC"), ("NC", "c1ccccc1"))
     found = copies(batch, np.ones((2, 11), dtype=bool))
-    assert found.graph_of_row.tolist() == (
-        batch.graph_of_row.tolist() + (batch.graph_of_row + batch.num_graphs).tolist()
+    graph_of_row = batch.supervision.graph_of_row
+    assert found.supervision.graph_of_row.tolist() == (
+        graph_of_row.tolist() + (graph_of_row + batch.graph.num_graphs).tolist()
     )
-    assert torch.equal(found.node_features, batch.node_features.repeat(2, 1))
-    assert found.conditions.tolist() == [[0.0], [1.0]] * 2
-    assert found.coordinates is None and found.targets is None
+    assert torch.equal(found.graph.node_features, batch.graph.node_features.repeat(2, 1))
+    assert found.supervision.row_features.tolist() == [[0.0], [1.0]] * 2
+    assert found.graph.coordinates is None and found.targets is None

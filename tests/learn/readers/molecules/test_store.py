@@ -1,5 +1,7 @@
 """Distinct molecules once, and batches cut out of them."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -55,20 +57,21 @@ def test_a_store_of_nothing_has_the_columns_of_a_store():
 
 
 def test_batch_by_hand():
-    batch = STORE.batch([[5, 1], [0, 5]], [[1.0], [2.0]], targets=[[3.0], [float("nan")]], weights=[1.0, 0.5])
+    batch = STORE.batch([[5, 1], [0, 5]], [[1.0], [2.0]])
+    batch = batch.with_targets(torch.tensor([[3.0], [math.nan]]), torch.tensor([1.0, 0.5]))
+    graph, rows = batch.graph, batch.supervision
     # Graphs 0 (CCO), 1 ([Cl-]) and 5 (C#N), in the order of the store.
-    assert batch.num_graphs == 3
-    assert batch.num_rows == 2
-    assert batch.offsets.tolist() == [0, 3, 4, 6]
-    assert batch.graph_of_row.tolist() == [[2, 1], [0, 2]]
-    assert batch.edges.senders.tolist() == [0, 1, 1, 2, 4, 5]
-    assert batch.edges.receivers.tolist() == [1, 0, 2, 1, 5, 4]
-    assert batch.edges.num_senders == batch.edges.num_receivers == 6
-    assert batch.global_features.tolist() == [[0.0, 1.0], [2.0, 3.0], [10.0, 11.0]]
-    assert batch.conditions.tolist() == [[1.0], [2.0]]
+    assert graph.num_graphs == 3
+    assert graph.offsets.tolist() == [0, 3, 4, 6]
+    assert rows.graph_of_row.tolist() == [[2, 1], [0, 2]]
+    assert graph.edges.senders.tolist() == [0, 1, 1, 2, 4, 5]
+    assert graph.edges.receivers.tolist() == [1, 0, 2, 1, 5, 4]
+    assert graph.edges.num_senders == graph.edges.num_receivers == 6
+    assert graph.graph_features.tolist() == [[0.0, 1.0], [2.0, 3.0], [10.0, 11.0]]
+    assert rows.row_features.tolist() == [[1.0], [2.0]]
     assert batch.targets[0, 0] == 3.0 and torch.isnan(batch.targets[1, 0])
     assert batch.weights.tolist() == [1.0, 0.5]
-    dtypes = {t.dtype for t in (batch.node_features, batch.edge_features, batch.global_features, batch.conditions)}
+    dtypes = {t.dtype for t in (graph.node_features, graph.edge_features, graph.graph_features, rows.row_features)}
     assert dtypes == {torch.float32}
 
 
@@ -76,9 +79,10 @@ def test_batch_by_hand():
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
 def test_batch_is_the_disjoint_union_of_its_molecules(rows):
     batch = STORE.batch(np.array(rows), np.zeros((len(rows), 0)))
+    union, graph_of_row = batch.graph, batch.supervision.graph_of_row.tolist()
     graphs = sorted({graph for row in rows for graph in row})
-    assert batch.num_graphs == len(graphs)
-    assert [[graphs[place] for place in row] for row in batch.graph_of_row.tolist()] == [list(row) for row in rows]
+    assert union.num_graphs == len(graphs)
+    assert [[graphs[place] for place in row] for row in graph_of_row] == [list(row) for row in rows]
     nodes, bonds, senders, receivers, before = [], [], [], [], 0
     for graph in graphs:
         example = example_from_smiles(SMILES[graph])
@@ -87,24 +91,24 @@ def test_batch_is_the_disjoint_union_of_its_molecules(rows):
         senders.append(example.edges.senders + before)
         receivers.append(example.edges.receivers + before)
         before += len(example.node_features)
-    torch.testing.assert_close(batch.node_features, torch.cat(nodes), rtol=0, atol=0)
-    torch.testing.assert_close(batch.edge_features, torch.cat(bonds), rtol=0, atol=0)
-    assert batch.edges.senders.tolist() == torch.cat(senders).tolist()
-    assert batch.edges.receivers.tolist() == torch.cat(receivers).tolist()
-    assert batch.offsets[-1] == before
+    torch.testing.assert_close(union.node_features, torch.cat(nodes), rtol=0, atol=0)
+    torch.testing.assert_close(union.edge_features, torch.cat(bonds), rtol=0, atol=0)
+    assert union.edges.senders.tolist() == torch.cat(senders).tolist()
+    assert union.edges.receivers.tolist() == torch.cat(receivers).tolist()
+    assert union.offsets[-1] == before
 
 
 def test_a_batch_without_edges_and_a_batch_of_one_component():
     batch = STORE.batch(torch.tensor([[1], [1]]), torch.zeros(2, 0))
-    assert batch.edge_features.shape == (0, STORE.edge_features.shape[1])
-    assert batch.edges.senders.shape == (0,)
-    assert batch.graph_of_row.tolist() == [[0], [0]]
+    assert batch.graph.edge_features.shape == (0, STORE.edge_features.shape[1])
+    assert batch.graph.edges.senders.shape == (0,)
+    assert batch.supervision.graph_of_row.tolist() == [[0], [0]]
     assert batch.targets is None and batch.weights is None
 
 
 def test_a_batch_is_a_copy():
     before = STORE.node_features.clone()
-    STORE.batch([[0]], [[]]).node_features.fill_(7)
+    STORE.batch([[0]], [[]]).graph.node_features.fill_(7)
     torch.testing.assert_close(STORE.node_features, before, rtol=0, atol=0)
 
 
@@ -121,4 +125,4 @@ def test_global_features_must_fit_the_molecules():
     assert str(caught.value) == (
         "with_global_features: values has shape (3, 2), expected (7, feature): one row a molecule of the store."
     )
-    assert STORE.with_global_features(np.zeros((7, 0))).batch([[3]], [[]]).global_features.shape == (1, 0)
+    assert STORE.with_global_features(np.zeros((7, 0))).batch([[3]], [[]]).graph.graph_features is None

@@ -1,7 +1,7 @@
 """Disjoint unions of graphs by index arithmetic: some of many graphs, or copies without some nodes and edges."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int64, Integer
 from torch import Tensor
 
 from edgewise.errors import UnsupportedError
-from edgewise.graph.records import Batch, GraphBatch
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.neighborhood import Edges
 
 
@@ -77,60 +77,55 @@ def copies(
     """One copy of the batch a line of `nodes`, each with the nodes and edges alone that are marked there.
 
     An edge goes with a node at either of its ends. All else stays: the features of the nodes that are left, those of
-    the graphs, the conditions. A graph may lose all of its nodes. Targets and weights are left out.
+    the graphs and rows. A graph may lose all of its nodes, but not its root. Targets, names and substructures are left
+    out.
 
     Args:
-        batch: any rows.
+        batch: any graphs of one type of nodes and edges.
         nodes: which nodes each copy keeps.
         edges: which edges each copy keeps; all where None.
 
     Returns:
         The rows of the first copy, then those of the second, and so on.
 
-    Cost: proportional to the result, without a loop over copies.
-    """
-    num_copies = len(nodes)
-    node, edge, union, offsets, _ = _union(batch.edges, batch.offsets, nodes, edges)
-    shift = batch.num_graphs * torch.arange(num_copies)[:, None, None]
-    return replace(
-        batch,
-        node_features=take(batch.node_features, node),
-        edges=union,
-        edge_features=take(batch.edge_features, edge),
-        global_features=batch.global_features.repeat(num_copies, 1),
-        offsets=offsets,
-        graph_of_row=(batch.graph_of_row + shift).flatten(0, 1),
-        conditions=batch.conditions.repeat(num_copies, 1),
-        targets=None,
-        weights=None,
-        coordinates=None if batch.coordinates is None else take(batch.coordinates, node),
-        substructures=None if batch.substructures is None else batch.substructures.repeat(num_copies, 1),
-    )
-
-
-def graph_copies(
-    batch: GraphBatch, nodes: Bool[np.ndarray, " copy node"], edges: Bool[np.ndarray, " copy edge"] | None = None
-) -> GraphBatch:
-    """The same for graphs; where roots are needed, every copy contains them.
-
     Raises:
         UnsupportedError: a copy loses a root, and a tree without its root is none.
+
+    Cost: proportional to the result, without a loop over copies.
     """
-    roots = batch.roots.numpy()
-    if not nodes[:, roots].all():
-        raise UnsupportedError("graph_copies: a root is taken away; a tree without its root is none.")
-    node, edge, union, offsets, number = _union(batch.edges, batch.offsets, nodes, edges)
-    return replace(
-        batch,
-        features=take(batch.features, node),
-        edges=union,
-        edge_features=take(batch.edge_features, edge),
+    graph, num_copies = batch.graph, len(nodes)
+    node, edge, union, offsets, number = _union(graph, nodes, edges)
+    features, edge_features = graph.node_features, graph.edge_features
+    assert isinstance(features, Tensor) and not isinstance(edge_features, tuple)
+    copied = Graph.unchecked(
+        take(features, node),
+        union,
+        None if edge_features is None else take(edge_features, edge),
+        graph_features=repeated(graph.graph_features, num_copies),
         offsets=offsets,
-        roots=torch.from_numpy(number[:, roots].flatten()),
-        conditions=batch.conditions.repeat(len(nodes), 1),
-        targets=None,
-        weights=None,
+        coordinates=None if graph.coordinates is None else take(graph.coordinates, node),
     )
+    return Batch(copied, _rows_of_copies(batch, nodes, number))
+
+
+def _rows_of_copies(batch: Batch, nodes: np.ndarray, number: np.ndarray) -> Supervision:
+    """The rows of each copy; `number` (copy, node) is the number of each remaining node in their union."""
+    rows, num_copies = batch.supervision, len(nodes)
+    roots, graph_of_row = None, rows.graph_of_row
+    if rows.nodes is not None:
+        columns = rows.nodes.numpy()
+        if not nodes[:, columns].all():
+            raise UnsupportedError("copies: a root is taken away; a tree without its root is none.")
+        roots = torch.from_numpy(number[:, columns].flatten())
+    if graph_of_row is not None:
+        shift = batch.graph.num_graphs * torch.arange(num_copies)[:, None, None]
+        graph_of_row = (graph_of_row + shift).flatten(0, 1)
+    return Supervision(nodes=roots, graph_of_row=graph_of_row, row_features=repeated(rows.row_features, num_copies))
+
+
+def repeated(table: Tensor | None, count: int) -> Tensor | None:
+    """The table several times, one below the other."""
+    return None if table is None else table.repeat(count, 1)
 
 
 def led_to(
@@ -157,11 +152,12 @@ def led_to(
 
 
 def _union(
-    edges: Edges, boundaries: Tensor, nodes: np.ndarray, marked: np.ndarray | None
+    graph: Graph, nodes: np.ndarray, marked: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, Edges, Tensor, np.ndarray]:
     """What remains, copy after copy: places of nodes and of edges, the edges among them, the boundaries of graphs, and
     the number of each remaining node (copy, node)."""
-    senders, receivers = edges.senders.numpy(), edges.receivers.numpy()
+    senders, receivers, boundaries = graph.edges.senders.numpy(), graph.edges.receivers.numpy(), graph.offsets
+    assert boundaries is not None
     remaining = nodes[:, senders] & nodes[:, receivers]
     of_copy, edge = (remaining if marked is None else remaining & marked).nonzero()
     node = nodes.nonzero()[1]

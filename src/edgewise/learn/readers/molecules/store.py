@@ -11,7 +11,8 @@ from jaxtyping import Float, Float32, Int32, Int64
 from torch import Tensor
 
 from edgewise.errors import DataError
-from edgewise.graph.records import Batch, EdgeTypes, Example
+from edgewise.graph import Batch, DistinctRows, Graph, Supervision
+from edgewise.graph.records import Example
 from edgewise.learn.files import release
 from edgewise.learn.progress import counted, stage
 from edgewise.learn.readers.graphs.union import GraphUnion, take
@@ -201,30 +202,22 @@ class MoleculeStore:
             return replace(self, scale=scale)
         return self.with_global_features(scale(self.global_features.numpy()))
 
-    def batch(
-        self,
-        graph_of_row: Numbers,
-        conditions: Numbers,
-        targets: Numbers | None = None,
-        weights: Numbers | None = None,
-    ) -> Batch:
+    def batch(self, graph_of_row: Numbers, row_features: Numbers) -> Batch:
         """The rows as one batch that holds each distinct molecule they use exactly once.
 
         Args:
             graph_of_row: int64 `(row, component)`, molecules by their place in this store.
-            conditions: `(row, condition)` in model units; `(row, 0)` for none.
-            targets: `(row, target)` in model units, NaN for missing.
-            weights: `(row,)`.
+            row_features: conditions `(row, condition)` in model units; `(row, 0)` for none.
 
         Returns:
-            A `Batch` whose `graph_of_row` counts within the batch, graphs in the order of the store.
+            A batch whose `graph_of_row` counts within the batch, graphs in the order of the store.
 
         Raises:
             DataError: a molecule is -1 (its row cannot be read) or not in the store.
 
         Cost: proportional to the atoms and bonds in the batch, without a loop over molecules.
         """
-        graphs_of_rows = np.asarray(graph_of_row, dtype=np.int64)
+        graphs_of_rows, features_of_rows = np.asarray(graph_of_row, dtype=np.int64), _float32(row_features)
         graphs, positions = np.unique(graphs_of_rows, return_inverse=True)
         if graphs.size and (graphs[0] < 0 or graphs[-1] >= len(self)):
             wrong = graphs[0] if graphs[0] < 0 else graphs[-1]
@@ -232,27 +225,35 @@ class MoleculeStore:
                 f"batch: graph_of_row holds {wrong}, expected 0 to {len(self) - 1}: batch usable rows only."
             )
 
+        rows = Supervision(
+            graph_of_row=torch.from_numpy(positions.reshape(graphs_of_rows.shape)),
+            row_features=features_of_rows if features_of_rows.shape[1] else None,
+        )
+        return Batch(self.union(graphs), rows)
+
+    def union(self, graphs: Int64[np.ndarray, " graph"]) -> Graph:
+        """Some molecules as one graph, in the order they are named."""
         union = GraphUnion.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
         release(self.mapped)  # the system maps 64 kB around each molecule, of each file
         types = self.type_of_edge.numpy()[union.edge_places].astype(np.int64)
         loops = np.full(len(union.nodes), len(self.edge_types))
-        rows = torch.from_numpy(np.concatenate([types, loops]))
-        features = take(self.global_features, graphs)
-        batch = Batch(
-            node_features=take(self.node_types, self.type_of_node.numpy()[union.nodes]),
-            edges=union.edges,
-            edge_features=take(self.edge_types, types),
-            global_features=features if self.scale is None else _float32(self.scale(features.numpy())),
+        distinct_rows = EdgeRows(torch.from_numpy(np.concatenate([types, loops])), len(self.edge_types) + 1)
+
+        graph_features = None
+        if self.global_features.shape[1]:
+            raw = take(self.global_features, graphs)
+            graph_features = raw if self.scale is None else _float32(self.scale(raw.numpy()))
+        graph = Graph.unchecked(
+            take(self.node_types, self.type_of_node.numpy()[union.nodes]),
+            union.edges,
+            take(self.edge_types, types),
+            graph_features=graph_features,
             offsets=union.offsets,
-            graph_of_row=torch.from_numpy(positions.reshape(graphs_of_rows.shape)),
-            conditions=_float32(conditions),
-            targets=None if targets is None else _float32(targets),
-            weights=None if weights is None else _float32(weights),
             coordinates=None if self.coordinates is None else take(self.coordinates, union.nodes),
+            distinct_edge_features=DistinctRows(self.edge_types, distinct_rows),
         )
         release(self.mapped)
-
-        return batch.with_edge_types(EdgeTypes(self.edge_types, EdgeRows(rows, len(self.edge_types) + 1)))
+        return graph
 
 
 def _float32(values: Numbers) -> Tensor:

@@ -7,9 +7,8 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.explain.explainable import Explainable
 from edgewise.formatting import plural
-from edgewise.graph.records import NodeBatch
+from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.networks.edge import EdgeBatch
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.edges.task import EdgeEncoder, load
@@ -53,19 +52,23 @@ def edge_item(
     if (count := len(rows_between(table, sender, receiver, is_directed))) > 1:
         notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
     title = title_of(table.names[sender], table.names[receiver], is_directed)
-    batches = trained.batches(table)
-    features = batches.batch(np.array([row])).features
+    edge = trained.batches(table).batch(np.array([row]))
+    features = edge.supervision.row_features
 
-    def to_batch(graph: NodeBatch) -> EdgeBatch:
-        ends = graph.rows.unflatten(0, (-1, 1 + (sender != receiver)))
-        return EdgeBatch(graph, ends[:, 0], ends[:, -1], features.expand(len(ends), -1))
+    def to_batch(batch: Batch) -> Batch:
+        """The edge in each copy, where the rows of the batch are its ends."""
+        nodes = batch.supervision.nodes
+        assert nodes is not None and features is not None
+        ends = nodes.unflatten(0, (-1, 1 + (sender != receiver)))
+        rows = Supervision(senders=ends[:, 0], receivers=ends[:, -1], row_features=features.expand(len(ends), -1))
+        return Batch(batch.graph, rows)
 
     centers = list(dict.fromkeys((sender, receiver)))
     layers = trained.encoder.on_graph.settings
     return ensemble_item(
         trained,
         layers,
-        batches.graph,
+        edge.graph,
         centers,
         names=table.names,
         title=title,

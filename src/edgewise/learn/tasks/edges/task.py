@@ -8,8 +8,9 @@ import torch
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
+from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable, load_table
-from edgewise.learn.networks.edge import EdgeBatch, EdgeModel
+from edgewise.learn.networks.edge import EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
 from edgewise.learn.outputs import Targets, scatter_rows
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
@@ -23,7 +24,7 @@ from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
-    graph_batch,
+    graph_of,
     lost_within_reach,
     num_edge_features,
     reading_columns,
@@ -89,12 +90,13 @@ class EdgeEncoder:
             edges = edges.both_ways(len(table.names))
         node_features = on_graph.node_features(table.nodes, table.edges)
         nodes = scaled(node_features, on_graph.feature_scale, on_graph.scaler)
-        graph = graph_batch(nodes, edges, settings.has_loops)
+        graph = graph_of(nodes, edges, settings.has_loops)
 
-        def batch(rows: np.ndarray) -> EdgeBatch:
+        def batch(rows: np.ndarray) -> Batch:
             edge_of_row = table.place[rows]
-            columns = table.edges.senders, table.edges.receivers, features
-            return EdgeBatch(graph, *(torch.from_numpy(column[edge_of_row]) for column in columns))
+            columns = {"senders": table.edges.senders, "receivers": table.edges.receivers, "row_features": features}
+            rows_of_edges = {name: torch.from_numpy(column[edge_of_row]) for name, column in columns.items()}
+            return Batch(graph, Supervision(**rows_of_edges))
 
         return RowBatches.of(table.rows, scale, batch, graph)
 

@@ -1,7 +1,7 @@
 """Many graphs, as the methods of explanation and an `Explainer` see them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,10 +15,10 @@ from edgewise.explain.explainable import Attended, Attention, Differentiable, Ex
 from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
-from edgewise.graph.records import GraphBatch
+from edgewise.graph import Batch
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
-from edgewise.learn.readers.graphs.union import graph_copies, led_to
+from edgewise.learn.readers.graphs.union import copies, led_to
 from edgewise.learn.tasks.explainable import (
     Names,
     RowsByName,
@@ -85,7 +85,7 @@ def graph_item(
     """
     name = checked_row("graph", table, row, table.rows.cells.frame[table.columns.graph_column].array)
     batch = trained.batches(table).batch(np.array([row]))
-    if (count := len(batch.features)) > MAX_NODES:
+    if (count := batch.graph.num_nodes) > MAX_NODES:
         raise UnsupportedError(
             f"the graph {name!r} has {plural(count, 'node')}; at most {MAX_NODES:,} can be explained."
         )
@@ -94,7 +94,7 @@ def graph_item(
     graph = ExplainedGraph(trained, name, table.nodes_of(row), batch, explained, trace)
     return Explainable(
         num_units=count,
-        about=ABOUT_TREES if len(batch.roots) else ABOUT,
+        about=ABOUT if batch.supervision.nodes is None else ABOUT_TREES,
         groups=each_alone(count),
         predict=graph.predict,
         attend=graph.attention,
@@ -115,7 +115,7 @@ class ExplainedGraph:
     """The name of the graph."""
     names: Sequence[str]
     """The names of its nodes."""
-    batch: GraphBatch
+    batch: Batch
     """The graph in the units of the model."""
     explained: Explained
     """The number that is explained."""
@@ -125,65 +125,68 @@ class ExplainedGraph:
     @property
     def num_nodes(self) -> int:
         """Nodes of the graph."""
-        return len(self.batch.features)
+        return self.batch.graph.num_nodes
 
     @property
     def roots(self) -> np.ndarray:
         """The root, where the model reads the root of a tree."""
-        return self.batch.roots.numpy()
+        roots = self.batch.supervision.nodes
+        return np.zeros(0, np.int64) if roots is None else roots.numpy()
 
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without each of these lists of nodes, and all edges at them."""
-        batch, roots = self.batch, self.roots
+        batch, roots, edges = self.batch, self.roots, self.batch.graph.edges
 
-        def copies(remaining: Bool[np.ndarray, " copy node"]) -> GraphBatch:
+        def without(remaining: Bool[np.ndarray, " copy node"]) -> Batch:
             if not len(roots):
-                return graph_copies(batch, remaining)
+                return copies(batch, remaining)
             is_blank = ~remaining[:, roots[0]]
             remaining[:, roots] = True
-            every = np.ones((len(remaining), batch.edges.num_edges), dtype=bool)
-            copies_of_graph = graph_copies(batch, led_to(batch.edges, roots, remaining, every))
-            features = copies_of_graph.features.clone()
-            features[copies_of_graph.roots[torch.from_numpy(is_blank)]] = 0
-            return replace(copies_of_graph, features=features)
+            every = np.ones((len(remaining), edges.num_edges), dtype=bool)
+            copied = copies(batch, led_to(edges, roots, remaining, every))
+            features, copied_roots = copied.graph.node_features, copied.supervision.nodes
+            assert isinstance(features, Tensor) and copied_roots is not None
+            blanked = features.clone()
+            blanked[copied_roots[torch.from_numpy(is_blank)]] = 0
+            return copied.with_node_features(blanked)
 
-        return self._predict(removed, self.num_nodes, copies)
+        return self._predict(removed, self.num_nodes, without)
 
     def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without each of these lists of edges; all nodes stay that still have a way to a root."""
-        batch, roots = self.batch, self.roots
+        batch, roots, edges = self.batch, self.roots, self.batch.graph.edges
 
-        def copies(remaining: Bool[np.ndarray, " copy edge"]) -> GraphBatch:
+        def without(remaining: Bool[np.ndarray, " copy edge"]) -> Batch:
             nodes = np.ones((len(remaining), self.num_nodes), dtype=bool)
-            return graph_copies(batch, led_to(batch.edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
+            return copies(batch, led_to(edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
 
-        return self._predict(removed, batch.edges.num_edges, copies)
+        return self._predict(removed, edges.num_edges, without)
 
-    def _predict(
-        self, removed: Sequence[np.ndarray], count: int, copies: Callable[[np.ndarray], GraphBatch]
-    ) -> np.ndarray:
-        step = max(1, BATCH_SIZE // (self.num_nodes + self.batch.edges.num_edges))
-        return self.explained.without(removed, count, copies, step)
+    def _predict(self, removed: Sequence[np.ndarray], count: int, without: Callable[[np.ndarray], Batch]) -> np.ndarray:
+        step = max(1, BATCH_SIZE // (self.num_nodes + self.batch.graph.num_edges))
+        return self.explained.without(removed, count, without, step)
 
     def links(self) -> UnitLinks:
         """The edges between two nodes, both ways one link."""
-        senders, receivers = self.batch.edges.senders.numpy(), self.batch.edges.receivers.numpy()
+        edges = self.batch.graph.edges
+        senders, receivers = edges.senders.numpy(), edges.receivers.numpy()
         first, groups = undirected(senders, receivers, senders != receivers)
         ends = [(min(pair), max(pair)) for pair in zip(senders[first].tolist(), receivers[first].tolist(), strict=True)]
         return UnitLinks(ends, groups, self.predict_without_edges)
 
     def differentiable(self) -> list[Differentiable]:
         """By the features of the nodes."""
-        features = self.batch.features
-        batch_size = max(1, GRADIENT_SIZE // (self.num_nodes + self.batch.edges.num_edges))
+        features = self.batch.graph.node_features
+        assert isinstance(features, Tensor)
+        batch_size = max(1, GRADIENT_SIZE // (self.num_nodes + self.batch.graph.num_edges))
         return [
             Differentiable(partial(self._of_features, member), features, None, None, FEATURES, batch_size)
             for member in self.trained.members
         ]
 
     def _of_features(self, member: Any, features: Tensor) -> Tensor:
-        batch = graph_copies(self.batch, np.ones(features.shape[:2], dtype=bool))
-        return self.explained.of_scores(member(replace(batch, features=features.flatten(0, 1))))
+        copied = copies(self.batch, np.ones(features.shape[:2], dtype=bool))
+        return self.explained.of_scores(member(copied.with_node_features(features.flatten(0, 1))))
 
     def attention(self) -> Attention:
         """The layers among nodes, and the readout behind them."""
@@ -199,7 +202,7 @@ class ExplainedGraph:
             direct = top = torch.zeros(size, dtype=torch.float64).index_add(0, readout.senders, heads)
             if name == "root":
                 # The block of the root has a residual connection: half of what follows is the root's own way.
-                top = 0.5 * direct + 0.5 * torch.nn.functional.one_hot(self.batch.roots, size)[0]
+                top = 0.5 * direct + 0.5 * torch.nn.functional.one_hot(self.batch.supervision.nodes, size)[0]
         has_negative = any(not bool((weights.values >= 0).all()) for weights in recorded)
         notes = ["Some weights are negative, so they are not shares and rollout is undefined."] if has_negative else []
         if not recorded:

@@ -8,7 +8,7 @@ import torch
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
-from edgewise.graph.records import GraphBatch
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
@@ -23,7 +23,7 @@ from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.graph_encoding import are_degrees, lacks_features, num_edge_features, with_loops
+from edgewise.learn.tasks.graph_encoding import are_degrees, lacks_features, num_edge_features, table_of, with_loops
 from edgewise.learn.tasks.graph_notes import check_same_kind, check_weights, features_in_words, note_of_edges
 from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
@@ -123,24 +123,27 @@ class GraphsEncoder:
         starts, trees = table.offsets[table.graph_of_edge], table.trees
         arrays = table.offsets, table.edge_offsets, edges.senders - starts, edges.receivers - starts
         offsets, edge_offsets, senders, receivers = map(torch.from_numpy, arrays)
-        all_nodes, all_edges = torch.from_numpy(features), torch.from_numpy(edge_features)
+        all_nodes, all_edges = torch.from_numpy(features), table_of(edge_features)
 
-        def batch(rows: np.ndarray) -> GraphBatch:
+        def batch(rows: np.ndarray) -> Batch:
             union = GraphUnion.of(rows, offsets, edge_offsets, senders, receivers)
-            edges_of_batch, features_of_edges = union.edges, take(all_edges, union.edge_places)
+            union_edges, features_of_edges = union.edges, None
+            if all_edges is not None:
+                features_of_edges = take(all_edges, union.edge_places)
             if self.settings.has_loops:
-                edges_of_batch, features_of_edges = with_loops(edges_of_batch, features_of_edges)
-            roots = torch.zeros(0, dtype=torch.int64)
+                union_edges, features_of_edges = with_loops(union_edges, features_of_edges)
+
+            roots = None
             if trees is not None:
                 roots = torch.from_numpy((trees.roots - table.offsets[:-1])[rows]) + union.offsets[:-1]
-            return GraphBatch(
+            graph = Graph.unchecked(
                 take(all_nodes, union.nodes),
-                edges_of_batch,
+                union_edges,
                 features_of_edges,
-                union.offsets,
-                roots,
-                torch.from_numpy(conditions[rows]),
+                graph_features=table_of(conditions[rows]),
+                offsets=union.offsets,
             )
+            return Batch(graph, Supervision(nodes=roots))
 
         return RowBatches.of(table.rows, scale, batch)
 

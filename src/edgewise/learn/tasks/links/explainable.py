@@ -12,7 +12,7 @@ from torch import Tensor
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import TargetPrediction
-from edgewise.graph.records import NodeBatch
+from edgewise.graph import Batch, Graph
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.tasks.explainable import ExplainableTask, Names, Row, explaining, title_of
 from edgewise.learn.tasks.links.model import FittedLinks, node_vectors, pair_scores, predict
@@ -73,18 +73,18 @@ def link_item(
     graph, settings, ends = graph or encoder.graph, encoder.settings, [sender, receiver]
     check_ends(graph, sender, receiver)
     check_choice(target, label)
-    batch, is_linked = _without_link(trained, graph, sender, receiver)
-    is_small = batch.features.shape[0] + batch.edges.num_edges <= MAX_WHOLE
+    unlinked, is_linked = _without_link(trained, graph, sender, receiver)
+    is_small = unlinked.num_nodes + unlinked.num_edges <= MAX_WHOLE
     reach, border = settings.reach, border_of(settings)
-    subgraph, trace = Subgraph.of(batch, ends, reach, border), Trace()
+    subgraph, trace = Subgraph.of(unlinked, ends, reach, border), Trace()
 
     with torch.no_grad():
-        moments = trained.model.moments(trained.model.eval().encoder(batch))
+        moments = trained.model.moments(trained.model.eval().encoder(unlinked))
         with_moments = LinkProbability(trained, moments)
         value = float(with_moments.scores(subgraph.batch, trace).sigmoid())
     perturbation = NodePerturbation(with_moments, subgraph)
     if is_small:
-        all_nodes = Subgraph.of(batch, ends, reach, border, is_whole=True)
+        all_nodes = Subgraph.of(unlinked, ends, reach, border, is_whole=True)
         perturbation = NodePerturbation(LinkProbability(trained, None), all_nodes)
 
     return Surroundings(
@@ -145,15 +145,17 @@ class LinkProbability:
     moments: Moments | None
     """Those that vectors are measured by; None where each copy holds all nodes, and has its own."""
 
-    def scores(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " copy"]:
+    def scores(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " copy"]:
         """s of the two ends in each copy; keeps gradients."""
-        model, num_copies = self.trained.model, len(batch.rows) // 2
-        nodes = model.encoder(batch, trace).unflatten(0, (num_copies, -1))
+        model, ends = self.trained.model, batch.supervision.nodes
+        assert ends is not None
+        num_copies = len(ends) // 2
+        nodes = model.encoder(batch.graph, trace).unflatten(0, (num_copies, -1))
         vectors = model.measured(nodes[:, :2], *(self.moments or model.moments(nodes)))
         senders = 2 * torch.arange(num_copies)
         return model.score_pairs(vectors.flatten(0, 1), senders, senders + 1).squeeze(1)
 
-    def of_batch(self, batch: NodeBatch) -> Float64[np.ndarray, " copy"]:
+    def of_batch(self, batch: Batch) -> Float64[np.ndarray, " copy"]:
         """The probability in each copy."""
         with torch.no_grad(), cpu_threads(self.trained.threads):
             return self.scores(batch).double().sigmoid().numpy()
@@ -176,10 +178,10 @@ def predict_links(
 
     probabilities = predict(trained, np.array(senders, dtype=np.int64), np.array(receivers, dtype=np.int64), graph)
     for row, pair in enumerate(pairs):
-        batch, is_linked = _without_link(trained, graph, *pair)
+        unlinked, is_linked = _without_link(trained, graph, *pair)
         if is_linked:
             ends = (np.array([node], dtype=np.int64) for node in pair)
-            score = pair_scores(trained, node_vectors(trained, batch), *ends)
+            score = pair_scores(trained, node_vectors(trained, unlinked), *ends)
             probabilities[row] = trained.output.probabilities(score)[0]
     return probabilities
 
@@ -206,13 +208,13 @@ def check_choice(target: str | None, label: Any) -> None:
         raise SettingError(f"explain: label is {label!r}, but {TARGET} is a number and has no classes; leave it out.")
 
 
-def _without_link(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int) -> tuple[NodeBatch, bool]:
+def _without_link(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int) -> tuple[Graph, bool]:
     """The graph without the link between two nodes, and whether there was one."""
     edges = graph.edges
     is_link = (edges.senders == sender) & (edges.receivers == receiver)
     if not trained.encoder.place.directed:
         is_link |= (edges.senders == receiver) & (edges.receivers == sender)
-    return trained.encoder.scaled(graph).batch(~is_link), bool(is_link.any())
+    return trained.encoder.scaled(graph).graph(~is_link), bool(is_link.any())
 
 
 FIELDS = [("sender", "node"), ("receiver", "node")]

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
-from edgewise.graph.records import LinkBatch, NodeBatch, SparseFeatures
+from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings, NodeSizes, num_edge_inputs
 from edgewise.learn.networks.link import LinkModel
@@ -30,7 +30,7 @@ from edgewise.learn.tasks.graph_encoding import (
     GraphEncoding,
     filled_edges,
     fills,
-    graph_batch,
+    graph_of,
     num_edge_marks,
     scale_of,
     scaled,
@@ -100,10 +100,10 @@ class ScaledGraph:
     has_loops: bool
     """Whether the network needs a loop at every node."""
 
-    def batch(self, are_seen: np.ndarray | None = None) -> NodeBatch:
+    def graph(self, are_seen: np.ndarray | None = None) -> Graph:
         """The graph with some of its edges, `(edge)` bool; with all where it is None."""
         edges = self.edges if are_seen is None else self.edges.taken(np.flatnonzero(are_seen))
-        return graph_batch(self.features, edges, self.has_loops)
+        return graph_of(self.features, edges, self.has_loops)
 
 
 GRAPH = {"saved": False, "to_tensors": LinkGraph.to_tensors, "from_tensors": LinkGraph.from_tensors}
@@ -255,7 +255,7 @@ class LinkEncoder:
 FittedLinks: TypeAlias = Fitted[LinkEncoder, Pairs]
 
 
-def node_vectors(fitted: FittedLinks, graph: NodeBatch, device: str = "cpu") -> Tensor:
+def node_vectors(fitted: FittedLinks, graph: Graph, device: str = "cpu") -> Tensor:
     """`(node, vector)`: the vector of each node of a scaled graph."""
     with torch.no_grad(), cpu_threads(fitted.threads):
         vectors: Tensor = fitted.model.to(device).eval().vectors(graph.to(device)).cpu()
@@ -288,11 +288,11 @@ def predict(
         graph: whose edges carry messages, all of them; that of the training by default.
         device: where to compute.
     """
-    vectors = node_vectors(fitted, fitted.encoder.scaled(graph or fitted.encoder.graph).batch(), device)
+    vectors = node_vectors(fitted, fitted.encoder.scaled(graph or fitted.encoder.graph).graph(), device)
     return fitted.output.probabilities(pair_scores(fitted, vectors, senders, receivers))
 
 
-def link_batch(graph: NodeBatch, links: Links, predicted: np.ndarray, others: np.ndarray) -> LinkBatch:
+def link_batch(graph: Graph, links: Links, predicted: np.ndarray, others: np.ndarray) -> Batch:
     """Some links and pairs without a link as one batch.
 
     Args:
@@ -304,7 +304,7 @@ def link_batch(graph: NodeBatch, links: Links, predicted: np.ndarray, others: np
     ends = links.pairs.ends(np.concatenate([links.numbers[predicted], others]))
     senders, receivers = (torch.from_numpy(nodes) for nodes in ends)
     targets = (torch.arange(len(senders)) < len(predicted)).float()[:, None]
-    return LinkBatch(graph, senders, receivers, targets)
+    return Batch(graph, Supervision(senders=senders, receivers=receivers, targets=targets))
 
 
 class TrainingLinkLoader:
@@ -326,7 +326,7 @@ class TrainingLinkLoader:
     def __init__(
         self, graph: ScaledGraph, links: Links, splits: LinkSplits, batch_size: int, negatives: int, seed: int
     ):
-        self.graph, self.links, self.splits = graph, links, splits
+        self.scaled, self.links, self.splits = graph, links, splits
         self.num_batches = math.ceil(len(splits.train) / batch_size)
         self.negatives, self.seed, self.epoch, self.shard = negatives, seed, 0, Shard()
         self.seen_numbers = links.numbers[splits.seen]
@@ -334,7 +334,7 @@ class TrainingLinkLoader:
     def __len__(self) -> int:
         return self.num_batches
 
-    def __iter__(self) -> Iterator[LinkBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         # Generators start at the first `next`: by then the epoch's number has been set.
         random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
         num_unseen = pairs.total - len(self.seen_numbers)
@@ -342,5 +342,5 @@ class TrainingLinkLoader:
             are_seen = self.splits.seen.copy()
             are_seen[predicted] = False
             others = pairs.outside(self.seen_numbers, random.integers(0, num_unseen, self.negatives * len(predicted)))
-            graph = self.graph.batch(self.links.edges_of(are_seen))
+            graph = self.scaled.graph(self.links.edges_of(are_seen))
             yield link_batch(graph, self.links, self.shard.of(predicted), self.shard.of(others))

@@ -136,7 +136,7 @@ def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loade
     graph = prepared.fitted.encoder.scaled(prepared.data.graph)
     validation = None
     if len(splits.val):
-        batch = link_batch(graph.batch(links.edges_of(splits.seen)), links, splits.val, splits.val_others)
+        batch = link_batch(graph.graph(links.edges_of(splits.seen)), links, splits.val, splits.val_others)
         validation = RowLoader(np.zeros(1), lambda rows: batch, 1)
 
     def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
@@ -178,7 +178,7 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
 def scores_of_model(prepared: Prepared) -> PairScores:
     """The scores of the model where messages go along the links that training sees."""
     fitted, data = prepared.fitted, prepared.data
-    seen = fitted.encoder.scaled(data.graph).batch(data.links.edges_of(prepared.splits.seen))
+    seen = fitted.encoder.scaled(data.graph).graph(data.links.edges_of(prepared.splits.seen))
     vectors = node_vectors(fitted, seen)
     return lambda senders, receivers: pair_scores(fitted, vectors, senders, receivers)
 
@@ -293,7 +293,7 @@ def open_nodes(request: PredictRequest) -> tuple[FittedLinks, NodeTable]:
 
 def vectors_of_nodes(fitted: FittedLinks, table: NodeTable, device: str) -> np.ndarray:
     """`(node, vector)`: the learned vector of each node of a table."""
-    graph = fitted.encoder.scaled(LinkGraph.of(table)).batch()
+    graph = fitted.encoder.scaled(LinkGraph.of(table)).graph()
     return node_vectors(fitted, graph, device).numpy()
 
 

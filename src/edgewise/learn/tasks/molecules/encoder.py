@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from torch import Tensor, nn
 
 from edgewise.errors import DataError, RunFolderError
 from edgewise.formatting import plural
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.forest import Forest
 from edgewise.learn.companions.gaussian_process import GaussianProcess, Limits
@@ -24,13 +24,13 @@ from edgewise.learn.readers.molecules.conformer import conformer_status
 from edgewise.learn.readers.molecules.descriptor import AVAILABLE
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.molecules.similarity import KnownMolecules
-from edgewise.learn.readers.molecules.store import MoleculeStore
 from edgewise.learn.readers.molecules.table import MoleculeTable
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import with_filled
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.tables.split import evenly
+from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.training.folder import RunFolder
 
 MAX_KNOWN = 2**16
@@ -59,61 +59,6 @@ class MoleculeScales:
     """Scales the descriptors of the whole molecule."""
     condition: ConditionScaler
     """Scales the numbers of the row."""
-
-
-@dataclass(frozen=True)
-class TableBatches:
-    """A table in the units of a model: makes batches of its rows."""
-
-    store: MoleculeStore
-    """The molecules with scaled descriptors."""
-    graph_of_row: np.ndarray
-    """(row, component)."""
-    conditions: np.ndarray
-    """(row, condition), scaled, float32."""
-    targets: np.ndarray
-    """(row, target), scaled, float32; class numbers for classes."""
-    weights: np.ndarray
-    """(row), float32."""
-    settings: PropertySettings
-    """Those of the models that read the batches."""
-    num_substructures: int = 0
-    """Kinds of substructures that are counted in the rows to predict."""
-    stand_in: ClassVar[None] = None
-
-    @classmethod
-    def of(
-        cls,
-        table: MoleculeTable,
-        scale: TargetScaler | None,
-        scales: MoleculeScales,
-        settings: PropertySettings,
-        num_substructures: int = 0,
-    ) -> Self:
-        """The scaled table, with the coordinates of the atoms where the model reads them."""
-        store = table.store.with_coordinates() if settings.needs_coordinates else table.store
-        targets = table.rows.targets
-        if scale is not None and targets.shape[1]:
-            targets = scale.transform(targets)
-        return cls(
-            store.with_scale(scales.feature.transform),
-            table.graph_of_row,
-            scales.condition.transform(table.conditions).astype(np.float32),
-            targets.astype(np.float32),
-            table.rows.weights.astype(np.float32),
-            settings,
-            num_substructures,
-        )
-
-    def batch(self, rows: np.ndarray) -> Batch:
-        """Rows to predict."""
-        batch = planned(self.store.batch(self.graph_of_row[rows], self.conditions[rows]), self.settings)
-        return with_substructures(batch, self.num_substructures) if self.num_substructures else batch
-
-    def training_batch(self, rows: np.ndarray) -> Batch:
-        """Rows to learn from."""
-        graphs, targets_and_weights = self.graph_of_row[rows], (self.targets[rows], self.weights[rows])
-        return planned(self.store.batch(graphs, self.conditions[rows], *targets_and_weights), self.settings)
 
 
 @dataclass(frozen=True)
@@ -146,9 +91,18 @@ class MoleculesEncoder:
         """Message passing or attention over the atoms, and a head over molecules and conditions."""
         return PropertyModel(self.sizes, self.settings)
 
-    def batches(self, table: MoleculeTable, scale: TargetScaler | None) -> TableBatches:
-        """The rows of a table as the models take them."""
-        return TableBatches.of(table, scale, self.scales, self.settings, self.num_substructures)
+    def batches(self, table: MoleculeTable, scale: TargetScaler | None) -> RowBatches:
+        """The rows of a table as the models take them, with the coordinates of atoms where the model reads them."""
+        store = table.store.with_coordinates() if self.settings.needs_coordinates else table.store
+        store = store.with_scale(self.scales.feature.transform)
+        conditions = self.scales.condition.transform(table.conditions).astype(np.float32)
+
+        def batch(rows: np.ndarray) -> Batch:
+            planned_rows = planned(store.batch(table.graph_of_row[rows], conditions[rows]), self.settings)
+            count = self.num_substructures
+            return with_substructures(planned_rows, count) if count else planned_rows
+
+        return RowBatches.of(table.rows, scale, batch)
 
     @property
     def row_sizes(self) -> RowSizes:

@@ -16,7 +16,7 @@ from edgewise.explain.explanation import Curve, Layer, Part, TargetPrediction
 from edgewise.explain.methods import METHODS
 from edgewise.explain.rank import spearman
 from edgewise.formatting import formatted
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch, Supervision
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.stack import network_of
 from edgewise.learn.companions.substructures import with_substructures
@@ -87,7 +87,8 @@ def attention_of(row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[
 
 def _of_transformer(row: Row, trace: Trace) -> Attention:
     """The same where atoms attend to all atoms and a dummy, and the readout is their mean."""
-    offsets = row.batch.offsets
+    offsets = row.batch.graph.offsets
+    assert offsets is not None
     graphs = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
     # Each dummy stands behind the atoms of its molecule.
     of_atom = torch.arange(row.num_atoms) + graphs
@@ -184,7 +185,7 @@ class ExplainedRow:
         def taken(remaining: np.ndarray) -> Batch:
             return self._copies(np.ones((len(remaining), self.num_atoms), dtype=bool), remaining)
 
-        return self._predict(removed, self.row.batch.edges.num_edges, taken)
+        return self._predict(removed, self.row.batch.graph.num_edges, taken)
 
     def _copies(self, atoms: np.ndarray, edges: np.ndarray | None = None) -> Batch:
         """Copies of the row without some atoms and edges, whose substructures are counted again."""
@@ -204,7 +205,8 @@ class ExplainedRow:
     def differentiable(self) -> list[Differentiable]:
         """By the features of the atoms."""
         words = ("the features of the atom", "atoms without features")
-        features, batch_size = self.row.batch.node_features, max(1, GRADIENT_ATOMS // max(1, self.num_atoms))
+        features, batch_size = self.row.batch.graph.node_features, max(1, GRADIENT_ATOMS // max(1, self.num_atoms))
+        assert isinstance(features, Tensor)
         return [
             Differentiable(partial(self._of_features, member), features, words=words, batch_size=batch_size)
             for member in self.trained.members
@@ -212,7 +214,7 @@ class ExplainedRow:
 
     def _of_features(self, member: Any, features: Tensor) -> Tensor:
         batch = self._copies(np.ones(features.shape[:2], dtype=bool))
-        return self.explained.of_scores(member(replace(batch, node_features=features.flatten(0, 1))).double())
+        return self.explained.of_scores(member(batch.with_node_features(features.flatten(0, 1))).double())
 
     def attention(self) -> Attention:
         """The layers in which atoms attend to each other, then the readout of each molecule."""
@@ -245,8 +247,11 @@ class ExplainedRow:
     def at_conditions(self, raw: Float[np.ndarray, " step condition"]) -> np.ndarray:
         """The number of the same molecules under other conditions, in their raw units."""
         scaled = self.trained.encoder.scales.condition.transform(raw).astype(np.float32)
-        rows = self.row.batch.graph_of_row.expand(len(raw), -1)
-        return self.explained.of_batch(replace(self.row.batch, graph_of_row=rows, conditions=torch.from_numpy(scaled)))
+        batch = self.row.batch
+        graph_of_row = batch.supervision.graph_of_row
+        assert graph_of_row is not None
+        rows = Supervision(graph_of_row=graph_of_row.expand(len(raw), -1), row_features=torch.from_numpy(scaled))
+        return self.explained.of_batch(replace(batch, supervision=rows))
 
     def describe(self, item: Explainable) -> dict[str, Any]:
         """The molecules and their atoms."""

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from edgewise.errors import DataError
 from edgewise.explain.explanation import Unit
-from edgewise.graph.records import Batch
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.readers.graphs.union import offsets_of
 from edgewise.learn.readers.molecules.molecule import Chem, atom_characters, read_molecule
@@ -76,12 +76,14 @@ class Row:
     @property
     def first_atoms(self) -> list[int]:
         """Where the atoms of each molecule begin among those of all, and where the last end."""
-        return self.batch.offsets.tolist()
+        offsets = self.batch.graph.offsets
+        assert offsets is not None
+        return offsets.tolist()
 
     @property
     def bonds(self) -> list[tuple[int, int]]:
         """The two ends of each bond; bond b is edges 2b and 2b + 1."""
-        edges = self.batch.edges
+        edges = self.batch.graph.edges
         return list(zip(edges.senders[::2].tolist(), edges.receivers[::2].tolist(), strict=True))
 
 
@@ -97,14 +99,14 @@ def _batch(trained: FittedMolecules, smiles: Sequence[str], conditions: Float[np
     )
     features = np.concatenate([store.global_features.numpy() for store in stores])
     coordinates = [store.coordinates for store in stores if store.coordinates is not None]
-    batch = Batch(
-        node_features=torch.cat([store.node_features for store in stores]),
-        edges=Edges(senders, receivers, int(offsets[-1]), int(offsets[-1])),
-        edge_features=torch.cat([store.edge_features for store in stores]),
-        global_features=torch.from_numpy(trained.encoder.scales.feature.transform(features).astype(np.float32)),
+    graph = Graph(
+        torch.cat([store.node_features for store in stores]),
+        Edges(senders, receivers, int(offsets[-1]), int(offsets[-1])),
+        torch.cat([store.edge_features for store in stores]),
+        torch.from_numpy(trained.encoder.scales.feature.transform(features).astype(np.float32)),
         offsets=torch.from_numpy(offsets),
-        graph_of_row=torch.arange(len(stores))[None, :],
-        conditions=torch.from_numpy(conditions),
         coordinates=torch.cat(coordinates) if coordinates else None,
     )
+    row_features = torch.from_numpy(conditions) if conditions.shape[1] else None
+    batch = Batch(graph, Supervision(graph_of_row=torch.arange(len(stores))[None, :], row_features=row_features))
     return with_substructures(batch, count) if (count := trained.encoder.num_substructures) else batch

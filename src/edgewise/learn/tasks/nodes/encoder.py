@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from edgewise.errors import DataError
-from edgewise.graph.records import NodeBatch, SparseFeatures
-from edgewise.learn.networks.graph_settings import NodeSizes
+from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
+from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edges import EdgeList
@@ -26,7 +26,7 @@ from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
     filled_edges,
-    graph_batch,
+    graph_of,
     lost_within_reach,
     num_edge_marks,
     scaled,
@@ -38,7 +38,7 @@ from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored_weights
 from edgewise.learn.tasks.nodes.stored_run import stored_batches
 from edgewise.learn.tasks.table_notes import names_of_features
 from edgewise.learn.training.document import INLINE, TRANSIENT
-from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
+from edgewise.neighborhood import EDGE_TYPES, extend_edges
 
 
 @dataclass(frozen=True)
@@ -134,16 +134,15 @@ class NodeEncoder:
         check_weights(table.rows.source, table.edges, settings, self.sizes)
 
         features = self.features(on_graph.node_features(table.features, table.edges), table.types)
-        graph = graph_batch(features, filled_edges(table.edges, self.edge_imputer, settings), settings.has_loops)
+        edges = filled_edges(table.edges, self.edge_imputer, settings)
+        graph = graph_of(features, edges, settings.has_loops, position_encodings=self.position_encodings(table))
         if settings.is_extended:
-            extended, edge_features = _with_extras(graph.edges, graph.edge_features, self.on_graph)
-            graph = replace(graph, edges=extended, edge_features=edge_features)
-        graph = replace(graph, positions=self.positions(table))
+            graph = extended(graph, settings)
         if table.types is not None:
             graph = with_types(graph, table.types)
 
-        def batch(rows: np.ndarray) -> NodeBatch:
-            return replace(graph, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
+        def batch(rows: np.ndarray) -> Batch:
+            return Batch(graph, Supervision(nodes=torch.from_numpy(np.asarray(rows, dtype=np.int64))))
 
         return RowBatches.of(table.rows, scale, batch, graph)
 
@@ -170,7 +169,7 @@ class NodeEncoder:
                     lacking.append(name)
         return with_filled(status, missing)
 
-    def positions(self, table: NodeTable) -> torch.Tensor | None:
+    def position_encodings(self, table: NodeTable) -> torch.Tensor | None:
         """Position encodings of each node in the graph, as far as the model reads them."""
         counts = self.on_graph.settings.laplacian_positions, self.on_graph.settings.random_walk_positions
         if not any(counts):
@@ -201,14 +200,17 @@ class NodeEncoder:
             raise DataError("feature_scale, scaler, num_columns, sizes and types do not fit each other.")
 
 
-def _with_extras(edges: Edges, features: torch.Tensor, on_graph: GraphEncoding) -> tuple[Edges, torch.Tensor]:
-    """The edges and those that are added to the graph; further features say of which type each edge is.
+def extended(graph: Graph, settings: NodeSettings) -> Graph:
+    """The graph with the edges and virtual nodes that a model adds; further features say of which type each edge is.
 
     The draw is always the same, so that a graph that is predicted has the edges that it was trained with.
     """
-    settings = on_graph.settings
-    extended, types = extend_edges(
-        edges, expander_degree=settings.expander_degree, num_virtual_nodes=settings.num_virtual_nodes
+    num_virtual_nodes = settings.num_virtual_nodes
+    edges, types = extend_edges(
+        graph.edges, expander_degree=settings.expander_degree, num_virtual_nodes=num_virtual_nodes
     )
-    padded = F.pad(features, (0, 0, 0, extended.num_edges - len(features)))
-    return extended, torch.cat([padded, F.one_hot(types, len(EDGE_TYPES)).to(features.dtype)], 1)
+    type_features = F.one_hot(types, len(EDGE_TYPES)).float()
+    if isinstance(graph.edge_features, torch.Tensor):
+        padded = F.pad(graph.edge_features, (0, 0, 0, edges.num_edges - graph.num_edges))
+        type_features = torch.cat([padded, type_features], 1)
+    return replace(graph, edges=edges, edge_features=type_features, num_virtual_nodes=num_virtual_nodes)

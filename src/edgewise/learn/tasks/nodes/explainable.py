@@ -1,7 +1,7 @@
 """Nodes and their surroundings, as the methods of explanation and an `Explainer` see them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from edgewise.explain.explanation import Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
 from edgewise.explain.rollout import rollout
 from edgewise.formatting import formatted
-from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.graph import Batch, Graph, SparseFeatures
 from edgewise.layers.convolution import spread_evenly
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.graph_settings import NodeSettings
@@ -64,7 +64,7 @@ class Surroundings:
     """Computes the number without some of it, or of a larger graph in the same order."""
     traces: Sequence[Trace]
     """What each member recorded on the subgraph."""
-    members: Sequence[Callable[[NodeBatch], Tensor]]
+    members: Sequence[Callable[[Batch], Tensor]]
     """The explained number of each member of an ensemble; keeps gradients."""
     hops: int | None
     """How far away nodes are shown and removed; None for as far as the model reaches."""
@@ -131,12 +131,13 @@ class Surroundings:
 
         Edges that the model adds to the graph are not links: they stay when a link is removed.
         """
-        batch, count = self.perturbation.subgraph.batch, self.num_units
-        senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
+        graph, count = self.perturbation.subgraph.graph, self.num_units
+        senders, receivers = graph.edges.senders.numpy(), graph.edges.receivers.numpy()
         is_link, notes = (senders < count) & (receivers < count) & (senders != receivers), []
         if self.settings.is_extended:
             # Which type an edge is of are its last features; see `NodeEncoder.batches`.
-            is_of_graph = batch.edge_features[:, -len(EDGE_TYPES)].numpy() > 0
+            assert isinstance(graph.edge_features, Tensor)
+            is_of_graph = graph.edge_features[:, -len(EDGE_TYPES)].numpy() > 0
             is_link &= is_of_graph
             added = f"{int((~is_of_graph).sum()):,} edges that the model adds to the graph (expander, virtual nodes)"
             notes.append(f"{added} carry messages here too; they go with their nodes, and are not links.")
@@ -150,16 +151,17 @@ class Surroundings:
     def differentiable(self) -> list[Differentiable]:
         """By the features of the nodes: of sparse ones only those that are not zero, a row each."""
         batch, count = self.subgraph.batch, self.num_units
-        features, size = batch.features, batch.features.shape[0]
+        features, size = batch.graph.node_features, batch.graph.num_nodes
+        assert isinstance(features, Tensor | SparseFeatures)
         if isinstance(features, Tensor):
             values, node = features, np.arange(size)
         else:
             values, node = features.values[:, None], features.edges.receivers.numpy()
 
-        def function(member: Callable[[NodeBatch], Tensor], values: Tensor) -> Tensor:
+        def function(member: Callable[[Batch], Tensor], values: Tensor) -> Tensor:
             values = values.squeeze(0)
             of_nodes = values if isinstance(features, Tensor) else SparseFeatures(features.edges, values[:, 0])
-            return member(replace(batch, features=of_nodes)).unsqueeze(0)
+            return member(batch.with_node_features(of_nodes)).unsqueeze(0)
 
         def by_unit(attributions: np.ndarray) -> np.ndarray:
             return np.bincount(node, attributions, minlength=size)[:count]
@@ -178,14 +180,16 @@ class Surroundings:
             )
         layers = []
         for number, weights in enumerate(recorded, 1):
-            comes = np.append(subgraph.hops <= len(recorded) - number, np.zeros(subgraph.num_virtual, dtype=bool))
+            comes = np.append(
+                subgraph.hops <= len(recorded) - number, np.zeros(subgraph.graph.num_virtual_nodes, dtype=bool)
+            )
             layers.append(to_layer(_among(weights, comes, self.num_units), f"layer {number}"))
         if any(not bool((weights.values >= 0).all()) for trace in self.traces for weights in trace.weights):
             return Attention(layers, notes=["Attention is not followed through the layers: some weights are negative."])
-        top = torch.zeros(size + subgraph.num_virtual, dtype=torch.float64)
+        top = torch.zeros(size + subgraph.graph.num_virtual_nodes, dtype=torch.float64)
         top[:count] = 1 / count
         residual, notes = 0.5 if layer.has_residual else 0.0, []
-        if subgraph.num_virtual:
+        if subgraph.graph.num_virtual_nodes:
             through = [rollout(trace, residual=residual, queries=list(range(count))) for trace in self.traces]
             shares = [float(weights.values[weights.senders >= size].sum()) / count for weights in through]
             notes = [
@@ -205,7 +209,7 @@ class Surroundings:
         """Attention over distances, without layers from node to node."""
         size, count = len(self.subgraph.nodes), self.subgraph.num_centers
         distances = torch.stack([trace.weights[0].values.reshape(size, -1)[:count] for trace in self.traces])
-        spread = [_spread(self.subgraph.batch, of_member) for of_member in distances]
+        spread = [_spread(self.subgraph.graph, of_member) for of_member in distances]
         listed = ", ".join(formatted(weight) for weight in distances.mean((0, 1)).tolist())
         return Attention(
             members=[Attended(of_nodes) for of_nodes in spread],
@@ -253,7 +257,7 @@ class Surroundings:
 def ensemble_item(
     trained: Any,
     settings: NodeSettings,
-    graph: NodeBatch,
+    graph: Graph,
     centers: Sequence[int],
     *,
     names: Sequence[str],
@@ -261,7 +265,7 @@ def ensemble_item(
     hops: int | None,
     target: str | None,
     label: Any,
-    to_batch: Callable[[NodeBatch], Any] = lambda batch: batch,
+    to_batch: Callable[[Batch], Any] = lambda batch: batch,
     notes: Sequence[str] = (),
 ) -> Explainable:
     """What an ensemble predicts at center nodes: the centers themselves, or the edge between them.
@@ -274,7 +278,7 @@ def ensemble_item(
         names: of all nodes.
         title: what the item is called.
         hops, target, label: as in `node_item`.
-        to_batch: from a graph whose `rows` are the centers, copy after copy, to the batch of a model.
+        to_batch: from a batch whose rows are the centers, copy after copy, to the batch of a model.
         notes: what else should be known.
     """
     subgraph = Subgraph.of(graph, centers, settings.reach, border_of(settings))
@@ -282,7 +286,7 @@ def ensemble_item(
     batch = to_batch(subgraph.batch)
     explained = Explained.of(trained, lambda place, member: member(batch, traces[place]), target, label)
 
-    def of_member(member: Any, batch: NodeBatch) -> Tensor:
+    def of_member(member: Any, batch: Batch) -> Tensor:
         return explained.of_scores(member(to_batch(batch))).squeeze(0)
 
     surroundings = Surroundings(
@@ -306,11 +310,11 @@ def ensemble_item(
 
 def parts_by_type(surroundings: Surroundings, names: TypeNames | None) -> list[Part]:
     """All nodes of a type but the one that is explained, and all edges of a type."""
-    batch, count = surroundings.subgraph.batch, surroundings.num_units
-    if batch.types is None or batch.relations is None or names is None:
+    graph, count = surroundings.subgraph.graph, surroundings.num_units
+    if graph.node_types is None or graph.edge_types is None or names is None:
         return []
-    of_node, of_edge = batch.types.of_row[:count].numpy(), batch.relations.relation.numpy()
-    ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, np.int64)
+    of_node, of_edge = graph.node_types.of_row[:count].numpy(), graph.edge_types.of_row.numpy()
+    ends, nothing = np.stack([graph.edges.senders.numpy(), graph.edges.receivers.numpy()]), np.zeros(0, np.int64)
     nodes = [np.flatnonzero(of_node[1:] == number) + 1 for number in range(len(names.nodes))]
     edges = [np.flatnonzero(of_edge == number) for number in range(len(names.relations))]
 
@@ -335,23 +339,23 @@ class Number:
 
     explained: Explained
     """The number."""
-    to_batch: Callable[[NodeBatch], Any]
+    to_batch: Callable[[Batch], Any]
     """From copies of a graph to the batch of a model."""
 
-    def of_batch(self, batch: NodeBatch) -> np.ndarray:
+    def of_batch(self, batch: Batch) -> np.ndarray:
         """The number in each copy."""
         return self.explained.of_batch(self.to_batch(batch))
 
 
-def _spread(batch: NodeBatch, weights: Tensor) -> Tensor:
+def _spread(graph: Graph, weights: Tensor) -> Tensor:
     """Σ_k α_ik S^k_ij of every node j, mean over the centers i, S = D^−½ Â D^−½: what `HopAttention` multiplies the
     numbers of each node by."""
     # S^k is a map of all nodes, some rows of which are wanted: the gradients of the first outputs by each input.
     with torch.enable_grad():
-        start = torch.zeros(batch.edges.num_receivers, 1, requires_grad=True)
+        start = torch.zeros(graph.edges.num_receivers, 1, requires_grad=True)
         versions = [start]
         for _ in range(weights.shape[1] - 1):
-            versions.append(spread_evenly(versions[-1], batch.edges))
+            versions.append(spread_evenly(versions[-1], graph.edges))
         summed = (torch.cat([version[: len(weights)] for version in versions], 1) * weights).sum(1).mean()
         (gradients,) = torch.autograd.grad(summed, start)
     return gradients[:, 0].double()

@@ -7,13 +7,13 @@ import torch
 
 from edgewise.errors import SettingError
 from edgewise.formatting import plural
-from edgewise.graph.records import NodeBatch
+from edgewise.graph import Graph
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import num_distinct
 from edgewise.learn.readers.graphs.nodes import NodeTable
 from edgewise.learn.readers.graphs.types import BACKWARD, GraphTypes, TypeScaler, in_words
 from edgewise.learn.tasks.nodes.settings import REMEDY
-from edgewise.neighborhood import Relations, Types
+from edgewise.neighborhood import Types
 
 MAX_SHOWN = 12
 """Relations that are listed with their edges."""
@@ -31,11 +31,11 @@ def check_types(table: NodeTable, model: NodeSettings) -> None:
         raise SettingError(f"--model {model.model} ignores types of nodes and edges; leave them out, or {REMEDY}.")
 
 
-def with_types(batch: NodeBatch, types: GraphTypes) -> NodeBatch:
-    """A batch that also says of which types its nodes and edges are."""
+def with_types(graph: Graph, types: GraphTypes) -> Graph:
+    """The graph with the types of its nodes and edges."""
     of_node = Types(torch.from_numpy(types.of_node), len(types.names.nodes))
-    relations = Relations(batch.edges, torch.from_numpy(types.of_edge), len(types.names.relations))
-    return replace(batch, types=of_node, relations=relations)
+    of_edge = Types(torch.from_numpy(types.of_edge), len(types.names.relations))
+    return replace(graph, node_types=of_node, edge_types=of_edge)
 
 
 def widths(types: GraphTypes, scaler: TypeScaler | None) -> tuple[int, ...]:

@@ -1,18 +1,15 @@
 """Training rows of one graph in batches that see a sampled neighborhood instead of the whole graph."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
-from edgewise.graph import Graph
-from edgewise.graph.records import NodeBatch
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.readers.graphs.union import offsets_of, runs
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.nodes.subgraph import select
 from edgewise.learn.training.loader import Shard
 from edgewise.neighborhood import Edges
 from edgewise.sampling import NeighborSampler
@@ -26,7 +23,7 @@ NUM_WORKERS = 1
 class Samples(Protocol):
     """Samples the graph around rows."""
 
-    def sample(self, rows: np.ndarray, epoch: int, batch: int) -> NodeBatch:
+    def sample(self, rows: np.ndarray, epoch: int, batch: int) -> Batch:
         """Rows and the sampled graph around them; it follows from the seed, the epoch and the batch."""
 
 
@@ -39,7 +36,7 @@ class GraphSampler:
         seed: of the samples.
     """
 
-    def __init__(self, graph: NodeBatch, fanouts: Sequence[int], seed: int):
+    def __init__(self, graph: Graph, fanouts: Sequence[int], seed: int):
         self.graph, edges = graph, graph.edges
         num_nodes = edges.num_receivers
         is_loop = edges.senders == edges.receivers
@@ -50,7 +47,7 @@ class GraphSampler:
         among = Edges(edges.senders[self.links], edges.receivers[self.links], num_nodes, num_nodes)
         self.sampler = NeighborSampler(Graph(None, among), fanouts, seed=seed)
 
-    def sample(self, rows: np.ndarray, epoch: int, batch: int) -> NodeBatch:
+    def sample(self, rows: np.ndarray, epoch: int, batch: int) -> Batch:
         """Rows and the sampled graph around them."""
         sample = self.sampler.sample(rows, epoch=epoch, batch=batch)
         nodes, size = sample.n_id.numpy(), len(sample.n_id)
@@ -59,7 +56,8 @@ class GraphSampler:
         edges = sample.graph.edges
         senders, receivers = torch.cat([edges.senders, looped]), torch.cat([edges.receivers, looped])
         of_edges = torch.cat([self.links[sample.e_id], self.loops[torch.from_numpy(positions)]])
-        return select(self.graph, nodes, of_edges.numpy(), Edges(senders, receivers, size, size), sample.seeds)
+        part = self.graph.select(sample.n_id, of_edges, Edges(senders, receivers, size, size), None)
+        return Batch(part, Supervision(nodes=sample.seeds))
 
 
 class SampledLoader:
@@ -95,8 +93,8 @@ class SampledLoader:
             NUM_WORKERS,
         )
 
-    def batch(self, rows: np.ndarray, epoch: int, batch: int) -> NodeBatch:
+    def batch(self, rows: np.ndarray, epoch: int, batch: int) -> Batch:
         """Rows, their targets, and the sampled graph around them."""
         targets, weights = self.batches.targets[rows], self.batches.weights[rows]
-        sampled = self.samples.sample(rows, epoch, batch)
-        return replace(sampled, targets=torch.from_numpy(targets), weights=torch.from_numpy(weights))
+        sample = self.samples.sample(rows, epoch, batch)
+        return sample.with_targets(torch.from_numpy(targets), torch.from_numpy(weights))

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.graph import Graph
-from edgewise.graph.records import NodeBatch
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.files import mapped_array
 from edgewise.learn.memory import available_memory
 from edgewise.learn.networks.graph_settings import NodeSettings
@@ -98,8 +97,8 @@ class StoredNodes:
         """An array in a file without a name."""
         return mapped_array(shape, np.float32, self.scratch_folder)
 
-    def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, NodeBatch, int]]:
-        """Some nodes in turn; see `edgewise.learn.networks.layerwise.StoredGraph`."""
+    def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, Graph, int]]:
+        """Some nodes in turn; see `edgewise.graph.StoredGraph`."""
         free = available_memory() or MAX_BYTES * MEMORY_SHARE
         room = min(max(free // MEMORY_SHARE, MIN_BYTES), MAX_BYTES) // (4 * max(width, self.known.shape[1]))
         start = 0
@@ -111,12 +110,16 @@ class StoredNodes:
             yield self._part(rows) if with_edges else (rows, self._without_edges(len(rows)), len(rows))
             start += len(rows)
 
-    def _without_edges(self, count: int) -> NodeBatch:
-        nothing = torch.zeros(0, dtype=torch.int64)
-        edges = Edges(nothing, nothing, count, count)
-        return NodeBatch(torch.zeros(count, 0), edges, torch.zeros(0, self.num_edge_features), nothing)
+    @property
+    def graph(self) -> Graph:
+        """The whole graph, which stays in its files."""
+        return Graph.unchecked(None, no_edges(self.num_nodes), stored=self)
 
-    def _part(self, rows: np.ndarray) -> tuple[np.ndarray, NodeBatch, int]:
+    def _without_edges(self, count: int) -> Graph:
+        num_features = self.num_edge_features
+        return Graph.unchecked(None, no_edges(count), torch.zeros(0, num_features) if num_features else None)
+
+    def _part(self, rows: np.ndarray) -> tuple[np.ndarray, Graph, int]:
         """Some nodes, ascending, with all edges that come to them."""
         edges, ends = runs(self.offsets, rows)
         senders = self.links[edges, 0].astype(np.int64)
@@ -124,9 +127,9 @@ class StoredNodes:
         self._place[nodes] = np.arange(len(nodes))
         local = self._place[senders]
         receivers = np.repeat(np.arange(len(rows)), np.diff(ends))
-        batch = self.batch(nodes, local, receivers, edges, np.arange(len(rows)))
+        among, features = self.edges(nodes, local, receivers, edges, np.arange(len(rows)))
         degrees = self.degrees(nodes) if self.settings.spec.reads_sender_degrees else None
-        return nodes, NodeBatch(**{**vars(batch), "degrees": degrees}), len(rows)
+        return nodes, Graph.unchecked(None, among, features, full_degrees=degrees), len(rows)
 
     def _with_senders(self, rows: np.ndarray, senders: np.ndarray) -> np.ndarray:
         """Some nodes, then the other senders of their edges, ascending; marks are faster than a sort of all senders."""
@@ -173,10 +176,10 @@ class StoredNodes:
         np.add.at(sums, self.loops, self.store.array("loop_features")[:, 0])
         return sums
 
-    def batch(
+    def edges(
         self, nodes: np.ndarray, senders: np.ndarray, receivers: np.ndarray, places: np.ndarray, looped: np.ndarray
-    ) -> NodeBatch:
-        """Some nodes and edges between them as a batch without features and rows.
+    ) -> tuple[Edges, torch.Tensor | None]:
+        """Edges between some nodes, their loops, and the features of both.
 
         Args:
             nodes: by number.
@@ -193,12 +196,12 @@ class StoredNodes:
         among = Edges(torch.from_numpy(ends[0]), torch.from_numpy(ends[1]), len(nodes), len(nodes))
         tables = [self._edge_features("edge", places), self._edge_features("loop", own_loops)]
         features = torch.from_numpy(np.concatenate(tables))
-        if self.settings.has_loops and features.shape[1]:
+        if not features.shape[1]:
+            return among, None
+        if self.settings.has_loops:
             marked = F.pad(features.new_ones(len(added), 1), (features.shape[1], 0))
             features = torch.cat([F.pad(features, (0, 1)), marked])
-        elif len(added):
-            features = features.new_zeros(len(features) + len(added), features.shape[1])
-        return NodeBatch(torch.zeros(len(nodes), 0), among, features, torch.zeros(0, dtype=torch.int64))
+        return among, features
 
     def _edge_features(self, kind: str, places: np.ndarray) -> np.ndarray:
         """What is known of some edges, or loops."""
@@ -209,15 +212,15 @@ class StoredNodes:
         parts.append(np.zeros((len(places), self.num_marks), np.float32))
         return np.concatenate(parts, axis=1)
 
-    def whole(self) -> NodeBatch:
+    def whole(self) -> Graph:
         """The whole graph, in memory."""
         everyone = np.arange(self.num_nodes)
         edges = np.arange(len(self.links))
         counts = self.offsets[1:].astype(np.int64) - self.offsets[:-1]
         receivers = np.repeat(everyone, counts)
-        batch = self.batch(everyone, self.links[:, 0].astype(np.int64), receivers, edges, everyone)
+        among, edge_features = self.edges(everyone, self.links[:, 0].astype(np.int64), receivers, edges, everyone)
         features = torch.cat([self.features(rows) for rows in np.array_split(everyone, self.num_nodes // MAX_ROWS + 1)])
-        return NodeBatch(**{**vars(batch), "features": features})
+        return Graph(features, among, edge_features)
 
     def sampler(self, fanouts: Sequence[int], seed: int) -> "StoreSampler":
         """Samples around rows."""
@@ -243,20 +246,26 @@ class StoreSampler:
 
     def __init__(self, nodes: StoredNodes, fanouts: Sequence[int], seed: int):
         self.nodes = nodes
-        nothing = torch.zeros(0, dtype=torch.int64)
-        graph = Graph(None, Edges(nothing, nothing, nodes.num_nodes, nodes.num_nodes))
+        graph = Graph(None, no_edges(nodes.num_nodes))
         empty = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
         # The files of a store are compared with their checksums where they may have changed.
         incoming = Incoming(nodes.offsets, nodes.links, *empty, is_trusted=True)
         self.sampler = NeighborSampler(graph, fanouts, seed=seed, incoming=incoming)
 
-    def sample(self, rows: np.ndarray, epoch: int, batch: int) -> NodeBatch:
+    def sample(self, rows: np.ndarray, epoch: int, batch: int) -> Batch:
         """Rows and the sampled graph around them."""
         sample = self.sampler.sample(rows, epoch=epoch, batch=batch)
         numbers, edges = sample.n_id.numpy(), sample.graph.edges
         ends = edges.senders.numpy(), edges.receivers.numpy()
-        batch_of_nodes = self.nodes.batch(numbers, *ends, sample.e_id.numpy(), np.arange(len(numbers)))
-        return NodeBatch(**{**vars(batch_of_nodes), "features": self.nodes.features(numbers), "rows": sample.seeds})
+        among, features = self.nodes.edges(numbers, *ends, sample.e_id.numpy(), np.arange(len(numbers)))
+        graph = Graph.unchecked(self.nodes.features(numbers), among, features)
+        return Batch(graph, Supervision(nodes=sample.seeds))
+
+
+def no_edges(num_nodes: int) -> Edges:
+    """The edges of a graph that has none."""
+    nothing = torch.zeros(0, dtype=torch.int64)
+    return Edges(nothing, nothing, num_nodes, num_nodes)
 
 
 def notes_of_store(table: StoredTable, settings: NodeSettings) -> list[str]:

@@ -10,9 +10,8 @@ import torch
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.graph.records import NodeBatch
+from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.networks.layerwise import StoredBatch
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.source import GraphSource
@@ -125,14 +124,13 @@ def source_of(store: GraphStore) -> GraphSource:
 
 def stored_batches(table: StoredTable, nodes: StoredNodes, scale: TargetScaler | None, *, whole: bool) -> RowBatches:
     """The rows of a store; of the whole graph, where it is read into memory, else of the graph in its files."""
-    graph: NodeBatch | None = nodes.whole() if whole else None
+    graph = nodes.whole() if whole else nodes.graph
 
-    def batch(rows: np.ndarray) -> Any:
-        nodes_of_batch = torch.from_numpy(np.asarray(rows, dtype=np.int64))
-        return StoredBatch(nodes, nodes_of_batch) if graph is None else replace(graph, rows=nodes_of_batch)
+    def batch(rows: np.ndarray) -> Batch:
+        return Batch(graph, Supervision(nodes=torch.from_numpy(np.asarray(rows, dtype=np.int64))))
 
     stand_in = None if whole else partial(Remembered, nodes)
-    return RowBatches.of(table.rows, scale, batch, nodes if graph is None else graph, stand_in)
+    return RowBatches.of(table.rows, scale, batch, graph, stand_in)
 
 
 class Remembered:
@@ -140,7 +138,7 @@ class Remembered:
 
     def __init__(self, nodes: StoredNodes, member: NodeModel, rows: np.ndarray, device: str):
         self.nodes, self.member, self.rows = nodes, member, rows
-        self.everyone = StoredBatch(nodes, torch.arange(nodes.num_nodes, device=device))
+        self.everyone = Batch(nodes.graph, Supervision(nodes=torch.arange(nodes.num_nodes, device=device)))
 
     def __call__(self, _: Any) -> torch.Tensor:
         return self.nodes.outputs(self.member, lambda: self.member(self.everyone).cpu(), "outputs")[self.rows]

@@ -1,17 +1,16 @@
 """The subgraph that the predictions of some nodes depend on, and predictions without some of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from edgewise.graph.records import NodeBatch, SparseFeatures
+from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
 from edgewise.learn.networks.graph_settings import NodeSettings
-from edgewise.learn.readers.graphs.union import runs
-from edgewise.neighborhood import Edges, Relations, Types
+from edgewise.neighborhood import Edges
 
 BATCH_SIZE = 2**18
 """Nodes and edges that are computed together, about."""
@@ -22,8 +21,8 @@ Removed = tuple[np.ndarray, np.ndarray]
 class Predicts(Protocol):
     """Computes the explained number."""
 
-    def of_batch(self, batch: NodeBatch) -> Float64[np.ndarray, " removal"]:
-        """It in each copy of a graph, of which `batch.rows` lists the center nodes, copy after copy."""
+    def of_batch(self, batch: Batch) -> Float64[np.ndarray, " removal"]:
+        """It in each copy of a graph, whose rows are the center nodes, copy after copy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +33,13 @@ class Subgraph:
     """Where each stands in the whole graph; the center nodes first, then by hops."""
     hops: Int64[np.ndarray, " node"]
     """How many edges lie between it and the nearest center."""
-    batch: NodeBatch
-    """These nodes, the edges among them, and as rows the centers."""
+    graph: Graph
+    """These nodes and the edges among them."""
+    num_centers: int
+    """How many nodes are centers."""
 
     @classmethod
-    def of(
-        cls, graph: NodeBatch, centers: int | Sequence[int], reach: int, border: int, *, is_whole: bool = False
-    ) -> Self:
+    def of(cls, graph: Graph, centers: int | Sequence[int], reach: int, border: int, *, is_whole: bool = False) -> Self:
         """The nodes within `reach + border` hops and the edges among them that lead to one within `reach − 1 + border`.
 
         A graph with virtual nodes stays whole: through these every node depends on every other.
@@ -54,7 +53,7 @@ class Subgraph:
         """
         first = np.atleast_1d(np.asarray(centers, dtype=np.int64))
         senders, receivers = graph.edges.senders.numpy(), graph.edges.receivers.numpy()
-        num_nodes = graph.features.shape[0]
+        num_nodes = graph.num_nodes
         # A way over a virtual node is none between two nodes of the graph: it would make all of them neighbors.
         is_own = (senders < num_nodes) & (receivers < num_nodes)
         distance = np.full(graph.edges.num_receivers, -1)
@@ -68,27 +67,22 @@ class Subgraph:
             if not len(neighbors):
                 break
         distance = distance[:num_nodes]
-        if is_whole or num_nodes < graph.edges.num_receivers:
+        if is_whole or graph.num_virtual_nodes:
             distance[distance < 0] = num_nodes
             is_inside[:] = True
         others = np.flatnonzero((distance >= 0) & ~np.isin(np.arange(num_nodes), first))
         nodes = np.concatenate([first, others[np.argsort(distance[others], kind="stable")]])
-        return cls(nodes, distance[nodes], _part(graph, nodes, np.flatnonzero(is_inside), len(first)))
+        return cls(nodes, distance[nodes], _part(graph, nodes, np.flatnonzero(is_inside)), len(first))
 
     @property
-    def num_centers(self) -> int:
-        """How many nodes are centers."""
-        return len(self.batch.rows)
-
-    @property
-    def num_virtual(self) -> int:
-        """How many virtual nodes stand behind the nodes."""
-        return self.batch.edges.num_receivers - len(self.nodes)
+    def batch(self) -> Batch:
+        """The subgraph, with the centers as rows."""
+        return Batch(self.graph, Supervision(nodes=torch.arange(self.num_centers)))
 
     @property
     def size(self) -> int:
         """Nodes and edges: what one computation costs."""
-        return len(self.nodes) + self.batch.edges.num_edges
+        return len(self.nodes) + self.graph.num_edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +109,16 @@ class NodePerturbation:
     def __call__(self, removed: Sequence[Removed]) -> Float64[np.ndarray, " removal"]:
         """The number without these nodes and edges, each removal in a copy of the graph of its own."""
         # Virtual nodes stand behind all others, once: then a batch holds one copy.
-        step = 1 if self.subgraph.num_virtual else max(1, BATCH_SIZE // self.subgraph.size)
+        step = 1 if self.subgraph.graph.num_virtual_nodes else max(1, BATCH_SIZE // self.subgraph.size)
         numbers = [self._predict(removed[start : start + step]) for start in range(0, len(removed), step)]
         return np.concatenate([np.zeros(0), *numbers])
 
     def _predict(self, removed: Sequence[Removed]) -> np.ndarray:
-        batch, num_centers = self.subgraph.batch, self.subgraph.num_centers
-        senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
+        graph, num_centers = self.subgraph.graph, self.subgraph.num_centers
+        senders, receivers = graph.edges.senders.numpy(), graph.edges.receivers.numpy()
         edges, copies, is_blank = [], [], np.zeros((len(removed), num_centers), dtype=bool)
         for copy, (nodes, gone) in enumerate(removed):
-            is_cut = np.zeros(batch.edges.num_receivers, dtype=bool)
+            is_cut = np.zeros(graph.edges.num_receivers, dtype=bool)
             is_cut[nodes] = True
             is_blank[copy], is_cut[:num_centers] = is_cut[:num_centers], False
             # A loop leads to no other node, and nothing depends on a node that is cut off: loops may stay.
@@ -132,7 +126,7 @@ class NodePerturbation:
             stays[gone] = False
             edges.append(np.flatnonzero(stays))
             copies.append(np.full(len(edges[-1]), copy))
-        return self.number.of_batch(_copies(batch, np.concatenate(edges), np.concatenate(copies), is_blank))
+        return self.number.of_batch(_copies(graph, np.concatenate(edges), np.concatenate(copies), is_blank))
 
 
 def border_of(settings: NodeSettings) -> int:
@@ -140,59 +134,40 @@ def border_of(settings: NodeSettings) -> int:
     return int(settings.spec.reads_sender_degrees)
 
 
-def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: int) -> NodeBatch:
-    """Some nodes of a graph, in an order, and some edges among them; the first nodes are the rows."""
-    total = len(nodes) + graph.edges.num_receivers - graph.features.shape[0]
-    position = np.full(graph.edges.num_receivers, -1)
-    position[nodes] = np.arange(len(nodes))
-    position[graph.features.shape[0] :] = np.arange(len(nodes), total)
+def _part(graph: Graph, nodes: np.ndarray, edges: np.ndarray) -> Graph:
+    """Some nodes of a graph, in an order, and some edges among them; virtual nodes stay."""
+    total = len(nodes) + graph.num_virtual_nodes
+    new_index = np.full(graph.edges.num_receivers, -1)
+    new_index[nodes] = np.arange(len(nodes))
+    new_index[graph.num_nodes :] = np.arange(len(nodes), total)
     senders, receivers = (
-        torch.from_numpy(position[side.numpy()[edges]]) for side in (graph.edges.senders, graph.edges.receivers)
+        torch.from_numpy(new_index[side.numpy()[edges]]) for side in (graph.edges.senders, graph.edges.receivers)
     )
-    return select(graph, nodes, edges, Edges(senders, receivers, total, total), torch.arange(num_centers))
+    among = Edges(senders, receivers, total, total)
+    return graph.select(torch.from_numpy(nodes), torch.from_numpy(edges), among, None)
 
 
 def _copies(
-    batch: NodeBatch, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy center"]
-) -> NodeBatch:
-    """Copies of a part side by side, each with its own edges; the features of blank nodes are zero."""
-    (num_copies, num_centers), num_nodes = is_blank.shape, batch.features.shape[0]
-    size = num_nodes * num_copies + batch.edges.num_receivers - num_nodes
-    shift = torch.from_numpy(copy_of_edge) * num_nodes
-    senders, receivers = (
-        side[torch.from_numpy(edges)] + shift for side in (batch.edges.senders, batch.edges.receivers)
-    )
-    rows = (batch.rows + torch.arange(num_copies)[:, None] * num_nodes).flatten()
-    copied = select(
-        batch, np.tile(np.arange(num_nodes), num_copies), edges, Edges(senders, receivers, size, size), rows
-    )
+    graph: Graph, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy center"]
+) -> Batch:
+    """Copies of a part side by side, each with its own edges; centers that are blank have no features."""
+    (num_copies, num_centers), num_nodes = is_blank.shape, graph.num_nodes
+    size = num_nodes * num_copies + graph.num_virtual_nodes
+    shift, links = torch.from_numpy(copy_of_edge) * num_nodes, torch.from_numpy(edges)
+    senders, receivers = (side[links] + shift for side in (graph.edges.senders, graph.edges.receivers))
+    nodes = torch.arange(num_nodes).repeat(num_copies)
+    copied = graph.select(nodes, links, Edges(senders, receivers, size, size), None)
+
     blank = torch.zeros(num_copies, num_nodes, dtype=torch.bool)
     blank[:, :num_centers] = torch.from_numpy(is_blank)
-    blank = blank.flatten()
-    if isinstance(copied.features, torch.Tensor):
-        return replace(copied, features=torch.where(blank[:, None], 0, copied.features))
-    entries, values = copied.features.edges, copied.features.values
-    return replace(copied, features=SparseFeatures(entries, torch.where(blank[entries.receivers], 0, values)))
+    centers = torch.arange(num_centers) + torch.arange(num_copies)[:, None] * num_nodes
+    batch = Batch(copied, Supervision(nodes=centers.flatten()))
+    return batch.with_node_features(_blanked(copied.node_features, blank.flatten()))
 
 
-def select(batch: NodeBatch, nodes: np.ndarray, edges: np.ndarray, among: Edges, rows: torch.Tensor) -> NodeBatch:
-    """Some nodes of a graph, each as often as it is listed, and some edges, which now join the nodes `among` says."""
-    of_node, of_edge, types, relations = torch.from_numpy(nodes), torch.from_numpy(edges), batch.types, batch.relations
-    features = batch.features
-    if isinstance(features, torch.Tensor):
-        features = features[of_node]
-    else:  # the entries of a node stand side by side
-        entries = features.edges
-        rows_of_entries, offsets = runs(entries.plan.receiver_offsets.numpy(), nodes)
-        receivers = torch.from_numpy(np.repeat(np.arange(len(nodes)), np.diff(offsets)))
-        chosen = Edges(entries.senders[rows_of_entries], receivers, entries.num_senders, len(nodes))
-        features = SparseFeatures(chosen, features.values[rows_of_entries])
-    return NodeBatch(
-        features,
-        among,
-        batch.edge_features[of_edge],
-        rows,
-        positions=None if batch.positions is None else batch.positions[of_node],
-        types=None if types is None else Types(types.of_row[of_node], types.num_types),
-        relations=None if relations is None else Relations(among, relations.relation[of_edge], relations.num_relations),
-    )
+def _blanked(features: Any, blank: torch.Tensor) -> torch.Tensor | SparseFeatures:
+    """Features of nodes, those of blank nodes all zero."""
+    if isinstance(features, SparseFeatures):
+        return SparseFeatures(features.edges, torch.where(blank[features.edges.receivers], 0, features.values))
+    assert isinstance(features, torch.Tensor)
+    return torch.where(blank[:, None], 0, features)

@@ -102,8 +102,8 @@ def training_loader(rows: np.ndarray, prepared: Prepared, batches: Any, recipe: 
     if not (fanouts := prepared.settings.fanouts):
         return row_loader(rows, prepared, batches, recipe)
     graph, seed = batches.graph, recipe.seed
-    stored = isinstance(graph, StoredNodes)
-    samples = graph.sampler(fanouts, seed) if stored else GraphSampler(graph, fanouts, seed)
+    is_stored = isinstance(graph.stored, StoredNodes)
+    samples = graph.stored.sampler(fanouts, seed) if is_stored else GraphSampler(graph, fanouts, seed)
     return SampledLoader(batches, samples, rows, recipe.batch_size or SAMPLED_ROWS, seed)
 
 
