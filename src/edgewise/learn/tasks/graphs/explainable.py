@@ -202,7 +202,7 @@ class ExplainedGraph:
             direct = top = torch.zeros(size, dtype=torch.float64).index_add(0, readout.senders, heads)
             if name == "root":
                 # The block of the root has a residual connection: half of what follows is the root's own way.
-                top = 0.5 * direct + 0.5 * torch.nn.functional.one_hot(self.batch.supervision.nodes, size)[0]
+                top = 0.5 * direct + 0.5 * torch.nn.functional.one_hot(torch.from_numpy(self.roots), size)[0]
         has_negative = any(not bool((weights.values >= 0).all()) for weights in recorded)
         notes = ["Some weights are negative, so they are not shares and rollout is undefined."] if has_negative else []
         if not recorded:
