@@ -70,7 +70,7 @@ def test_a_step_on_new_molecules_reads_nothing_back(launched):
 
 
 def test_rows_of_a_plan_from_the_cpu_are_dealt_out_there():
-    edges = planned(batch(3), SETTINGS).looped
+    edges = planned(batch(3), SETTINGS).graph.looped
     found = work.work_of(edges.to("meta").plan.receiver_offsets, (4,))
     expected = work.deal(edges.plan.receiver_offsets, (4,), work.CHUNK)
     assert {x.device.type for level in found.levels for x in level[:4]} == {"meta"}
