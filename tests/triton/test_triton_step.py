@@ -88,7 +88,7 @@ def test_tensors_sent_together_are_what_they_were():
 
 
 def test_a_plan_remembers_where_it_came_from():
-    edges = planned(batch(2), SETTINGS).looped
+    edges = planned(batch(2), SETTINGS).graph.looped
     there = edges.to("meta").plan
     assert plans.at_home(there.sender_offsets) is edges.plan.sender_offsets
     assert plans.at_home(edges.plan.senders) is edges.plan.senders
