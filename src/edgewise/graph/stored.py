@@ -1,13 +1,12 @@
 """`StoredGraph`: what reads a graph that does not fit into memory."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from edgewise.graph.graph import Graph
+from edgewise.graph.record import Record
 
 
 @runtime_checkable
@@ -20,9 +19,9 @@ class StoredGraph(Protocol):
     def features(self, nodes: np.ndarray) -> Tensor:
         """The features of some nodes, in model units."""
 
-    def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, "Graph", int]]:
+    def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, Record, int]]:
         """Some nodes in turn, as many at a time as fit: the nodes of a part, which begins with its own, then has their
-        neighbors; the part without features; and how many nodes are its own.
+        neighbors; the part as a `Graph` without features; and how many nodes are its own.
 
         Args:
             nodes: by number, ascending.
