@@ -1,12 +1,14 @@
 """Checks of the names, offsets and types of a graph, and what follows from them."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from edgewise.errors import ShapeError
+from edgewise.formatting import plural
 from edgewise.neighborhood import Edges, Types
 from edgewise.neighborhood.index import one_way
 
@@ -58,6 +60,53 @@ def check_offsets(offsets: Tensor, edges: Edges) -> None:
     if not torch.equal(*ends):
         edge = int((ends[0] != ends[1]).nonzero()[0])
         raise ShapeError(f"Graph: edge {edge} goes from graph {int(ends[0][edge])} to graph {int(ends[1][edge])}.")
+
+
+def subgraph_nodes(nodes: Any, num_nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The indices of the nodes of a subgraph, from indices or a mask; and the new index of each node, −1 for none."""
+    nodes = torch.as_tensor(nodes, device=device)
+    if nodes.dtype == torch.bool and nodes.shape == (num_nodes,):
+        nodes = nodes.nonzero().flatten()
+    if nodes.dim() != 1 or (nodes.numel() and (nodes.is_floating_point() or nodes.dtype == torch.bool)):
+        raise ShapeError(
+            f"Graph.subgraph: nodes must be indices, or a mask ({num_nodes},), not {tuple(nodes.shape)} of "
+            f"{nodes.dtype}."
+        )
+    nodes = nodes.to(torch.int64)
+    if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes:
+        raise ShapeError(f"Graph.subgraph: nodes must lie in 0 … {num_nodes - 1}.")
+
+    new_index = nodes.new_full((num_nodes,), -1)
+    new_index[nodes] = torch.arange(len(nodes), device=nodes.device)
+    if int((new_index >= 0).sum()) != len(nodes):
+        raise ShapeError("Graph.subgraph: a node is repeated; give each once.")
+    return nodes, new_index
+
+
+def subgraph_offsets(graph_of_node: Tensor, num_graphs: int) -> Tensor:
+    """The offsets of a subgraph, from the graph of each of its nodes."""
+    if bool((graph_of_node.diff() < 0).any()):
+        raise ShapeError("Graph.subgraph: nodes of a batch must be grouped by graph; sort them.")
+    counts = torch.bincount(graph_of_node, minlength=num_graphs)
+    return torch.cat([graph_of_node.new_zeros(1), counts.cumsum(0)])
+
+
+def joined_offsets(graphs: Sequence[tuple[Tensor | None, int]]) -> Tensor:
+    """The offsets of a union, from the offsets and the number of nodes of each graph."""
+    ends, start = [0], 0
+    for offsets, num_nodes in graphs:
+        ends += [start + end for end in ([num_nodes] if offsets is None else offsets[1:].tolist())]
+        start += num_nodes
+    return torch.tensor(ends, dtype=torch.int64, device="cpu")
+
+
+def refuse_virtual_nodes(verb: str, count: int) -> None:
+    """Raise a ShapeError if there are virtual nodes, which belong to no part of a graph."""
+    if count:
+        raise ShapeError(
+            f"Graph.{verb}: the graph has {plural(count, 'virtual node')}, which belong to no part of it; add them "
+            "afterwards."
+        )
 
 
 def plain_relations(types: Types, edges: Edges) -> Types:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.errors import ShapeError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.formatting import plural
 from edgewise.graph.record import Record
 from edgewise.neighborhood import EdgeRows, Edges, Types
@@ -110,6 +110,13 @@ def selected_rows(features: Features | None, types: Types | None, rows: Tensor) 
     return tuple(None if part is None else part[ranks[of_row == number]] for number, part in enumerate(features))
 
 
+def selected_nodes(
+    features: Features | SparseFeatures | None, types: Types | None, nodes: Tensor
+) -> Features | SparseFeatures | None:
+    """The same for nodes, whose features may be sparse."""
+    return features.select(nodes) if isinstance(features, SparseFeatures) else selected_rows(features, types, nodes)
+
+
 def repeated(features: Features | None, types: Types | None, rows: Tensor, new: Types | None) -> Features | None:
     """The features, followed by those of some rows again, which have other types there."""
     if features is None or isinstance(features, Tensor):
@@ -123,6 +130,15 @@ def repeated(features: Features | None, types: Types | None, rows: Tensor, new: 
             existing = tables[int(of_row[0])]
             tables[int(of_row[0])] = table if existing is None else torch.cat([existing, table])
     return tuple(tables)
+
+
+def with_loop_features(features: Features | None, count: int, fill: float | None) -> Features | None:
+    """The features of edges, followed by those of added loops, which are all `fill`."""
+    if not isinstance(features, Tensor):
+        return features
+    if fill is None:
+        raise SettingError("Graph.with_self_loops: edges have features; give those of a loop, such as fill=0.0.")
+    return torch.cat([features, features.new_full((count, features.shape[1]), fill)])
 
 
 def concatenated(name: str, tables: Sequence[tuple[Tensor | None, int]]) -> Tensor | None:

@@ -1,12 +1,14 @@
 """Graphs from `edge_index` and sparse torch tensors, and the converters of other libraries."""
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, SettingError, warned_once
 from edgewise.neighborhood import Edges, is_edge_index
 
 DIALECTS = {"torch_geometric": "pyg", "networkx": "networkx", "scipy": "scipy", "pandas": "pandas"}
@@ -64,3 +66,43 @@ def edges_of_matrix(matrix: Tensor) -> tuple[Edges, Tensor | None]:
         return edges, None
 
     return edges, values if values.dim() == 2 else values[:, None]
+
+
+def graph_from(source: Any, graph_class: Any, options: dict[str, Any]) -> Any:
+    """`Graph.of`, which says what the source may be.
+
+    Args:
+        source: a graph in another form, or a list of graphs.
+        graph_class: `Graph`, which cannot be imported here.
+        options: those of the form.
+    """
+    if isinstance(source, list):
+        with warned_once():
+            return graph_class.batch([graph_class.of(member, **options) for member in source])
+    is_sparse = isinstance(source, Tensor) and source.layout != torch.strided
+    if isinstance(source, graph_class | Edges) or is_sparse:
+        if options:
+            raise SettingError(f"Graph.of: {', '.join(options)} is not an option for {type(source).__name__}; drop it.")
+        if isinstance(source, graph_class):
+            return source
+        return graph_class(None, *((source,) if isinstance(source, Edges) else edges_of_matrix(source)))
+
+    if isinstance(source, Tensor | np.ndarray):
+        return graph_class(None, edges_of_index(source, **options))
+    library = library_of(source[0] if isinstance(source, tuple) and source else source)
+    if library == "pandas" or (library is not None and not isinstance(source, tuple)):
+        return converter("from", library)(*(source if isinstance(source, tuple) else [source]), **options)
+    if not isinstance(source, tuple) or len(source) not in (2, 3):
+        raise DataError(
+            f"Graph.of: {type(source).__name__} is not a graph; expected PyTorch Geometric's Data, HeteroData or "
+            "Batch, a graph of networkx, a sparse matrix, an edge_index (2, edge), a pair (node_features, edges), "
+            "tables of pandas, or a list of these."
+        )
+
+    nodes, edges, *features = (torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in source)
+    needs_size = isinstance(nodes, Tensor) and isinstance(edges, Tensor) and edges.layout == torch.strided
+    graph = graph_class.of(edges, **({"num_nodes": len(nodes)} if needs_size else {}), **options)
+    graph = replace(graph, node_features=nodes)
+    if not features:
+        return graph
+    return replace(graph, edge_features=features[0][:, None] if features[0].dim() == 1 else features[0])

@@ -13,16 +13,20 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.errors import DataError, SettingError, ShapeError, warned_once
+from edgewise.errors import SettingError, ShapeError
 from edgewise.formatting import plural
 from edgewise.graph.checks import (
     check_offsets,
     check_relations,
     checked_names,
     graph_of,
+    joined_offsets,
     missing_reverses,
     numbered,
     plain_relations,
+    refuse_virtual_nodes,
+    subgraph_nodes,
+    subgraph_offsets,
 )
 from edgewise.graph.features import (
     DistinctRows,
@@ -32,13 +36,15 @@ from edgewise.graph.features import (
     concatenated,
     joined,
     repeated,
+    selected_nodes,
     selected_rows,
+    with_loop_features,
 )
-from edgewise.graph.forms import converter, edges_of_index, edges_of_matrix, library_of
+from edgewise.graph.forms import converter, graph_from
+from edgewise.graph.heads import dense_table, edges_of_heads
 from edgewise.graph.record import Record, cached_value
 from edgewise.graph.stored import StoredGraph
 from edgewise.neighborhood import Edges, Relations, Types, looped, membership
-from edgewise.neighborhood.checks import can_be_read
 from edgewise.neighborhood.index import unchecked
 
 if TYPE_CHECKING:
@@ -84,11 +90,9 @@ class Graph(Record):
     names: tuple[Hashable, ...] | None = None
     """The names of the nodes, unique within a graph. None if they are 0, 1, 2, … ."""
     position_encodings: Tensor | None = None
-    """The position of each node in the graph, `(node, encoding)`: Laplacian eigenvectors, return probabilities of
-    random walks."""
+    """The position of each node in the graph, `(node, encoding)`: eigenvectors, return probabilities of walks."""
     num_virtual_nodes: int = 0
-    """The number of nodes behind all others that edges join with them, and that have no data: `num_nodes` and the
-    tables of nodes leave them out."""
+    """Nodes behind all others that have edges, but no data: neither `num_nodes` nor the tables of nodes have them."""
 
     def __post_init__(self) -> None:
         num_nodes, types = self.edges.num_senders - self.num_virtual_nodes, self.node_types
@@ -138,37 +142,7 @@ class Graph(Record):
         Raises:
             DataError: it is none of these, or is invalid.
         """
-        if isinstance(source, list):
-            with warned_once():
-                return cls.batch([cls.of(member, **options) for member in source])
-        is_sparse = isinstance(source, Tensor) and source.layout != torch.strided
-        if isinstance(source, Graph | Edges) or is_sparse:
-            if options:
-                raise SettingError(
-                    f"Graph.of: {', '.join(options)} is not an option for {type(source).__name__}; drop it."
-                )
-            if isinstance(source, Graph):
-                return source
-            return cls(None, source) if isinstance(source, Edges) else cls(None, *edges_of_matrix(source))
-        if isinstance(source, Tensor | np.ndarray):
-            return cls(None, edges_of_index(source, **options))
-        library = library_of(source[0] if isinstance(source, tuple) and source else source)
-        if library == "pandas" or (library is not None and not isinstance(source, tuple)):
-            return converter("from", library)(*(source if isinstance(source, tuple) else [source]), **options)
-        if not isinstance(source, tuple) or len(source) not in (2, 3):
-            raise DataError(
-                f"Graph.of: {type(source).__name__} is not a graph; expected PyTorch Geometric's Data, HeteroData or "
-                f"Batch, "
-                "a graph of networkx, a sparse matrix, an edge_index (2, edge), a pair (node_features, edges), tables "
-                "of pandas, or a list of these."
-            )
-        nodes, edges, *features = (torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in source)
-        needs_size = isinstance(nodes, Tensor) and isinstance(edges, Tensor) and edges.layout == torch.strided
-        graph = cls.of(edges, **({"num_nodes": len(nodes)} if needs_size else {}), **options)
-        graph = replace(graph, node_features=nodes)
-        if not features:
-            return graph
-        return replace(graph, edge_features=features[0][:, None] if features[0].dim() == 1 else features[0])
+        return graph_from(source, cls, options)
 
     def to_pyg(self) -> "torch_geometric.data.Data | torch_geometric.data.HeteroData":
         """PyTorch Geometric's `Data`; `HeteroData` if node types have names; a `Batch` if there are offsets."""
@@ -229,11 +203,7 @@ class Graph(Record):
 
     @property
     def relations(self) -> Relations:
-        """The edges with their types, for layers with several relations.
-
-        Raises:
-            ShapeError: edges are not typed.
-        """
+        """The edges with their types, for layers with several relations; raises a ShapeError without types."""
         types = self.edge_types
         if types is None:
             raise ShapeError("Graph: relations needs edge_types, but the graph has none.")
@@ -247,26 +217,23 @@ class Graph(Record):
     @property
     def members(self) -> Edges:
         """Every node as an edge from itself to its graph."""
-        offsets, num_nodes = self.offsets, self.num_nodes
-        if offsets is None:
-            offsets = torch.tensor([0, num_nodes], device=self.edges.senders.device)
-        return cached_value(self, "_members", lambda: membership(offsets, num_nodes))
+        size, device = self.num_nodes, self.edges.senders.device
+        offsets = torch.tensor([0, size], device=device) if self.offsets is None else self.offsets
+        return cached_value(self, "_members", lambda: membership(offsets, size))
 
     @property
     def distinct_edge_features(self) -> DistinctRows | None:
-        """The distinct rows of the features of `looped` edges, if `unchecked` got them; a copy does not have them."""
+        """The distinct rows of the features of `looped` edges, if `unchecked` got them."""
         return getattr(self, "_distinct_edge_features", None)
 
     @property
     def full_degrees(self) -> Tensor | None:
-        """The number of edges (or the sum of their weights) that come to each node of the graph of which this is a
-        part, if `unchecked` got them; a copy does not have them."""
+        """The edges (or weights) that come to each node in the whole graph of this part, if `unchecked` got them."""
         return getattr(self, "_full_degrees", None)
 
     @property
     def stored(self) -> StoredGraph | None:
-        """What reads the features and edges of a graph that does not fit into memory, and whose own edges are empty, if
-        `unchecked` got it; a copy does not have it."""
+        """What reads features and edges that do not fit into memory, if `unchecked` got it; `edges` are empty then."""
         return getattr(self, "_stored", None)
 
     @classmethod
@@ -283,9 +250,7 @@ class Graph(Record):
     ) -> "Graph":
         """A graph that is not checked, as a check costs time and waits for a device: loaders make it of fitting parts.
 
-        Args:
-            node_features, edges, edge_features, fields: those of `Graph`; a table of width 0 is None.
-            distinct_edge_features, full_degrees, stored: what cannot be computed from the fields.
+        Tables of width 0 must be None. What fields do not tell comes along, and a changed copy does not have it.
         """
         fields |= {"node_features": node_features, "edges": edges, "edge_features": edge_features}
         further = {"distinct_edge_features": distinct_edge_features, "full_degrees": full_degrees, "stored": stored}
@@ -303,13 +268,11 @@ class Graph(Record):
         if not graphs:
             raise ShapeError("Graph.batch: graphs is empty; give at least one.")
         for graph in graphs:
-            graph._refuse_virtual_nodes("batch")
+            refuse_virtual_nodes("batch", graph.num_virtual_nodes)
         starts = np.cumsum([0, *(graph.num_nodes for graph in graphs)]).tolist()
         senders = torch.cat([graph.edges.senders + start for graph, start in zip(graphs, starts)])
         receivers = torch.cat([graph.edges.receivers + start for graph, start in zip(graphs, starts)])
-        ends = [[graph.num_nodes] if graph.offsets is None else graph.offsets[1:].tolist() for graph in graphs]
-        shifted = (end + start for graph_ends, start in zip(ends, starts) for end in graph_ends)
-        offsets = torch.tensor([0, *shifted], dtype=torch.int64, device="cpu")
+        offsets = joined_offsets([(graph.offsets, graph.num_nodes) for graph in graphs])
         node_features, node_types = joined(
             "node", [(graph.dense_node_features, graph.node_types, graph.num_nodes) for graph in graphs]
         )
@@ -334,7 +297,7 @@ class Graph(Record):
 
     def unbatch(self) -> list["Graph"]:
         """The graphs of a batch as a list, each with its nodes and edges in order; the inverse of `batch`."""
-        self._refuse_virtual_nodes("unbatch")
+        refuse_virtual_nodes("unbatch", self.num_virtual_nodes)
         offsets = [0, self.num_nodes] if self.offsets is None else self.offsets.tolist()
         graph_of_edge = self.graph_of_node[self.edges.senders]
         edges_by_graph = graph_of_edge.argsort(stable=True).split(
@@ -358,28 +321,11 @@ class Graph(Record):
         Raises:
             ShapeError: a node is repeated or out of range, or the graphs of a batch are mixed.
         """
-        self._refuse_virtual_nodes("subgraph")
-        nodes = torch.as_tensor(nodes, device=self.edges.senders.device)
-        if nodes.dtype == torch.bool and nodes.shape == (self.num_nodes,):
-            nodes = nodes.nonzero().flatten()
-        if nodes.dim() != 1 or (nodes.numel() and (nodes.is_floating_point() or nodes.dtype == torch.bool)):
-            raise ShapeError(
-                f"Graph.subgraph: nodes must be indices, or a mask ({self.num_nodes},), not {tuple(nodes.shape)} of "
-                f"{nodes.dtype}."
-            )
-        nodes = nodes.to(torch.int64)
-        if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < self.num_nodes:
-            raise ShapeError(f"Graph.subgraph: nodes must lie in 0 … {self.num_nodes - 1}.")
-        new_index = nodes.new_full((self.num_nodes,), -1)
-        new_index[nodes] = torch.arange(len(nodes), device=nodes.device)
-        if int((new_index >= 0).sum()) != len(nodes):
-            raise ShapeError("Graph.subgraph: a node is repeated; give each once.")
+        refuse_virtual_nodes("subgraph", self.num_virtual_nodes)
+        nodes, new_index = subgraph_nodes(nodes, self.num_nodes, self.edges.senders.device)
         offsets = None
         if self.offsets is not None:
-            graphs = self.graph_of_node[nodes]
-            if bool((graphs.diff() < 0).any()):
-                raise ShapeError("Graph.subgraph: nodes of a batch must be grouped by graph; sort them.")
-            offsets = torch.cat([graphs.new_zeros(1), torch.bincount(graphs, minlength=self.num_graphs).cumsum(0)])
+            offsets = subgraph_offsets(self.graph_of_node[nodes], self.num_graphs)
         ends = new_index[self.edges.senders], new_index[self.edges.receivers]
         kept_edges = ((ends[0] >= 0) & (ends[1] >= 0)).nonzero().flatten()
         edges = Edges(ends[0][kept_edges], ends[1][kept_edges], len(nodes), len(nodes))
@@ -410,14 +356,8 @@ class Graph(Record):
             raise SettingError(
                 "Graph.with_self_loops: edges have types, but a loop has none; use replace(graph, edge_types=None)."
             )
-        edges, features = self.edges.with_self_loops(), self.edge_features
-        if isinstance(features, Tensor):
-            if fill is None:
-                raise SettingError(
-                    "Graph.with_self_loops: edges have features; give those of a loop, such as fill=0.0."
-                )
-            loop_features = features.new_full((edges.num_edges - self.num_edges, features.shape[1]), fill)
-            features = torch.cat([features, loop_features])
+        edges = self.edges.with_self_loops()
+        features = with_loop_features(self.edge_features, edges.num_edges - self.num_edges, fill)
         return replace(self, edges=edges, edge_features=features)
 
     def joined(self) -> "Graph":
@@ -428,7 +368,7 @@ class Graph(Record):
         Raises:
             ShapeError: they are already one set, as nodes have data.
         """
-        self._refuse_virtual_nodes("joined")
+        refuse_virtual_nodes("joined", self.num_virtual_nodes)
         for name in OF_NODES:
             if getattr(self, name) is not None:
                 raise ShapeError(f"joined: senders and receivers are already one set of nodes, as it has {name}.")
@@ -448,11 +388,8 @@ class Graph(Record):
     ) -> "Graph":
         """The given nodes and edges, by index, with their data; `edges` joins the selected nodes, and virtual ones."""
         names, types, edge_types, features = self.names, self.node_types, self.edge_types, self.node_features
-        selected = (
-            features.select(nodes) if isinstance(features, SparseFeatures) else selected_rows(features, types, nodes)
-        )
         return Graph(
-            selected,
+            selected_nodes(features, types, nodes),
             edges,
             selected_rows(self.edge_features, edge_types, links),
             graph_features,
@@ -464,13 +401,6 @@ class Graph(Record):
             None if self.position_encodings is None else self.position_encodings[nodes],
             self.num_virtual_nodes,
         )
-
-    def _refuse_virtual_nodes(self, verb: str) -> None:
-        if self.num_virtual_nodes:
-            raise ShapeError(
-                f"Graph.{verb}: the graph has {plural(self.num_virtual_nodes, 'virtual node')}, which belong to no "
-                "part of it; add them afterwards."
-            )
 
     def __repr__(self) -> str:
         tables = [
@@ -505,15 +435,7 @@ class Weights:
 
     def to_dense(self) -> Float[Tensor, " *batch query key"]:
         """The weights as a dense table, zero without an edge; the weights of parallel edges add up."""
-        cell = self.receivers * self.num_senders + self.senders
-        size = self.num_receivers * self.num_senders
-        table = self.values.new_zeros(*self.values.shape[:-1], size)
-        if cell.dim() == 1 and can_be_read(cell) and bool((cell[1:] > cell[:-1]).all()):
-            # No cell repeats, so nothing adds up; a list as long as the table is the table.
-            table = self.values.clone() if cell.shape[0] == size else table.index_copy(-1, cell, self.values)
-        else:
-            table = table.scatter_add(-1, cell.expand(self.values.shape), self.values)
-        return table.unflatten(-1, (self.num_receivers, self.num_senders))
+        return dense_table(self.senders, self.receivers, self.values, (self.num_receivers, self.num_senders))
 
     def to_graph(self, names: Sequence[Hashable] | None = None) -> Graph:
         """The weights as a graph whose edges have one feature per head (or other batch axis).
@@ -524,15 +446,5 @@ class Weights:
             names: the names of the nodes, as in `Graph`.
         """
         names = None if names is None else tuple(names)
-        heads = self.values.reshape(self.values.shape[:-1].numel(), self.values.shape[-1])
-        senders = self.senders.expand(self.values.shape).reshape(heads.shape)
-        cells = self.receivers * self.num_senders + senders
-        if self.senders.dim() == 1:
-            edges = Edges(self.senders, self.receivers, self.num_senders, self.num_receivers)
-            return Graph(None, edges, heads.T, names=names)
-        codes, inverse = cells.unique(return_inverse=True)
-        features = heads.new_zeros(codes.shape[0], heads.shape[0])
-        columns = torch.arange(heads.shape[0], device=heads.device)[:, None].expand_as(inverse)
-        features = features.index_put((inverse, columns), heads, accumulate=True)
-        edges = Edges(codes % self.num_senders, codes // self.num_senders, self.num_senders, self.num_receivers)
-        return Graph(None, edges, features, names=names)
+        ends, features = edges_of_heads(self.senders, self.receivers, self.values, self.num_senders)
+        return Graph(None, Edges(*ends, self.num_senders, self.num_receivers), features, names=names)
