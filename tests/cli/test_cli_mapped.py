@@ -140,7 +140,7 @@ def test_what_needs_all_rows_takes_some_of_many_and_says_so(edgewise, monkeypatc
     monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_FITTED", 30)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.ROW_CHUNK", 4)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_ROWS", 5)
-    monkeypatch.setattr("edgewise.learn.tasks.report.judged.MAX_ROWS", 5)
+    monkeypatch.setattr("edgewise.learn.tasks.report.evaluation.MAX_ROWS", 5)
     monkeypatch.setattr("edgewise.learn.tasks.molecules.encoder.ROWS_IN_MEMORY", 3)
     table, run = write_csv(tmp_path / "data.csv", rows(150)), tmp_path / "run"
     words = ("--smiles-columns", "smiles", "solvent", "--target-columns", "y", "--ignore-columns", "name", "kelvin")

@@ -16,7 +16,7 @@ from edgewise.learn.tasks.report.leakage import (
     normalized,
     text_contents,
 )
-from edgewise.learn.tasks.report.sections import cautions_of, of_leakage
+from edgewise.learn.tasks.report.sections import leakage_section, leakage_warnings
 
 
 def test_equal_contents_by_hand():
@@ -46,7 +46,7 @@ def test_molecules_that_are_the_same_and_nearly_so():
     test = found["test"]
     assert (test["rows"], test["same"], test["near"], test["compared"]) == (3, 1, 1, 2)
     assert test["examples"] == [{"row": 2, "training_row": 0}, {"row": 3, "training_row": 1, "similarity": 1.0}]
-    cautions = [each.text for each in cautions_of({"leakage": found})]
+    cautions = [each.text for each in leakage_warnings({"leakage": found})]
     assert cautions == [
         "Data leakage: 1 of 3 test rows contain molecules that are also in the training set, so this score measures "
         "interpolation.",
@@ -54,11 +54,11 @@ def test_molecules_that_are_the_same_and_nearly_so():
         "similarity of Morgan fingerprints of 0.95 or more).",
     ]
     few = {**found, "test": {"rows": 1821, "same": 2}}
-    assert [each.text for each in cautions_of({"leakage": few})] == [
+    assert [each.text for each in leakage_warnings({"leakage": few})] == [
         "2 of 1,821 test rows contain molecules that are also in the training set, 0.11%, which moves this score by "
         "little."
     ]
-    table, examples = of_leakage({"leakage": json.loads(json.dumps(found))})
+    table, examples = leakage_section({"leakage": json.loads(json.dumps(found))})
     assert table.rows == [["test", "3", "1", "1 of 2"]]
     assert examples.rows == [["test", "2", "0", "1"], ["test", "3", "1", "1"]]
 

@@ -12,7 +12,7 @@ from edgewise.learn.readers.texts.tokenizer import Tokenizer, read_text
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import TableFormat, table_format
 from edgewise.learn.tables.read import read_cells
-from edgewise.learn.tasks.report.judged import _cells
+from edgewise.learn.tasks.report.evaluation import _cells
 from edgewise.learn.training.folder import RunFolder
 
 SEMICOLON = "smiles;y;note\nCCO;1,50;a, b\nC;-,5e1;1.2.3\n"

@@ -60,7 +60,7 @@ def test_the_gradient_is_that_of_one_process_on_the_same_batch(found, name):
 def test_steps_over_a_whole_graph_are_refused_and_one_process_says_why(found):
     """The other one ends without a message of its own, and no folder is left."""
     assert found["whole graph"] == (
-        "SettingError: 2 processes have nothing to share out: models of nodes compute the whole graph in every step; "
+        "SettingError: 2 processes cannot split this training: models of nodes compute the whole graph in every step; "
         "sample neighborhoods with --fanouts 15 10 --batch-size 1024."
     )
 

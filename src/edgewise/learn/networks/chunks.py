@@ -16,26 +16,26 @@ Layer = Callable[[Tensor | SparseFeatures, Graph], Tensor]
 
 
 def by_receivers(layer: Layer, nodes: Tensor | SparseFeatures, graph: Graph, trace: Trace | None = None) -> Tensor:
-    """`layer(nodes, graph)`, exact; of more than `MAX_EDGES` edges in chunks of receivers, each with all its edges.
+    """`layer(nodes, graph)`, exactly; with more than `MAX_EDGES` edges in chunks of receivers, each with all its edges.
 
-    A layer that computes something for each edge, such as the projection of its features, then has room for a chunk
-    of them. Where gradients or a trace are wanted, or there are few edges, all are computed together.
+    A layer that computes something for each edge, such as a projection of its features, then needs memory for one
+    chunk of edges. With gradients, a trace or few edges, everything is computed at once.
 
     Args:
-        layer: reads of a receiver only its edges and their senders.
-        nodes: before the layer.
+        layer: its output for a receiver depends only on the edges of the receiver and their senders.
+        nodes: the input of the layer.
         graph: the edges, their features and types, and the types of nodes.
-        trace: what records the layer, if anything does.
+        trace: records the layer; None records nothing.
     """
     is_small = graph.num_edges <= MAX_EDGES
     if is_small or trace is not None or torch.is_grad_enabled() or isinstance(nodes, SparseFeatures):
         return layer(nodes, graph)
-    parts = [layer(nodes[node_rows], part)[:count] for node_rows, part, count in chunks(graph)]
-    return torch.cat(parts)
+    outputs = [layer(nodes[node_rows], chunk)[:count] for node_rows, chunk, count in chunks(graph)]
+    return torch.cat(outputs)
 
 
 def chunks(graph: Graph) -> Iterator[tuple[Tensor, Graph, int]]:
-    """Receivers in turn: the nodes of a chunk, its receivers first; the graph of these nodes; how many receivers."""
+    """For each chunk of receivers: the rows of its nodes, receivers first; their graph; the number of receivers."""
     plan, features = graph.edges.plan, graph.edge_features
     assert not isinstance(features, tuple)
     offsets, num_nodes = plan.receiver_offsets.long(), graph.edges.num_receivers
@@ -45,21 +45,22 @@ def chunks(graph: Graph) -> Iterator[tuple[Tensor, Graph, int]]:
     while start < num_nodes:
         limit = offsets[start] + MAX_EDGES
         stop = max(start + 1, int(torch.searchsorted(offsets, limit, right=True)) - 1)
-        inside = slice(int(offsets[start]), int(offsets[stop]))
-        senders, own_edges = plan.senders[inside].long(), plan.receiver_edges[inside].long()
+        edge_range = slice(int(offsets[start]), int(offsets[stop]))
+        senders, edge_rows = plan.senders[edge_range].long(), plan.receiver_edges[edge_range].long()
         receivers = torch.arange(start, stop, device=offsets.device)
-        others = senders.unique()
-        node_rows = torch.cat([receivers, others[(others < start) | (others >= stop)]])
+        distinct_senders = senders.unique()
+        is_outside = (distinct_senders < start) | (distinct_senders >= stop)
+        node_rows = torch.cat([receivers, distinct_senders[is_outside]])
 
         row_in_chunk[node_rows] = torch.arange(len(node_rows), device=node_rows.device)
         counts = offsets[start : stop + 1].diff()
-        local = torch.arange(stop - start, device=node_rows.device).repeat_interleave(counts)
-        part = Graph.unchecked(
+        receiver_in_chunk = torch.arange(stop - start, device=node_rows.device).repeat_interleave(counts)
+        chunk = Graph.unchecked(
             None,
-            Edges(row_in_chunk[senders], local, len(node_rows), len(node_rows)),
-            None if features is None else features[own_edges],
+            Edges(row_in_chunk[senders], receiver_in_chunk, len(node_rows), len(node_rows)),
+            None if features is None else features[edge_rows],
             node_types=None if graph.node_types is None else graph.node_types[node_rows],
-            edge_types=None if graph.edge_types is None else graph.edge_types[own_edges],
+            edge_types=None if graph.edge_types is None else graph.edge_types[edge_rows],
         )
-        yield node_rows, part, stop - start
+        yield node_rows, chunk, stop - start
         start = stop

@@ -78,7 +78,7 @@ class Run:
                 prepared = replace(prepared, decisions=(*prepared.decisions, *remarks))
                 if not group.is_alone and (remedy := task.whole_graph(prepared)) is not None:
                     raise SettingError(
-                        f"{group.size} processes have nothing to share out: models of {task.noun} compute the whole "
+                        f"{group.size} processes cannot split this training: models of {task.noun} compute the whole "
                         f"graph in every step; {remedy}."
                     )
                 if group.leads:
@@ -152,8 +152,8 @@ def fit(
 
 
 def member_training(task: Task, prepared: Prepared) -> "Callable[..., tuple[nn.Module, FitResult]]":
-    """What trains a member by its number, with further arguments of `train.fit.fit`: the member and what it went
-    through. What members share is made once."""
+    """A function that trains member `number`, with further arguments of `training.fit.fit`, and returns it with its
+    history. The loaders and the loss are shared by all members."""
     from edgewise.learn.training.fit import fit as fit_member
 
     recipe, loaders, loss = task.recipe(prepared), task.loaders(prepared), task.loss(prepared)

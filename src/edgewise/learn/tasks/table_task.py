@@ -21,7 +21,7 @@ from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
 from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_judging
 from edgewise.learn.tasks.config import TaskSettings
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
-from edgewise.learn.tasks.report.judged import MAX_ROWS, judged_targets
+from edgewise.learn.tasks.report.evaluation import MAX_ROWS, evaluated_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_notes import described, warnings_of
 from edgewise.learn.tasks.table_scores import coverage_scores, parts_of, scores_by_target
@@ -132,7 +132,7 @@ class TableTask:
     """What follows from the settings as they came and all that is prepared, such as how a graph is sampled that memory
     does not hold."""
     whole_graph: Callable[[Prepared], str | None] = nothing
-    """What to do where every step computes one whole graph, so that processes have nothing to share out."""
+    """The remedy, if every step computes one whole graph, which several processes cannot split."""
     contents: Callable[[Prepared], SplitContents | None] = contents_of_rows
     """The content of the rows of each split, to find what is in both."""
     rows: RowTask | None = None
@@ -162,7 +162,7 @@ class TableTask:
             notes=self.notes,
             description=self.describe,
             all_scores=scores_by_target,
-            test_targets=judged_targets,
+            test_targets=evaluated_targets,
             predict=self.predict,
             rows=self.rows,
             predict_in_parts=self.predict_in_parts,

@@ -40,7 +40,7 @@ from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.learn.tasks.report.judged import Labels, Numbers
+    from edgewise.learn.tasks.report.evaluation import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
 Loss: TypeAlias = TargetLoss | RelativeLoss | TokenLoss
@@ -205,7 +205,7 @@ class Task:
     loss: Callable[[Prepared], Loss] = loss_of_output
     """What is minimized; that of the output where it says it."""
     whole_graph: Callable[[Prepared], str | None] = nothing
-    """What to do where every step computes one whole graph, so that processes have nothing to share out."""
+    """The remedy, if every step computes one whole graph, which several processes cannot split."""
     recipe: Callable[[Prepared], TrainSettings] = lambda prepared: prepared.settings.train
     """The recipe of the training, with a known number of epochs."""
     ensemble_size: Callable[[Any], int] = lambda settings: 1

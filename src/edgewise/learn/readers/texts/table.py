@@ -19,7 +19,7 @@ from edgewise.learn.tables.mapped import ROWS, keys_of
 from edgewise.learn.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows, read_files
 
-LINES = (".txt", ".txt.gz")
+LINE_SUFFIXES = (".txt", ".txt.gz")
 """Files of which each line is a text."""
 
 
@@ -33,11 +33,11 @@ class TextTable:
     @property
     def texts(self) -> list[tuple[str, ...]]:
         """The texts of each row as written in the file, read anew at each call."""
-        return list(self.in_turn())
+        return list(self.iter_texts())
 
-    def in_turn(self, rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
+    def iter_texts(self, rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
         """The texts of some rows, or of all, of which few are in memory at the same time."""
-        return _in_turn(self.rows.cells, self.rows.columns.text_columns, rows)
+        return _iter_texts(self.rows.cells, self.rows.columns.text_columns, rows)
 
     def of_rows(self, rows: np.ndarray) -> list[tuple[str, ...]]:
         """The texts of some rows."""
@@ -55,7 +55,7 @@ class TextTable:
         return cached
 
     def _usable_texts(self) -> Iterator[Sequence[str]]:
-        for texts, is_usable in zip(self.in_turn(), self.rows.usable, strict=True):
+        for texts, is_usable in zip(self.iter_texts(), self.rows.usable, strict=True):
             yield texts if is_usable else [""] * len(texts)
 
 
@@ -78,7 +78,7 @@ def read_texts(
     Raises:
         DataError: a file cannot be used as a whole, or `strict` and a row cannot.
     """
-    lines = [str(path) for path in paths if str(path).lower().endswith(LINES)]
+    lines = [str(path) for path in paths if str(path).lower().endswith(LINE_SUFFIXES)]
     if lines and need_targets:
         raise DataError(f"{lines[0]}: lines of text lack targets; give a table (.csv, .tsv, .parquet).")
     if lines:
@@ -163,11 +163,11 @@ def _contents(cells: Cells, names: Sequence[str]) -> Contents:
     return Contents(
         unit="texts",
         names=lambda rows: list(map(str, _of_rows(cells, names, rows))),
-        keys=lambda rows: keys_of(map("\0".join, _in_turn(cells, names, rows))),
+        keys=lambda rows: keys_of(map("\0".join, _iter_texts(cells, names, rows))),
     )
 
 
-def _in_turn(cells: Cells, names: Sequence[str], rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
+def _iter_texts(cells: Cells, names: Sequence[str], rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
     rows = np.arange(len(cells.lines)) if rows is None else rows
     for start in range(0, len(rows), ROWS):
         yield from _of_rows(cells, names, rows[start : start + ROWS])

@@ -21,7 +21,7 @@ COLUMNS = tuple(name + end for name in (".conll", ".iob", ".bio", ".txt") for en
 """Files with a word a line, its tag in the last column, and a blank line between sentences."""
 OBJECTS = tuple(name + end for name in (".jsonl", ".json") for end in ("", ".gz"))
 """Files with a sentence a line: an object with a list of words and a list of tags."""
-LINES = (".txt", ".txt.gz")
+LINE_SUFFIXES = (".txt", ".txt.gz")
 """Files of which each line is a sentence, where no tags are needed."""
 KEYS = ("tokens", "tags")
 """Default names of the words and the tags."""
@@ -94,7 +94,7 @@ def read_tagged(
             sentences = list(_from_objects(path, names, need_tags))
         elif text_columns or target_columns:
             raise SettingError(f"{path}: its columns are unnamed; leave out --text-columns and --target-columns.")
-        elif lower.endswith(LINES) and not need_tags:
+        elif lower.endswith(LINE_SUFFIXES) and not need_tags:
             sentences = list(_from_lines(path, names))
         elif lower.endswith(COLUMNS):
             sentences = list(_from_columns(path, names, need_tags))

@@ -160,7 +160,7 @@ def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> Fi
 
 
 def remedy_for_processes(prepared: Prepared) -> str:
-    """What to do where several processes find nothing to share out."""
+    """The remedy, if every step computes one whole graph, which several processes cannot split."""
     return "train in one process, with a --batch-size if you like"
 
 

@@ -47,7 +47,7 @@ from edgewise.learn.tasks.links.settings import SETTINGS, STEPS_AN_EPOCH, LinkRu
 from edgewise.learn.tasks.nodes.settings import holds_types
 from edgewise.learn.tasks.prediction_columns import show, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
-from edgewise.learn.tasks.report.judged import judged_links
+from edgewise.learn.tasks.report.evaluation import evaluated_links
 from edgewise.learn.tasks.scores import ScoreTable, command, free_name, same, split_line
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -58,7 +58,7 @@ from edgewise.learn.training.loader import Loader, RowLoader
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.learn.tasks.report.judged import Labels, Numbers
+    from edgewise.learn.tasks.report.evaluation import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
 Ends: TypeAlias = tuple[np.ndarray, np.ndarray]
@@ -298,7 +298,7 @@ def vectors_of_nodes(fitted: FittedLinks, table: NodeTable, device: str) -> np.n
 
 
 def test_targets(folder: RunFolder) -> "list[Numbers | Labels]":
-    return judged_links(folder)
+    return evaluated_links(folder)
 
 
 def notes(prepared: Prepared) -> list[str]:

@@ -17,7 +17,7 @@ from edgewise.learn.networks.encoder import MaskedModel
 from edgewise.learn.networks.text_settings import TransformerSettings
 from edgewise.learn.readers.texts.pairs import read_corpus
 from edgewise.learn.readers.texts.script import script_note
-from edgewise.learn.readers.texts.table import LINES, TextTable, read_texts
+from edgewise.learn.readers.texts.table import LINE_SUFFIXES, TextTable, read_texts
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tasks.masked.settings import SETTINGS, MaskedRunSettings
@@ -276,7 +276,7 @@ def open_texts(request: PredictRequest) -> tuple[Any, Any]:
     trained, text_columns = load(folder), request["text_columns"]
     if not text_columns and (folder.path / "config.toml").is_file():
         text_columns = folder.read_config().get("text-columns")
-    if request.data.lower().endswith(LINES):
+    if request.data.lower().endswith(LINE_SUFFIXES):
         text_columns = ["text"]
     elif not text_columns:
         raise SettingError(f"{request.data} is a table; name the columns that hold texts: --text-columns text.")

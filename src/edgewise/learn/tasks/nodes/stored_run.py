@@ -134,7 +134,7 @@ def stored_batches(table: StoredTable, nodes: StoredNodes, scale: TargetScaler |
 
 
 class Remembered:
-    """A model of which rows of a store are asked in turn: all nodes are computed at the first."""
+    """A model of a stored graph: computes all nodes on first use, then returns rows from the cache."""
 
     def __init__(self, nodes: StoredNodes, member: NodeModel, rows: np.ndarray, device: str):
         self.nodes, self.member, self.rows = nodes, member, rows

@@ -15,8 +15,8 @@ import numpy as np
 from edgewise.formatting import formatted, percent, plural
 from edgewise.learn.companions import LABELS as COMPANIONS
 from edgewise.learn.tasks.registry import task_of
-from edgewise.learn.tasks.report.judged import (
-    JudgedRows,
+from edgewise.learn.tasks.report.evaluation import (
+    EvaluatedRows,
     Labels,
     Numbers,
     confusion,
@@ -51,13 +51,13 @@ def sections(folder: RunFolder) -> list[Section]:
     """
     metrics, config = folder.read_json("metrics.json"), folder.read_config()
     report: list[Section] = [("Scores", scores(metrics, config))]
-    cautions = cautions_of(metrics)
+    cautions = leakage_warnings(metrics)
     if cautions:
         report.insert(0, ("Warnings", cautions))
     report += training_sections(folder)
     for target in task_of(folder).test_targets(folder):
-        report += of_numbers(target, metrics) if isinstance(target, Numbers) else of_labels(target)
-    report += of_tags(tagged(folder))
+        report += number_sections(target, metrics) if isinstance(target, Numbers) else label_sections(target)
+    report += tag_sections(tagged(folder))
     return [*report, ("Data", data(folder, metrics, config)), ("Settings", [settings(config)])]
 
 
@@ -131,7 +131,7 @@ def scores(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
     return [*predicted_by, *tables, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
 
 
-def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
+def number_sections(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
     """A target that is a number: predictions, errors, promises, and the worst predicted rows."""
     rows = target.known
     if not len(rows):
@@ -166,7 +166,7 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
     return [(f"{target.name}: predicted and true", content)]
 
 
-def of_labels(target: Labels) -> list[Section]:
+def label_sections(target: Labels) -> list[Section]:
     """A target that is a class: what was taken for what, probabilities, and the worst predicted rows."""
     rows = target.known
     if not len(rows):
@@ -201,7 +201,7 @@ def of_labels(target: Labels) -> list[Section]:
     return [(f"{target.name}: predicted and true", content)]
 
 
-def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list[Section]:
+def tag_sections(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list[Section]:
     """Tags of words: what was taken for what, and the sentences with the most wrong ones."""
     if not sentences:
         return []
@@ -254,7 +254,7 @@ def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any
         ]
         title = f"{plural(len(rejected), 'row')} could not be used; all of them are in rejected.csv"
         content.append(PageTable(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
-    return content + of_leakage(metrics)
+    return content + leakage_section(metrics)
 
 
 def rejected_rows(folder: RunFolder) -> list[list[str]]:
@@ -266,11 +266,11 @@ def rejected_rows(folder: RunFolder) -> list[list[str]]:
 
 
 GRAVE_LEAKAGE = 0.05
-"""The share of known rows from which on they may decide a score."""
+"""The share of leaked rows from which the warning calls the score interpolation."""
 
 
-def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
-    """What of the split makes the scores look better than they are."""
+def leakage_warnings(metrics: Mapping[str, Any]) -> list[Any]:
+    """Warnings where leakage between the splits makes the scores look better than they are."""
 
     leaks, cautions = metrics.get("leakage") or {}, []
     for split in ("test", "validation"):
@@ -292,7 +292,7 @@ def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
     return cautions
 
 
-def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
+def leakage_section(metrics: Mapping[str, Any]) -> list[Any]:
     """The data leakage between the splits, with examples; nothing where it was not measured."""
     leaks = metrics.get("leakage")
     if not leaks:
@@ -374,7 +374,7 @@ def _flat(nested: Mapping[str, Any]) -> dict[str, float]:
     return flat
 
 
-def _columns(rows: JudgedRows) -> list[int]:
+def _columns(rows: EvaluatedRows) -> list[int]:
     """Which columns of the data are shown beside a row: the first ones, those that are the same everywhere left out."""
     varied = [column for column in range(len(rows.header)) if len({cells[column] for cells in rows.cells}) > 1]
     return (varied or list(range(len(rows.header))))[:MAX_COLUMNS]

@@ -16,7 +16,7 @@ from edgewise.learn.networks.text_settings import CountSizes, TextSettings, Tran
 from edgewise.learn.networks.word_counts import MAX_PAIRED, WordCounts
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.texts.script import SCRIPT_SAMPLE, script_note
-from edgewise.learn.readers.texts.table import LINES, TextTable, from_lines, read_texts, texts_of
+from edgewise.learn.readers.texts.table import LINE_SUFFIXES, TextTable, from_lines, read_texts, texts_of
 from edgewise.learn.readers.texts.tokenizer import ALL_UNKNOWN, RowTokens, Tokenizer
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
@@ -125,7 +125,7 @@ def resolved(settings: TextRunSettings, table: TextTable, splits: Splits) -> Tex
 
 def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTable[TextsEncoder]:
     """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
-    texts_of_training = (text for texts in table.in_turn(splits.train) for text in texts)
+    texts_of_training = (text for texts in table.iter_texts(splits.train) for text in texts)
     tokenizer, weights = tokenizer_and_weights(
         settings.pretrained, texts_of_training, settings.tokens, settings.vocabulary_size, settings.lowercase
     )
@@ -170,7 +170,7 @@ def split_contents(prepared: Prepared) -> SplitContents:
     table, rows = prepared.data, rows_of(prepared.splits)
 
     def read(rows_to_read: np.ndarray) -> Iterator[str]:
-        return (normalized("\n".join(texts)) for texts in table.in_turn(rows_to_read))
+        return (normalized("\n".join(texts)) for texts in table.iter_texts(rows_to_read))
 
     keys = {split: keys_of(read(split_rows)) for split, split_rows in rows.items()}
     texts = by_key(rows, keys, lambda rows_to_read: list(read(rows_to_read)))
@@ -190,7 +190,7 @@ def notes(prepared: Prepared) -> list[str]:
 def warnings(prepared: Prepared) -> list[str]:
     """Scripts that do not separate words by spaces, and how many texts are longer than the model reads."""
     encoder, data = prepared.fitted.encoder, prepared.data
-    sample = ("\n".join(texts) for texts in data.in_turn(prepared.splits.train[:SCRIPT_SAMPLE]))
+    sample = ("\n".join(texts) for texts in data.iter_texts(prepared.splits.train[:SCRIPT_SAMPLE]))
     cut = cut_note(encoder.num_cut(data), f"--context {prepared.settings.model.context}")
     return [*script_note(sample, encoder.tokenizer.kind), *([cut] if cut else [])]
 
@@ -211,7 +211,7 @@ def opened(request: PredictRequest) -> tuple[FittedTable[TextsEncoder], Columns]
 
 
 def chunks(request: PredictRequest, columns: Columns) -> TableChunks | CutCells:
-    if request.data.lower().endswith(LINES):
+    if request.data.lower().endswith(LINE_SUFFIXES):
         return CutCells(from_lines([request.data], columns))
     return TableChunks(request.data)
 

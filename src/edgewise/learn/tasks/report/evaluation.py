@@ -14,16 +14,16 @@ from edgewise.learn.training.conformal import COVERAGES, interval_radius
 from edgewise.learn.training.folder import RunFolder
 
 NUM_BINS = 10
-"""Stretches of probability in which a promise of it is compared with what happened."""
+"""Bins of predicted probability in the reliability diagram."""
 MAX_LABELS = 20
-"""Classes that are shown; the rarer ones are taken together."""
+"""The most classes in a confusion matrix; rarer ones are merged into `OTHERS`."""
 OTHERS = "(others)"
 MAX_ROWS = 2**16
 """Test rows that a report reads; evenly chosen where there are more."""
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedRows:
+class EvaluatedRows:
     """The test rows as they stand in `test_predictions.csv`."""
 
     numbers: list[str]
@@ -44,7 +44,7 @@ class Numbers:
     """Its value in each test row; NaN where there is none."""
     predicted: Float64[np.ndarray, " row"]
     """What was predicted."""
-    rows: JudgedRows
+    rows: EvaluatedRows
     """The rows."""
     errors: Float64[np.ndarray, " error"]
     """Prediction minus target on the validation rows, which the intervals are made of."""
@@ -72,7 +72,7 @@ class Labels:
     """The class of each test row; -1 where there is none."""
     probabilities: Float64[np.ndarray, "row class"]
     """What was predicted."""
-    rows: JudgedRows
+    rows: EvaluatedRows
     """The rows."""
 
     @cached_property
@@ -203,7 +203,7 @@ def worst(target: Numbers | Labels, most: int) -> np.ndarray:
     return wrong[np.argsort(target.probabilities[wrong, target.true[wrong]], kind="stable")[:most]]
 
 
-def judged_targets(folder: RunFolder) -> list[Numbers | Labels]:
+def evaluated_targets(folder: RunFolder) -> list[Numbers | Labels]:
     """The targets of the test rows of a finished run over a table, beside their predictions; nothing without rows."""
     cells, model = _cells(folder), folder.read_json("model.json")
     if cells is None:
@@ -235,7 +235,7 @@ def judged_targets(folder: RunFolder) -> list[Numbers | Labels]:
     return targets
 
 
-def judged_links(folder: RunFolder) -> list[Numbers | Labels]:
+def evaluated_links(folder: RunFolder) -> list[Numbers | Labels]:
     """The test pairs of a finished run over links, beside their predictions; nothing without pairs."""
     cells = _cells(folder)
     if cells is None:
@@ -273,10 +273,10 @@ def tagged(folder: RunFolder) -> list[tuple[list[str], list[str], list[str]]]:
     return [(words, true, predicted) for words, true, predicted in sentences]
 
 
-def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> JudgedRows:
+def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> EvaluatedRows:
     length = len(next(iter(cells.values())))
     numbers = cells.get("row_in_data", [str(number) for number in range(length)])
-    return JudgedRows(numbers, header, list(zip(*(cells[name] for name in header), strict=True)) or [()] * length)
+    return EvaluatedRows(numbers, header, list(zip(*(cells[name] for name in header), strict=True)) or [()] * length)
 
 
 def _errors(folder: RunFolder, place: int) -> np.ndarray:

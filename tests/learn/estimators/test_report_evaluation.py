@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgewise.learn.tasks.report.judged import (
+from edgewise.learn.tasks.report.evaluation import (
     MAX_LABELS,
     OTHERS,
-    JudgedRows,
+    EvaluatedRows,
     Labels,
     Numbers,
     confusion,
@@ -16,10 +16,10 @@ from edgewise.learn.tasks.report.judged import (
     reliability,
     worst,
 )
-from edgewise.learn.tasks.report.sections import of_labels
+from edgewise.learn.tasks.report.sections import label_sections
 from edgewise.learn.training.conformal import interval_radius
 
-ROWS = JudgedRows([], (), [])
+ROWS = EvaluatedRows([], (), [])
 
 
 def numbers(true, predicted, errors):
@@ -97,5 +97,5 @@ def test_a_report_looks_at_the_probabilities_of_all_rows_once_however_many_are_w
     found = labels([0] * 300, [[0.2, 0.8]] * 300)
     looks = []
     monkeypatch.setattr(np, "isnan", lambda array, of=np.isnan: looks.append(np.size(array)) or of(array))
-    of_labels(replace(found, rows=JudgedRows([str(row) for row in range(300)], (), [()] * 300)))
+    label_sections(replace(found, rows=EvaluatedRows([str(row) for row in range(300)], (), [()] * 300)))
     assert sum(looks) < 20 * 600, "the time of a report grows with the rows, not with their square"
