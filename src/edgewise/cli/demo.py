@@ -98,7 +98,7 @@ def print_next_steps(folder: "RunFolder") -> None:
 
 def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     """How well explanations recover the contributions of atoms: as metrics.json has it, or computed and put there."""
-    metrics = folder.read_json("metrics.json")
+    metrics = folder.read_object("metrics.json")
     if EXPLANATIONS in metrics:
         return metrics[EXPLANATIONS]
 
@@ -109,7 +109,7 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     from edgewise.learn.tasks.molecules.task import load
 
     smiles_column = read_cells(folder.path / "demo.csv", TableFormat()).frame[SMILES_COLUMN]
-    explained = [smiles_column[row] for row in folder.read_json("splits.json")["test"][:NUM_EXPLAINED]]
+    explained = [smiles_column[row] for row in folder.read_object("splits.json")["test"][:NUM_EXPLAINED]]
     spearman = recovery(load(folder), {smiles: atom_contributions(smiles) for smiles in explained})
     metrics[EXPLANATIONS] = {"num_molecules": len(explained), "spearman": spearman}
     with folder.locked():

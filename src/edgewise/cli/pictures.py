@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from edgewise.view.figure import png, svg
 
-    metrics, drawn = folder.read_json("metrics.json"), {}
+    metrics, drawn = folder.read_object("metrics.json"), {}
     with corrupt_as_run_error(folder.path), folder.locked():
         for name, figure in figures(folder, metrics).items():
             drawn[name] = svg(figure)
@@ -66,7 +66,7 @@ def after_training(folder: RunFolder) -> str:
 
         from edgewise.view.figure import svg
 
-        metrics = folder.read_json("metrics.json")
+        metrics = folder.read_object("metrics.json")
         drawn = {name: svg(figure) for name, figure in figures(folder, metrics).items()}
         with folder.locked():
             folder.write("report.html", report_page(folder, metrics, drawn).encode())
@@ -79,7 +79,7 @@ def has_orbits(folder: RunFolder) -> bool:
     """Whether a run has orbits to draw, and was tested."""
     from edgewise.learn.tasks.registry import task_of
 
-    return task_of(folder).has_orbits and "test" in folder.read_json("metrics.json")
+    return task_of(folder).has_orbits and "test" in folder.read_object("metrics.json")
 
 
 def figures(folder: RunFolder, metrics: dict[str, Any]) -> "dict[str, Figure]":

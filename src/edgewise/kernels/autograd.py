@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,6 +20,28 @@ from torch import Tensor
 LIBRARY = torch.library.Library("edgewise", "FRAGMENT")
 PLAIN = (Tensor, torch.nn.Parameter)
 """Types of tensors that hold numbers; others are those of tracers, or know themselves what an operator does to them."""
+
+
+Outputs: TypeAlias = Tensor | tuple[Tensor, ...]
+"""What an operator gives."""
+
+
+class Context(Protocol):
+    """What torch hands from a forward to its backward pass, with what is kept here beside tensors."""
+
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+    formula: Callable[..., Tensor]
+    places: list[int]
+    """The gradients that are not None."""
+    others: list[object]
+    """The arguments that are no tensors, and what stands for those that are."""
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keeps tensors for `saved_tensors`."""
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether zeros stand for gradients that are None."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +81,10 @@ def define(
 
         if gradient is not None:
 
-            def save(ctx: Any, inputs: tuple, output: Any) -> None:
+            def save(ctx: Context, inputs: tuple, output: Outputs) -> None:
                 _save(ctx, gradient, inputs, output)
 
-            def differentiate(ctx: Any, *gradients: Any) -> tuple:
+            def differentiate(ctx: Context, *gradients: Tensor | None) -> tuple:
                 return _differentiate(ctx, gradient, gradients)
 
             torch.library.register_autograd(f"edgewise::{name}", differentiate, setup_context=save, lib=LIBRARY)
@@ -70,7 +92,7 @@ def define(
     operator = getattr(operators, name)
     direct = function if gradient is None else _differentiable(function, gradient)
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Any) -> Outputs:
         # torch 2.11 does not say that it compiles while it traces a backward pass: then tensors are not plain ones.
         if torch.compiler.is_compiling() or type(arguments[0]) not in PLAIN:
             return operator(*arguments)
@@ -81,7 +103,7 @@ def define(
 
 def define_with_gradient(
     name: str,
-    inputs: Any,
+    inputs: type[NamedTuple],
     forward: Callable,
     shapes: Callable,
     backward: Callable[..., Sequence[Tensor]],
@@ -106,7 +128,7 @@ def define_with_gradient(
     fields = dict(zip(inputs._fields, inputs.__annotations__.values(), strict=True))
     outputs = {f"output_{index}": Tensor for index in saved_outputs}
 
-    def apart(arguments: Sequence[Any]) -> tuple[Tensor, list[Tensor], Any, Sequence[bool]]:
+    def apart(arguments: Sequence[Any]) -> tuple[Tensor, list[Tensor], NamedTuple, Sequence[bool]]:
         grad_out, *saved_and_inputs, needs = arguments
         return grad_out, saved_and_inputs[: len(saved_outputs)], inputs(*saved_and_inputs[len(saved_outputs) :]), needs
 
@@ -135,7 +157,7 @@ def define_with_gradient(
     )
 
 
-def with_signature(function: Callable, parameters: Mapping[str, Any], returns: Any) -> Callable:
+def with_signature(function: Callable, parameters: Mapping[str, object], returns: object) -> Callable:
     """The function of `*arguments` with named ones, of which a schema can be made."""
     positional = Parameter.POSITIONAL_OR_KEYWORD
     named = [Parameter(name, positional, annotation=annotation) for name, annotation in parameters.items()]
@@ -225,7 +247,9 @@ class _Attached(torch.autograd.Function):
     """Gradients whose values are known, with those of a formula as their derivatives."""
 
     @staticmethod
-    def forward(ctx: Any, formula: Callable, gradients: list[Tensor | None], grad_out: Tensor, *tensors: Tensor) -> Any:
+    def forward(
+        ctx: Context, formula: Callable, gradients: list[Tensor | None], grad_out: Tensor, *tensors: Tensor
+    ) -> tuple:
         ctx.formula = formula
         ctx.places = [index for index, x in enumerate(gradients) if x is not None]
         ctx.save_for_backward(grad_out, *tensors)
@@ -233,7 +257,7 @@ class _Attached(torch.autograd.Function):
         return tuple([x for x in gradients if x is not None])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple:
+    def backward(ctx: Context, *gradients: Tensor | None) -> tuple:
         needs, is_recorded = ctx.needs_input_grad[2:], torch.is_grad_enabled()
         if is_recorded:
             sources = [x.view_as(x) for x in ctx.saved_tensors]
@@ -262,14 +286,14 @@ class _Fork(torch.autograd.Function):
     """See `fork`."""
 
     @staticmethod
-    def forward(ctx: Any, out: Tensor, formula: Callable, *tensors: Tensor | None) -> Tensor:
+    def forward(ctx: Context, out: Tensor, formula: Callable, *tensors: Tensor | None) -> Tensor:
         ctx.formula = formula
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
         return out.view_as(out)
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor | None) -> tuple:
+    def backward(ctx: Context, grad_out: Tensor | None) -> tuple:
         needs = ctx.needs_input_grad[2:]
         if grad_out is None or not torch.is_grad_enabled():
             return grad_out, None, *[None] * len(needs)
@@ -288,7 +312,7 @@ def _on_its_device(function: Callable) -> Callable:
     """The function where the device of its first argument is the current one: kernels are started on that."""
 
     @wraps(function)
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: Any) -> Outputs:
         device = arguments[0].device
         if device.type != "cuda" or device.index == torch.cuda.current_device():
             return function(*arguments)
@@ -302,7 +326,7 @@ def _contiguous(function: Callable) -> Callable:
     """The function with contiguous outputs, as tracers expect them."""
 
     @wraps(function)
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: Any) -> Outputs:
         outputs = function(*arguments)
         return outputs.contiguous() if isinstance(outputs, Tensor) else tuple([x.contiguous() for x in outputs])
 
@@ -312,24 +336,24 @@ def _contiguous(function: Callable) -> Callable:
 def _differentiable(function: Callable, gradient: Gradient) -> Callable:
     class Direct(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *arguments: Any) -> Any:  # torch inspects the signature of a setup_context
+        def forward(ctx: Context, *arguments: Any) -> Outputs:  # torch inspects the signature of a setup_context
             output = function(*arguments)
             _save(ctx, gradient, arguments, output)
             return output
 
         @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
+        def backward(ctx: Context, *gradients: Tensor | None) -> tuple:
             # A list of tensors has one place here, and as many as it has members in an operator.
             return tuple([None if isinstance(x, list) else x for x in _differentiate(ctx, gradient, gradients)])
 
     return Direct.apply
 
 
-def _save(ctx: Any, gradient: Gradient, inputs: tuple, output: Any) -> None:
+def _save(ctx: Context, gradient: Gradient, inputs: tuple, output: Outputs) -> None:
     """Save the outputs that are read again and all arguments: tensors, None, lists of tensors, and settings."""
     outputs = output if isinstance(output, tuple) else (output,)
     tensors: list[Tensor | None] = [outputs[index] for index in gradient.saved_outputs]
-    others: list[Any] = []
+    others: list[object] = []
 
     for x in inputs:
         if x is None or isinstance(x, Tensor):
@@ -354,7 +378,7 @@ class _Members(int):
     """Stands for a list of so many tensors."""
 
 
-def _differentiate(ctx: Any, gradient: Gradient, gradients: tuple) -> tuple:
+def _differentiate(ctx: Context, gradient: Gradient, gradients: tuple) -> tuple:
     """The gradients of all arguments, from that of the first output."""
     others, grad_out = ctx.others, gradients[0]
     no_gradients = [[None] * x if type(x) is _Members else None for x in others]

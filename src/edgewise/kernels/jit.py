@@ -25,7 +25,7 @@ class CodeFiles(IndexDataCacheFile):
         self.folder, self.function_name = Path(folder), function_name
         self._read, self._write = self._load_data, self._save_data
 
-    def load(self, key: Any) -> Any:
+    def load(self, key: object) -> object:
         """What was saved for this kind of arguments; None where nothing was, or it cannot be read."""
         try:
             saved, data = self._read(self.name_of(key))
@@ -33,7 +33,7 @@ class CodeFiles(IndexDataCacheFile):
             return None
         return data if saved == key else None
 
-    def save(self, key: Any, data: Any) -> None:
+    def save(self, key: object, data: object) -> None:
         """Save it, and remove what was made from other sources."""
         name, _, line_and_version = self.function_name.rpartition("-")
         for path in self.folder.glob(f"{name}-*.{line_and_version.partition('.')[2]}.*"):
@@ -41,7 +41,7 @@ class CodeFiles(IndexDataCacheFile):
                 path.unlink(missing_ok=True)
         self._write(self.name_of(key), (key, data))
 
-    def name_of(self, key: Any) -> str:
+    def name_of(self, key: object) -> str:
         """A name made of all that the code depends on: the sources, numba, the processor, the kind of arguments."""
         return f"{self.function_name}.{self._source_stamp}.{digest(self._version, repr(key))}.nbc"
 
@@ -62,7 +62,7 @@ class CodeCache(FunctionCache):
         """The sources that the code is made of: by default the file of the function, as it stands on disk."""
         return digest(repr(self._impl.locator.get_source_stamp()))
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: object, target_context: object) -> object:
         """The code that was saved for these kinds of arguments; None where none was.
 
         numba would first fill its tables of all functions that it can compile, which takes half a second. Code that is
@@ -71,7 +71,7 @@ class CodeCache(FunctionCache):
         rtsys.initialize(target_context)
         return self._load(sig, target_context)
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: object, data: object) -> None:
         """Save it if it can be saved: a disk may be full, or a folder have gone."""
         with suppress(OSError):
             super().save_overload(sig, data)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Content: TypeAlias = Any  # what has a buffer: `collections.abc.Buffer` from Python 3.12 on
 """What is written: bytes, or those of an array."""
+JsonObject: TypeAlias = dict[str, Any]
+"""An object of a JSON file, or a table of a TOML file; whoever reads a value of it says what it must be."""
 PART_PREFIX, PART_SUFFIX = ".edgewise-", ".part"
 """What the temporary files are called; a killed process can leave one."""
 COPY_CHUNK = 2**10
@@ -280,7 +282,7 @@ def release(arrays: "Iterable[np.ndarray]") -> None:
     if not hasattr(mmap, "MADV_DONTNEED"):
         return
     for array in arrays:
-        base: Any = array
+        base: object = array
         while base is not None and not isinstance(base, mmap.mmap):
             base = getattr(base, "base", None)
         if base is not None:
@@ -299,7 +301,7 @@ def copied_rows(array: "np.ndarray", rows: "np.ndarray") -> "np.ndarray":
     return copy
 
 
-def _unnamed_file(folder: str | os.PathLike[str] | None) -> Any:
+def _unnamed_file(folder: str | os.PathLike[str] | None) -> FileIO:
     return tempfile.TemporaryFile(buffering=0, prefix=PART_PREFIX, suffix=PART_SUFFIX, dir=folder)
 
 

@@ -18,10 +18,12 @@ from torch import Tensor, nn
 
 from edgewise.errors import DataError, RunFolderError
 from edgewise.learn.companions.stack import Stack, tensors_of
+from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import counted
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import MAX_LAYERS, damage, read_fields, to_document, typed
 from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.loader import BatchLike
 from edgewise.learn.training.weights import filled, read_tensors
 
 PART = {"part": True}
@@ -38,7 +40,10 @@ class Output(Protocol):
         """Raise DataError unless the fields fit each other."""
 
 
-class Encoder(Protocol):
+Out_contra = TypeVar("Out_contra", contravariant=True)
+
+
+class Encoder(Protocol[Out_contra]):
     """What the training rows fixed of the inputs: scales, vocabularies, sizes. A frozen dataclass, saved as it is.
 
     A field that is not for model.json is transient and says by its metadata where it lies: in another file,
@@ -46,18 +51,18 @@ class Encoder(Protocol):
     `from_tensors(tensors)`, which takes its tensors out of those of the file.
     """
 
-    def new_network(self, output: Any) -> nn.Module:
+    def new_network(self, output: Out_contra) -> nn.Module:
         """A network before its first step, drawn from torch's generator."""
 
-    def check(self, output: Any) -> None:
+    def check(self, output: Out_contra) -> None:
         """Raise DataError unless the fields fit each other."""
 
 
 @runtime_checkable
-class HasCompanions(Protocol):
+class HasCompanions(Protocol[Out_contra]):
     """An encoder of rows that companions read, too."""
 
-    def new_companion(self, name: str, tensors: Mapping[str, Tensor], output: Any) -> nn.Module:
+    def new_companion(self, name: str, tensors: Mapping[str, Tensor], output: Out_contra) -> nn.Module:
         """A companion of the sizes that its saved tensors have, still empty; it has a method `check`.
 
         Raises:
@@ -65,7 +70,7 @@ class HasCompanions(Protocol):
         """
 
 
-E = TypeVar("E", bound=Encoder)
+E = TypeVar("E", bound=Encoder[Any])
 Out = TypeVar("Out", bound=Output)
 
 
@@ -81,7 +86,7 @@ class Fitted(Generic[E, Out]):
     """What the numbers of the network mean."""
     companions: dict[str, int] = field(default_factory=dict)
     """What stands beside each network, and its weight, see `Stack`."""
-    members: list[Any] = field(default_factory=list)
+    members: list[nn.Module] = field(default_factory=list)
     """The networks of the ensemble, in evaluation mode; those with companions are a `Stack`."""
     threads: int = 1
     """CPU threads of a prediction. More make small models slower, see `TrainSettings.threads`."""
@@ -104,7 +109,7 @@ class Fitted(Generic[E, Out]):
 
     def save(self, folder: RunFolder) -> None:
         """Writes the model to a run folder, without pickle."""
-        content: dict[str, Any] = {"format": self.format, "format_version": 1}
+        content: JsonObject = {"format": self.format, "format_version": 1}
         tensors: dict[str, Tensor] = {}
         parts = [getattr(self, field.name) for field in fields(self) if field.metadata.get("part")]
         for part in parts:
@@ -193,7 +198,7 @@ class Fitted(Generic[E, Out]):
 
 
 def network_outputs(
-    fitted: Fitted[Any, Any], batch: Callable[[np.ndarray], Any], num_rows: int, rows_per_batch: int, device: str
+    fitted: Fitted, batch: Callable[[np.ndarray], BatchLike], num_rows: int, rows_per_batch: int, device: str
 ) -> list[np.ndarray]:
     """The outputs of the first member for rows 0, 1, 2, …, batch after batch.
 

@@ -13,28 +13,59 @@ from edgewise.graph.records import Prediction
 from edgewise.learn.companions.stack import network_of, shares_of
 from edgewise.learn.fitted import PART, Fitted
 from edgewise.learn.intervals import Intervals, difficulty_features
-from edgewise.learn.outputs import Outputs, Targets, scatter_rows
+from edgewise.learn.outputs import Label, Outputs, Targets, scatter_rows
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.training.conformal import check_coverage, empty_intervals
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.loader import BatchLike
 
 ROWS_A_BATCH = 512
 """Rows that are computed together where no gradient is wanted."""
 
 
-class TableEncoder(Protocol):
+Rows_contra = TypeVar("Rows_contra", bound=Data, contravariant=True)
+
+
+class Batches(Protocol):
+    """The rows of a table in the units of a model."""
+
+    @property
+    def batch(self) -> Callable[[np.ndarray], BatchLike]:
+        """Makes a batch of rows to predict."""
+
+    @property
+    def targets(self) -> np.ndarray:
+        """`(row, target)`, in model units; class numbers for classes."""
+
+    @property
+    def stand_in(self) -> "Callable[[nn.Module, np.ndarray, str], StandIn] | None":
+        """From a network, rows and a device to what predicts these rows in place of the network; None where a network
+        predicts batch after batch."""
+
+
+class StandIn(Protocol):
+    """What predicts rows in place of a network, at once; it reads no batch."""
+
+    def __call__(self, batch: None, /) -> Tensor:
+        """As the network, for all rows."""
+
+    def fingerprint(self, batch: None, /) -> Tensor:
+        """The learned vectors of all rows."""
+
+
+class TableEncoder(Protocol[Rows_contra]):
     """The preprocessing of a table, fitted on the training rows."""
 
     def new_network(self, output: Targets) -> nn.Module:
         """A network before its first step, drawn from torch's generator."""
 
-    def batches(self, table: Any, scale: TargetScaler | None) -> Any:
+    def batches(self, table: Rows_contra, scale: TargetScaler | None) -> Batches:
         """The rows of a table as the network takes them."""
 
-    def statuses(self, table: Any) -> list[str]:
+    def statuses(self, table: Rows_contra) -> list[str]:
         """The status of each row: `ok`, or a remark on its prediction."""
 
     def check(self, output: Targets) -> None:
@@ -50,17 +81,19 @@ class TableEncoder(Protocol):
 
 
 @runtime_checkable
-class ComparesRows(Protocol):
+class ComparesRows(Protocol[Rows_contra]):
     """An encoder that knows how similar rows are to those of the training."""
 
-    def similarities(self, table: Any, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    def similarities(
+        self, table: Rows_contra, rows: np.ndarray, known: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         """The similarity of each row to the nearest training row, from 0 to 1; `similarity` compares whole rows."""
 
-    def new_parts(self, table: Any, rows: np.ndarray) -> list[str] | None:
+    def new_parts(self, table: Rows_contra, rows: np.ndarray) -> list[str] | None:
         """For each row the parts that no training row has, in words; None where that is unknown."""
 
 
-T = TypeVar("T", bound=TableEncoder)
+T = TypeVar("T", bound=TableEncoder[Any])
 
 
 @dataclass(eq=False, kw_only=True)
@@ -81,12 +114,12 @@ class FittedTable(Fitted[T, Targets]):
         return self.output.columns
 
     @property
-    def classes(self) -> dict[str, tuple[Any, ...]]:
+    def classes(self) -> dict[str, tuple[Label, ...]]:
         """The names of the classes of each target."""
         return self.output.classes
 
     @classes.setter
-    def classes(self, classes: dict[str, tuple[Any, ...]]) -> None:
+    def classes(self, classes: dict[str, tuple[Label, ...]]) -> None:
         self.output = replace(self.output, classes=classes)
 
     @property
@@ -125,11 +158,11 @@ class FittedTable(Fitted[T, Targets]):
         head = getattr(network_of(self.model), "head", None)
         return getattr(head, "num_variants", 1) + sum(self.companions.values())
 
-    def batches(self, table: Any) -> Any:
+    def batches(self, table: Data) -> Batches:
         """The rows of a table as the network takes them."""
         return self.encoder.batches(table, self.output.scale)
 
-    def statuses(self, table: Any) -> list[str]:
+    def statuses(self, table: Data) -> list[str]:
         """The status of each row."""
         return self.encoder.statuses(table)
 
@@ -192,8 +225,8 @@ class FittedTable(Fitted[T, Targets]):
             similarities: of these rows to the training rows; None computes them where intervals need them.
         """
         rows = np.flatnonzero(table.rows.usable) if rows is None else rows
-        options: dict[str, Any] = {"coverage": coverage, "device": device, "similarities": similarities}
-        return self.predict_rows(table, rows, among=(rows, len(table.rows)), **options)
+        among = rows, len(table.rows)
+        return self.predict_rows(table, rows, coverage=coverage, device=device, similarities=similarities, among=among)
 
     def predict_rows(
         self,
@@ -303,9 +336,9 @@ class FittedTable(Fitted[T, Targets]):
 
     def more_columns(
         self, table: Data, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray | list[Any]]:
+    ) -> dict[str, np.ndarray | list[str]]:
         """Further columns beside the predictions of some rows, for all rows of the table."""
-        columns: dict[str, np.ndarray | list[Any]] = {
+        columns: dict[str, np.ndarray | list[str]] = {
             name: scatter_rows(values, rows, len(table.rows)) for name, values in similarities.items()
         }
         if isinstance(self.encoder, ComparesRows) and (texts := self.encoder.new_parts(table, rows)) is not None:

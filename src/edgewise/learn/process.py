@@ -14,8 +14,10 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import IO, Any, Generic, TypeVar
+
+Result = TypeVar("Result")
 
 # Not multiprocessing: that would import the caller's main script again, which fits only scripts with a guard.
 _BOOT = (
@@ -30,7 +32,7 @@ class ProcessDiedError(RuntimeError):
     """The process ended in the middle of a call: it crashed, or something killed it."""
 
 
-class Process:
+class Process(Generic[Result]):
     """Calls a function in another process; the process starts with the first call, and again after each kill.
 
     Args:
@@ -44,10 +46,10 @@ class Process:
         >>> process.close()
     """
 
-    def __init__(self, make: Callable[..., Callable[..., Any]], *arguments: Any):
+    def __init__(self, make: Callable[..., Callable[..., Result]], *arguments: object):
         self._make = (make, arguments)
         self._popen: subprocess.Popen[bytes] | None = None
-        self._end: Callable[[], Any] = lambda: None
+        self._end: Callable[[], object] = lambda: None
         self._one_call = threading.Lock()
         self._owner = os.getpid()
 
@@ -70,7 +72,7 @@ class Process:
         with self._one_call:
             self._start(seconds)
 
-    def call(self, *arguments: Any, seconds: float, cpu_seconds: float | None = None) -> Any:
+    def call(self, *arguments: object, seconds: float, cpu_seconds: float | None = None) -> Result:
         """The result of one call.
 
         Args:
@@ -85,7 +87,8 @@ class Process:
         """
         with self._one_call:
             self._start()
-            return self._exchange((seconds, cpu_seconds, arguments), seconds)
+            result: Result = self._exchange((seconds, cpu_seconds, arguments), seconds)
+            return result
 
     def kill(self) -> None:
         """Kills the process, from any thread; a running call then raises ProcessDiedError."""
@@ -112,7 +115,7 @@ class Process:
         pickle.dump(sys.path, popen.stdin)
         self._exchange(self._make, seconds)
 
-    def _exchange(self, message: Any, seconds: float) -> Any:
+    def _exchange(self, message: object, seconds: float) -> Any:
         popen = self._popen
         assert popen is not None and popen.stdin is not None and popen.stdout is not None
         is_late = threading.Event()
@@ -200,7 +203,7 @@ class _Caught:
         return True
 
 
-def _answer(results: Any, function: Callable[..., Any], arguments: Any, sends: bool = False) -> Any:
+def _answer(results: IO[bytes], function: Callable[..., Any], arguments: Iterable[object], sends: bool = False) -> Any:
     """Calls, and writes how that ended; the result itself is written only where the parent needs it."""
     result = None
     with _Caught() as caught:
@@ -233,7 +236,7 @@ def _set_timers(seconds: float, cpu_seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
 
 
-class Background:
+class Background(Generic[Result]):
     """A computation on another thread, for work that releases Python's lock most of the time.
 
     The thread does not keep the process from ending.
@@ -242,14 +245,16 @@ class Background:
         work: what is computed.
     """
 
-    def __init__(self, work: Callable[[], Any]):
+    value: Result
+    """What was computed, once it is."""
+
+    def __init__(self, work: Callable[[], Result]):
         self.work, self.seconds = work, 0.0
-        self.value: Any = None
         self.error: Exception | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
-    def result(self) -> Any:
+    def result(self) -> Result:
         """What was computed, once it is; its error is raised here."""
         self.thread.join()
         if self.error is not None:

@@ -1,7 +1,7 @@
 """A random forest over the features of a row, as tensors that are saved with the weights of a network."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,6 +11,10 @@ from torch import Tensor, nn
 from edgewise.errors import DataError
 from edgewise.graph import Batch
 from edgewise.learn.companions.substructures import features_of
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.tree._tree import Tree
 
 MIN_PROBABILITY = 1e-4
 """The smallest probability: a forest that is certain may be wrong, and its logarithm must be finite."""
@@ -57,7 +61,9 @@ class Forest(nn.Module):
         self.register_buffer("values", torch.zeros(num_nodes, num_outputs))
 
     @classmethod
-    def grown(cls, forests: Sequence[Any], num_classes: Sequence[int], *, is_binary: bool) -> "Forest":
+    def grown(
+        cls, forests: "Sequence[RandomForestClassifier]", num_classes: Sequence[int], *, is_binary: bool
+    ) -> "Forest":
         """The trees of a `RandomForestClassifier` for each target, whose classes are numbers.
 
         Args:
@@ -124,7 +130,7 @@ class Forest(nn.Module):
         return shares.logit() if self.is_binary else shares.log()
 
 
-def _arrays(tree: Any, start: int, columns: np.ndarray, num_outputs: int) -> dict[str, np.ndarray]:
+def _arrays(tree: "Tree", start: int, columns: np.ndarray, num_outputs: int) -> dict[str, np.ndarray]:
     """The buffers of one tree, whose nodes are counted from `start`; class c is output `columns[c]`, or beyond all."""
     node_numbers = np.arange(start, start + tree.node_count)
     branches = np.stack([tree.children_left, tree.children_right], axis=1) + start

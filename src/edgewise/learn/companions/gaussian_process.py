@@ -1,12 +1,13 @@
 """A Gaussian process over the features of a row, beside a network: strong with few rows or molecules."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 from torch.optim.adam import adam
 
 from edgewise.errors import DataError
@@ -318,13 +319,13 @@ class _Matern(torch.autograd.Function):
     """M of r²; for its slope it keeps r alone, and at 0 it has one, which torch's square root has not."""
 
     @staticmethod
-    def forward(ctx: Any, squares: Tensor) -> Tensor:
+    def forward(ctx: BackwardCFunction, squares: Tensor) -> Tensor:
         scaled = (5 * squares).sqrt_()
         ctx.save_for_backward(scaled)
         return torch.addcmul(1 + scaled, scaled, scaled, value=1 / 3).mul_((-scaled).exp_())
 
     @staticmethod
-    def backward(ctx: Any, slopes: Tensor) -> Tensor:
+    def backward(ctx: BackwardCFunction, slopes: Tensor) -> Tensor:
         (scaled,) = ctx.saved_tensors
         return (-scaled).exp_().mul_(1 + scaled).mul_(slopes).mul_(-5 / 6)
 
@@ -371,8 +372,17 @@ def _chosen(rows: ProcessRows, targets: Tensor, shares: Tensor, logs: Tensor) ->
 def _descend(logs: Tensor, slope: Tensor, moments: tuple[Tensor, Tensor, Tensor]) -> None:
     """A step of Adam by torch's function: its class imports torch's compiler, which takes 140 MB."""
     step, mean, square = moments
-    numbers: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "lr": RATE, "weight_decay": 0.0, "eps": 1e-8}
-    adam([logs], [slope], [mean], [square], [], [step], foreach=False, amsgrad=False, maximize=False, **numbers)
+    adam(
+        *([logs], [slope], [mean], [square], [], [step]),
+        foreach=False,
+        amsgrad=False,
+        maximize=False,
+        beta1=0.9,
+        beta2=0.999,
+        lr=RATE,
+        weight_decay=0.0,
+        eps=1e-8,
+    )
 
 
 def _solved(

@@ -8,11 +8,15 @@ import os
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgewise.errors import EdgewiseError
 from edgewise.learn.engine.ray import MAX_FAILURES, WorkerError, cluster, failure
 from edgewise.learn.engine.workers import Workers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from ray.data import Datasource
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
@@ -78,7 +82,7 @@ def map_chunks(
             raise failure(f"{name} in {workers.count} Ray workers", lost) from lost
 
 
-def _block(number: int, error: WorkerError | None, content: Any) -> Any:
+def _block(number: int, error: WorkerError | None, content: object) -> "pa.Table":
     """A row of what Ray Data moves."""
     import pyarrow as pa
 
@@ -86,12 +90,12 @@ def _block(number: int, error: WorkerError | None, content: Any) -> Any:
     return pa.table({"number": pa.array([number]), "content": pa.array([packed], pa.large_binary())})
 
 
-def _source(read: Callable[[], Iterable[Any]], folder: str) -> Any:
+def _source(read: Callable[[], Iterable[object]], folder: str) -> "Datasource":
     """What Ray Data reads the chunks from, in one task, which it lets wait while results are waiting."""
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
 
-    def blocks() -> Iterator[Any]:
+    def blocks() -> "Iterator[pa.Table]":
         os.chdir(folder)
         number = 0
         try:
@@ -103,7 +107,7 @@ def _source(read: Callable[[], Iterable[Any]], folder: str) -> Any:
     class ChunkSource(Datasource):
         """Chunks."""
 
-        def get_read_tasks(self, *_: Any, **__: Any) -> list[Any]:
+        def get_read_tasks(self, *_: object, **__: object) -> list[ReadTask]:
             """The one task that reads them."""
             return [ReadTask(blocks, BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None))]
 
@@ -117,16 +121,16 @@ def _source(read: Callable[[], Iterable[Any]], folder: str) -> Any:
 class _Actor:
     """A worker, which Ray Data calls with one chunk at a time."""
 
-    def __init__(self, make: Callable[[], Callable[[Any], Any]], folder: str):
+    def __init__(self, make: Callable[[], Callable[[Any], object]], folder: str):
         os.chdir(folder)
-        self.work: Callable[[Any], Any] | None = None
+        self.work: Callable[[Any], object] | None = None
         self.error: WorkerError | None
         try:
             self.work, self.error = make(), None
         except EdgewiseError as error:  # raised here, Ray would make the actor again and again
             self.error = WorkerError.of(error)
 
-    def __call__(self, table: Any) -> Any:
+    def __call__(self, table: "pa.Table") -> "pa.Table":
         number, packed = table["number"][0].as_py(), table["content"][0].as_py()
         error, chunk = pickle.loads(packed)
         error = error or self.error

@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 from edgewise.errors import EdgewiseError, MissingExtraError, SettingError
 
@@ -12,7 +12,7 @@ MAX_FAILURES = 3
 """How often lost workers are replaced before the work is given up."""
 
 
-def imported() -> Any:
+def imported() -> ModuleType:
     """The package `ray`; raises MissingExtraError where it is not installed."""
     # Otherwise Ray sends statistics of its use to its developers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -27,7 +27,7 @@ def imported() -> Any:
 @contextlib.contextmanager
 def cluster(
     address: str | None = None, *, num_cpus: int | None = None, object_store_memory: int | None = None
-) -> Iterator[Any]:
+) -> Iterator[ModuleType]:
     """The package `ray`, connected to a cluster inside the block.
 
     Args:
@@ -48,7 +48,7 @@ def cluster(
 
     source = "--ray-address" if address else "the variable RAY_ADDRESS"
     address = address or os.environ.get("RAY_ADDRESS")
-    options: dict[str, Any] = {"num_cpus": num_cpus, "object_store_memory": object_store_memory}
+    options: dict[str, object] = {"num_cpus": num_cpus, "object_store_memory": object_store_memory}
 
     options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:

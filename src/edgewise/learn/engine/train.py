@@ -3,17 +3,18 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgewise.learn.engine.ray import MAX_FAILURES, cluster, failure
 
-Work = Callable[[dict[str, Any]], str | None]
+Given = TypeVar("Given")
+Work = Callable[[Given], str | None]
 """What a worker does, torch.distributed being connected; its result is the message of an error that comes again however
 often it is tried, or None."""
 
 
 def train(
-    work: Work, given: dict[str, Any], folder: Path, num_workers: int, *, on_gpu: bool, address: str | None = None
+    work: Work[Given], given: Given, folder: Path, num_workers: int, *, on_gpu: bool, address: str | None = None
 ) -> str | None:
     """Runs `work(given)` in each of several workers, all anew where one is lost; the message of an error, or None.
 

@@ -4,11 +4,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from edgewise.errors import EdgewiseError
 from edgewise.learn.engine.ray import MAX_FAILURES, WorkerError, cluster, failure
 from edgewise.learn.progress import stage
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -42,7 +45,7 @@ class Workers:
         with cluster(self.address, num_cpus=self.count) as ray, stage(name, len(items)) as current:
             remote = ray.remote(num_cpus=1, num_gpus=int(self.on_gpu), max_retries=MAX_FAILURES)(_run_item)
             pending, results = list(enumerate(items)), {}
-            running: dict[Any, int] = {}
+            running: dict[ObjectRef, int] = {}
             try:
                 while pending or running:
                     while pending and len(running) < self.count:
@@ -64,7 +67,7 @@ class Workers:
         return [results[number] for number in range(len(items))]
 
 
-def _run_item(work: Callable[[Any], Any], item: Any, folder: str) -> tuple[Any, WorkerError | None]:
+def _run_item(work: Callable[[Item], Result], item: Item, folder: str) -> tuple[Result | None, WorkerError | None]:
     """The result, or an EdgewiseError as a value, so that Ray does not retry the item."""
     os.chdir(folder)
     try:

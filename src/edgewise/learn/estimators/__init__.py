@@ -3,7 +3,7 @@
 Their classes stand in classes.py, which docs/estimators.py writes.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # written by docs/tasks.py
     from edgewise.learn.estimators.classes import DynamicsModel as DynamicsModel
@@ -49,7 +49,7 @@ NAMES = (
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # On first use: `--help` must wait neither for torch nor for scikit-learn.
     if name == "__all__":
         return list(NAMES)

@@ -1,7 +1,5 @@
 """Arrays as edges of one graph: the functions behind EdgeClassifier and EdgeRegressor."""
 
-from typing import Any
-
 import numpy as np
 
 from edgewise.explain.explanation import Explanation
@@ -19,12 +17,14 @@ from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, Trai
 from edgewise.learn.estimators.state import Estimator
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, edges_from_arrays
+from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.edges.explainable import explain_edge
+from edgewise.learn.tasks.edges.settings import EdgeRunSettings
 from edgewise.learn.tasks.edges.task import TABLE, TASK, EdgeEncoder
 
 
-def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> EdgeTable:
+def training_table(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumns) -> EdgeTable:
     """All edges of the graph as a table to train on."""
     missing = missing_of(job.feature_scale)
     return edges_from_arrays(
@@ -33,19 +33,19 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> EdgeTa
         columns.weights,
         task_type=columns.task_type,
         missing=missing,
-        names=inputs.X.names,
+        names=inputs.graph_rows.names,
     )
 
 
 def table(trained: FittedTable[EdgeEncoder], inputs: Inputs) -> EdgeTable:
     """All edges of the graph as a table to predict."""
     missing = trained.columns.missing
-    return edges_from_arrays(*_features_and_edges(inputs, missing), missing=missing, names=inputs.X.names)
+    return edges_from_arrays(*_features_and_edges(inputs, missing), missing=missing, names=inputs.graph_rows.names)
 
 
-def _features_and_edges(inputs: Inputs, missing: str) -> tuple[NodeFeatures, Any]:
+def _features_and_edges(inputs: Inputs, missing: str) -> tuple[NodeFeatures, EdgeList]:
     """The features of the nodes (width 0 without features), and the edges."""
-    rows: GraphEdges = inputs.X
+    rows = inputs.graph_rows
     plain(inputs.owner, rows)
     if rows.features is None:
         return NodeFeatures.of(np.zeros((rows.graph.num_nodes, 0))), rows.edges
@@ -69,12 +69,12 @@ EDGES = RowAdapter(
 @naming_parameters
 def explain(
     estimator: Estimator,
-    item: Any,
+    item: object,
     extra_inputs: ExtraInputs,
     *,
     edge: int | None,
     target: str | None,
-    label: Any,
+    label: object,
     hops: int | None,
     methods: Choice,
 ) -> Explanation:

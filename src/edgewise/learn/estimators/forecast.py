@@ -12,7 +12,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import r2
-from edgewise.learn.estimators.names import column_names, in_order
+from edgewise.learn.estimators.names import column_names, has_columns, in_order
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters, parameters_of, without_flags
 from edgewise.learn.estimators.state import Adapter, learn_names, names_of, refuse, settings_of, train, warn
@@ -27,7 +27,7 @@ SERIES = Adapter(task=TASK, required={"data": ("the series",)})
 
 
 @naming_parameters
-def fit(estimator: Any, X: Any, edges: Any, *, sample_weight: object, validation: object) -> None:
+def fit(estimator: Any, X: object, edges: object, *, sample_weight: object, validation: object) -> None:
     """Learn a series.
 
     Raises:
@@ -50,7 +50,7 @@ def fit(estimator: Any, X: Any, edges: Any, *, sample_weight: object, validation
 
 
 @naming_parameters
-def predict(estimator: Any, X: Any, edges: Any) -> Any:
+def predict(estimator: Any, X: object, edges: object) -> np.ndarray | pd.DataFrame:
     """(horizon, node): what follows the last step of a series, as an array, or a DataFrame where X has times.
 
     Raises:
@@ -73,24 +73,25 @@ def predict(estimator: Any, X: Any, edges: Any) -> Any:
 
 
 @naming_parameters
-def score(estimator: Any, X: Any, y: Any, edges: Any) -> float:
+def score(estimator: Any, X: object, y: object, edges: object) -> float:
     """R² of the predicted steps, over all nodes and steps that are known."""
     predicted = predict(estimator, X, edges)
     nodes, _ = _split_times(estimator, "score", X)
     names = names_of(estimator, "X") if edges is None else column_names("X", nodes)
-    y = in_order("y", _split_times(estimator, "score", y)[0], names)
-    if isinstance(predicted, pd.DataFrame) and isinstance(getattr(y, "index", None), pd.DatetimeIndex):
-        if len(missing := predicted.index.difference(y.index)):
-            raise DataError(f"score: y lacks {missing[0]}, which is predicted; it has {y.index[0]} to {y.index[-1]}.")
-        y = y.loc[predicted.index]
+    known: pd.DataFrame = in_order("y", _split_times(estimator, "score", y)[0], names)
+    if isinstance(predicted, pd.DataFrame) and isinstance(getattr(known, "index", None), pd.DatetimeIndex):
+        times = known.index
+        if len(missing := predicted.index.difference(times)):
+            raise DataError(f"score: y lacks {missing[0]}, which is predicted; it has {times[0]} to {times[-1]}.")
+        known = known.loc[predicted.index]
 
-    truth, values = as_numbers("y", y), np.asarray(predicted)
+    truth, values = as_numbers("y", known), np.asarray(predicted)
     if truth.shape != values.shape:
         raise DataError(f"score: y is {truth.shape}, but predictions are {values.shape}.")
     return r2(truth.ravel(), values.ravel(), ["no value is known"] * values.size)
 
 
-def _split_times(estimator: Any, method: str, X: Any) -> tuple[Any, pd.Index | None]:
+def _split_times(estimator: Any, method: str, X: object) -> tuple[object, pd.Index | None]:
     """The nodes of a DataFrame, and its times where its index or a column has them.
 
     Raises:
@@ -98,7 +99,7 @@ def _split_times(estimator: Any, method: str, X: Any) -> tuple[Any, pd.Index | N
         SettingError: There is a column of times, but no DataFrame to train on.
     """
     column: str | None = estimator.time_column
-    if not hasattr(X, "columns"):
+    if not has_columns(X):
         if column is not None and method == "fit" and not isinstance(X, Series):
             raise SettingError(f"time_column is {column!r}, but X is not a DataFrame with named columns.")
         return X, None
@@ -136,7 +137,7 @@ def index_behind(series: Series, num_steps: int, times: pd.Index) -> pd.Index:
     return index.tz_convert(getattr(times, "tz", None)) if isinstance(times, pd.DatetimeIndex) else index
 
 
-def series_of(X: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...] | None = None) -> Series:
+def series_of(X: object, edges: object, *, is_directed: bool, names: tuple[str, ...] | None = None) -> Series:
     """A series, whatever holds it.
 
     Args:
@@ -162,7 +163,7 @@ def series_of(X: Any, edges: Any, *, is_directed: bool, names: tuple[str, ...] |
         time, node = np.argwhere(np.isinf(values))[0].tolist()
         raise DataError(f"X holds an infinite number at time {time}, node {node}; NaN says that nothing is known.")
     count = values.shape[1]
-    if hasattr(X, "columns"):
+    if has_columns(X):
         names = tuple(map(str, X.columns))
     elif names is None or len(names) != count:
         names = tuple(map(str, range(count)))

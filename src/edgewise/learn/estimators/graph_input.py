@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from edgewise.errors import DataError, refuse_single_text
@@ -15,7 +16,7 @@ from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
 from edgewise.learn.estimators.graph_warnings import warn_of_coordinates
-from edgewise.learn.estimators.names import column_names, positions_of_names
+from edgewise.learn.estimators.names import RowsLike, column_names, positions_of_names
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.file import check_edges
@@ -23,6 +24,12 @@ from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures, without_blanks
 from edgewise.learn.tables.magnitude import require_scalable
 from edgewise.neighborhood import Edges, Types
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+Taken = TypeVar("Taken")
 
 GRAPH_OPTIONS = ("edges", "edge_features", "node_types", "edge_types")
 """The arguments that stand beside the features of nodes, where no graph stands in their place."""
@@ -59,7 +66,13 @@ class GraphNodes:
     """What rows are."""
 
     def __init__(
-        self, data: Any, edges: Any = None, edge_features: Any = None, *, node_types: Any = None, edge_types: Any = None
+        self,
+        data: object,
+        edges: object = None,
+        edge_features: object = None,
+        *,
+        node_types: object = None,
+        edge_types: object = None,
     ) -> None:
         extra_inputs = {"edge_features": edge_features, "node_types": node_types, "edge_types": edge_types}
         rows: GraphNodes | None = data if isinstance(data, GraphNodes) else None
@@ -122,7 +135,7 @@ class GraphNodes:
         """(row, 1), for scikit-learn, which then takes rows by an array."""
         return len(self), 1
 
-    def __getitem__(self, rows: Any) -> Self:
+    def __getitem__(self, rows: ArrayLike | slice | tuple[ArrayLike | slice, ...]) -> Self:
         """Some rows; the graph stays whole.
 
         Args:
@@ -133,7 +146,7 @@ class GraphNodes:
         chosen = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
         return self.of(self.graph, self.sparse_features, np.atleast_1d(chosen), self.column_names)
 
-    def scatter(self, values: np.ndarray, missing: Any) -> np.ndarray:
+    def scatter(self, values: np.ndarray, missing: float | str | bool) -> np.ndarray:
         """The values of the rows as an array over all nodes or all edges; `missing` elsewhere.
 
         Raises:
@@ -179,7 +192,7 @@ class GraphNodes:
         names = self.graph.names
         return None if names is None else written_names(names)
 
-    def number_of(self, node: Any) -> int:
+    def number_of(self, node: object) -> int:
         """The place of a node: by its name in a graph with names, else by its number.
 
         Raises:
@@ -187,9 +200,9 @@ class GraphNodes:
         """
         return node_number(node, self.names, self.graph.num_nodes)
 
-    def taken(self, values: Any) -> Any:
+    def taken(self, values: Taken) -> Taken:
         """The values of the rows, out of those of all nodes or edges."""
-        return values if self.rows is None or not isinstance(values, np.ndarray) else values[self.rows]
+        return values[self.rows] if isinstance(values, np.ndarray) and self.rows is not None else values
 
     def arrays(self, missing: str = "impute") -> dict[str, Any]:
         """What `nodes_from_arrays` takes of a graph.
@@ -232,7 +245,7 @@ def missing_of(feature_scale: str) -> str:
     return "drop" if feature_scale in ("rows", "none") else "impute"
 
 
-def written_names(names: Sequence[Any]) -> tuple[str, ...]:
+def written_names(names: Sequence[object]) -> tuple[str, ...]:
     """The names of nodes as text.
 
     Raises:
@@ -245,7 +258,7 @@ def written_names(names: Sequence[Any]) -> tuple[str, ...]:
     return written
 
 
-def node_number(node: Any, names: Sequence[str] | None, num_nodes: int) -> int:
+def node_number(node: object, names: Sequence[str] | None, num_nodes: int) -> int:
     """The place of a node among all of a graph.
 
     Args:
@@ -266,18 +279,18 @@ def node_number(node: Any, names: Sequence[str] | None, num_nodes: int) -> int:
     return int(node)
 
 
-def is_graph(data: Any) -> bool:
+def is_graph(data: object) -> bool:
     """Whether it is a graph as a whole: ours, one of PyTorch Geometric or networkx, or (node features, edges)."""
     return isinstance(data, Graph | GraphNodes | tuple) or library_of(data) in ("pyg", "networkx")
 
 
-def plain_nodes(owner: str, data: Any, edges: Any = None, edge_features: Any = None, **more: Any) -> GraphNodes:
+def plain_nodes(owner: str, data: object, edges: object = None, edge_features: object = None) -> GraphNodes:
     """The nodes of a graph for an estimator that knows one type of nodes and edges.
 
     Raises:
         DataError: The graph has more.
     """
-    return plain(owner, GraphNodes(data, edges, edge_features, **more))
+    return plain(owner, GraphNodes(data, edges, edge_features))
 
 
 def plain(owner: str, rows: GraphNodes) -> GraphNodes:
@@ -287,14 +300,14 @@ def plain(owner: str, rows: GraphNodes) -> GraphNodes:
     return rows
 
 
-def one_by_one(graphs: Any) -> Any:
+def one_by_one(graphs: Any) -> RowsLike:
     """The graphs of a batch, ours or PyTorch Geometric's, one by one; others as they are."""
     if isinstance(graphs, Graph):
         return graphs.unbatch()
     return graphs.to_data_list() if library_of(graphs) == "pyg" and hasattr(graphs, "to_data_list") else graphs
 
 
-def edges_of(edges: Any, num_nodes: int | None = None) -> Edges:
+def edges_of(edges: object, num_nodes: int | None = None) -> Edges:
     """Edges, whatever holds them: `Edges`, whole numbers (2, edge), or a sparse matrix of SciPy.
 
     Args:
@@ -319,7 +332,7 @@ def edges_of(edges: Any, num_nodes: int | None = None) -> Edges:
     return Edges(senders, receivers, num_nodes, num_nodes)
 
 
-def sparse_features_of(matrix: Any) -> NodeFeatures:
+def sparse_features_of(matrix: "csr_array") -> NodeFeatures:
     """The features of nodes in a sparse matrix of SciPy."""
     table = matrix.tocsr().tocoo()
     filled = table.data != 0
@@ -327,7 +340,7 @@ def sparse_features_of(matrix: Any) -> NodeFeatures:
     return NodeFeatures.of_entries(rows, columns, table.data[filled].astype(np.float32), table.shape)
 
 
-def dense_features_of(features: Any) -> Tensor:
+def dense_features_of(features: object) -> Tensor:
     """The features of nodes (node, feature) in a tensor, an array or a DataFrame.
 
     Raises:
@@ -345,12 +358,15 @@ def dense_features_of(features: Any) -> Tensor:
     return values
 
 
-def _from_arrays(node_features: Any, edges: Any, edge_features: Any, node_types: Any, edge_types: Any) -> GraphNodes:
+def _from_arrays(
+    node_features: object, edges: object, edge_features: object, node_types: object, edge_types: object
+) -> GraphNodes:
     """A graph out of its parts."""
     is_sparse = hasattr(node_features, "tocoo")
     features = None if is_sparse or node_features is None else dense_features_of(node_features)
     sparse = sparse_features_of(node_features) if is_sparse else None
-    shape = None if node_features is None else tuple(node_features.shape if is_sparse else features.shape)  # type: ignore[union-attr]
+    read = features if sparse is None else sparse
+    shape = None if read is None else tuple(read.shape)
     size = None if shape is None else shape[0]
     if edge_types is not None and hasattr(edges, "tocoo") and not isinstance(edges, Edges):
         raise DataError("edge_types go with edges that have an order: give Edges, or an array (2, edge).")
@@ -381,7 +397,7 @@ def _from_arrays(node_features: Any, edges: Any, edge_features: Any, node_types:
     )
 
 
-def _types(name: str, type_of_row: Any, size: int, rows: str) -> Types | None:
+def _types(name: str, type_of_row: object, size: int, rows: str) -> Types | None:
     if type_of_row is None:
         return None
     refuse_single_text(name, type_of_row)

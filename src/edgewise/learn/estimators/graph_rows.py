@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from edgewise.errors import DataError, SettingError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features
-from edgewise.learn.estimators.labels import all_right, has_label, is_known, label_columns, r2
+from edgewise.learn.estimators.labels import all_right, has_label, is_known, label_columns, plain_array, r2
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import (
@@ -26,11 +26,16 @@ from edgewise.learn.estimators.row_methods import (
 from edgewise.learn.estimators.rows import EncodedTargets, ExtraInputs, Inputs, RowAdapter, Supervision, without_none
 from edgewise.learn.estimators.state import Estimator, Names, warn_caller
 
+if TYPE_CHECKING:
+    from edgewise.learn.fitted_table import FittedTable
+    from edgewise.learn.tasks.edges.task import EdgeEncoder
+    from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 
-def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, Any, ExtraInputs], Inputs]:
+
+def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, object, ExtraInputs], Inputs]:
     """What reads the rows of one graph: `GraphNodes` or `GraphEdges`, out of a graph or its parts."""
 
-    def inputs(estimator: Estimator, X: Any, extra_inputs: ExtraInputs) -> Inputs:
+    def inputs(estimator: Estimator, X: object, extra_inputs: ExtraInputs) -> Inputs:
         names: Names = getattr(estimator, "column_names_", {})
         return Inputs(type(estimator).__name__, rows_type(X, **extra_inputs).in_order(names), {}, names)
 
@@ -41,7 +46,7 @@ def scatter_targets(
     inputs: Inputs, targets: EncodedTargets, supervision: Supervision
 ) -> tuple[EncodedTargets, Supervision]:
     """Targets, weights and validation rows as arrays over all nodes or edges of the graph."""
-    rows: GraphNodes = inputs.X
+    rows = inputs.graph_rows
     warn_of_graph_features(rows.graph)
     weights, validation = supervision.sample_weight, supervision.validation
     return (
@@ -54,19 +59,19 @@ def scatter_targets(
     )
 
 
-def names_of_graph(X: Any) -> Names:
+def names_of_graph(X: object) -> Names:
     """The names of the features that the rows of a graph have."""
     return dict(X.column_names) if isinstance(X, GraphNodes) else {}
 
 
-def names_of_run(trained: Any) -> Names:
+def names_of_run(trained: "FittedTable[NodeEncoder] | FittedTable[EdgeEncoder]") -> Names:
     """The names of the features of nodes that a run of the command line was trained on."""
     names = trained.columns.descriptors_columns
     return {"X": names} if len(names) == trained.encoder.on_graph.num_columns else {}
 
 
 def row_to_explain(
-    estimator: Estimator, adapter: RowAdapter, item: Any, row: Any, name: str, extra_inputs: ExtraInputs
+    estimator: Estimator, adapter: RowAdapter, item: object, row: object, name: str, extra_inputs: ExtraInputs
 ) -> tuple[Inputs, int]:
     """The graph of an item, and the number of the row that is explained.
 
@@ -82,18 +87,22 @@ def row_to_explain(
         SettingError: The row is not said.
     """
     inputs = adapter.inputs(estimator, item, without_none(extra_inputs))
-    rows: GraphNodes = inputs.X
+    rows = inputs.graph_rows
     if row is not None:
-        return inputs, rows.number_of(row) if rows.unit == "nodes" else row
+        if rows.unit == "nodes":
+            return inputs, rows.number_of(row)
+        if not isinstance(row, int | np.integer):
+            raise SettingError(f"explain: {name} is {row!r}; expected its number, such as {name}=0.")
+        return inputs, int(row)
     if rows.rows is None or len(rows) != 1:
         raise SettingError(f"explain: {name} is missing; say which row is explained: {name}=0.")
     return inputs, int(rows.rows[0])
 
 
-def label_targets(unit: str) -> Callable[[Any], EncodedTargets]:
+def label_targets(unit: str) -> Callable[[object], EncodedTargets]:
     """What encodes labels of the nodes or edges of a graph, some of which have none; −1 may stand for none."""
 
-    def encode(y: Any) -> EncodedTargets:
+    def encode(y: object) -> EncodedTargets:
         columns = label_columns(y)
         has_labels = [is_known(labels) for labels in columns]
         for labels, is_label in zip(columns, has_labels):
@@ -108,7 +117,7 @@ def label_targets(unit: str) -> Callable[[Any], EncodedTargets]:
     return encode
 
 
-def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> np.ndarray:
+def predict_classes(estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs) -> np.ndarray:
     """(row), or (row, target): the most probable class; −1 or None, as in `fit`, where nothing is predicted."""
     probabilities, statuses = probabilities_of(estimator, adapter, X, extra_inputs)
     warn_of_unread(estimator, "predict", X, statuses, np.isnan(probabilities[0]).any(axis=1))
@@ -132,8 +141,8 @@ def _most_probable(probabilities: np.ndarray, classes: np.ndarray) -> np.ndarray
 def score_classes(
     estimator: Estimator,
     adapter: RowAdapter,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     extra_inputs: ExtraInputs,
     nodes: ArrayLike | None,
     sample_weight: ArrayLike | None,
@@ -154,7 +163,7 @@ def score_classes(
         raise DataError("score: no row has a label; expected labels to compare with.")
     predicted = predict_classes(estimator, adapter, X, extra_inputs)
     if len(columns) != len(classes_of(estimator)) or len(predicted) != len(columns[0]):
-        raise DataError(f"score: y is {np.shape(y)}, but predictions are {predicted.shape}.")
+        raise DataError(f"score: y is {plain_array(y).shape}, but predictions are {predicted.shape}.")
     right = all_right(columns, has_labels, predicted)[judged]
     return float(np.average(right, weights=_weights(sample_weight, judged)))
 
@@ -163,15 +172,15 @@ def score_classes(
 def score_numbers(
     estimator: Estimator,
     adapter: RowAdapter,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     extra_inputs: ExtraInputs,
     nodes: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> float:
     """R² over the rows with a target, of several targets the mean; of `nodes` (row, bool) where given."""
     refuse_single_text("nodes", nodes)
-    rows: GraphNodes = adapter.inputs(estimator, X, without_none(extra_inputs)).X
+    rows = adapter.inputs(estimator, X, without_none(extra_inputs)).graph_rows
     targets = as_numbers("y", truth_of(estimator, adapter, X, y))
     predicted, values = numbers_of(estimator, adapter, rows, {})
     if len(targets) != len(values):

@@ -1,11 +1,16 @@
 """What estimators warn of in graphs that they do not read as a whole."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from edgewise.formatting import plural
 from edgewise.graph import Graph
 from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.networks.graph_settings import NodeSettings
+
+if TYPE_CHECKING:
+    from edgewise.learn.readers.graphs.edge_table import EdgeTable
+    from edgewise.learn.readers.graphs.graphs import GraphTable
+    from edgewise.learn.readers.graphs.nodes import NodeTable
 
 
 def warn_of_coordinates(graph: Graph) -> None:
@@ -31,7 +36,7 @@ def warn_of_ignored_edges(settings: NodeSettings, num_features: int) -> None:
         )
 
 
-def warn_of_degrees(table: Any) -> None:
+def warn_of_degrees(table: "NodeTable | GraphTable | EdgeTable") -> None:
     """Warn where nothing is known of the nodes."""
     types = getattr(table, "types", None)
     if table.has_degrees or (types is not None and types.names.num_given == 0):

@@ -1,8 +1,7 @@
 """Arrays as graphs, each a row: the functions behind GraphClassifier and GraphRegressor."""
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -14,18 +13,20 @@ from edgewise.formatting import plural
 from edgewise.graph import Graph
 from edgewise.learn.estimators.graph_input import is_graph, one_by_one, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees, warn_of_ignored_edges
-from edgewise.learn.estimators.names import column_names, in_order, one_row
+from edgewise.learn.estimators.names import RowsLike, column_names, in_order, one_row
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import fingerprint as row_fingerprint
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns, table_inputs, without_none
 from edgewise.learn.estimators.state import Estimator, Names, names_of, warn_caller
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphRow, GraphTable, graphs_from_arrays
+from edgewise.learn.tables.read import Values
 from edgewise.learn.tasks.graphs.explainable import explain_graph
+from edgewise.learn.tasks.graphs.settings import GraphRunSettings
 from edgewise.learn.tasks.graphs.task import TABLE, TASK, GraphsEncoder
 
 
-def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> GraphTable:
+def training_table(job: GraphRunSettings, inputs: Inputs, columns: TrainingColumns) -> GraphTable:
     """The graphs as the table of a training."""
     return graphs_from_arrays(
         graphs_of(inputs.X, inputs.names.get("features", ())),
@@ -50,7 +51,7 @@ def table(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> GraphTable:
     )
 
 
-def _names_of_graphs(X: Any) -> Names:
+def _names_of_graphs(X: object) -> Names:
     """The names of the features of nodes, where the first graph is a tuple with a DataFrame of them."""
     names = _feature_names(one_by_one(X))
     return {"features": names} if names else {}
@@ -62,13 +63,13 @@ def _names_of_run(trained: FittedTable[GraphsEncoder]) -> Names:
     return {"graph_features": names} if names else {}
 
 
-def _check(job: Any, table: GraphTable) -> None:
+def _check(job: GraphRunSettings, table: GraphTable) -> None:
     """Warn where nothing is known of the nodes, and where the model ignores the features of edges."""
     warn_of_degrees(table)
     warn_of_ignored_edges(job.model, table.edges.features.shape[1])
 
 
-def targets_of(graphs: Any, y: Any) -> Any:
+def targets_of(graphs: object, y: RowsLike | None) -> RowsLike:
     """The targets of graphs: y, or the attribute `y` of each.
 
     Raises:
@@ -76,9 +77,10 @@ def targets_of(graphs: Any, y: Any) -> Any:
     """
     graphs = one_by_one(graphs)
     if y is None:
-        if not all(getattr(graph, "y", None) is not None for graph in graphs):
+        targets = [getattr(graph, "y", None) for graph in graphs]
+        if any(target is None for target in targets):
             raise DataError("fit: y is missing; hand over the targets, or graphs that all have y.")
-        values = [np.asarray(graph.y) for graph in graphs]
+        values = [np.asarray(target) for target in targets]
         if any(value.size != 1 for value in values):
             raise DataError("fit: y of a graph holds several values; hand over y (row, target).")
         return np.array([value.reshape(-1)[0] for value in values])
@@ -102,7 +104,7 @@ GRAPHS = RowAdapter(
 """The adapter of GraphClassifier and GraphRegressor."""
 
 
-def fingerprint(estimator: Estimator, X: Any) -> np.ndarray:
+def fingerprint(estimator: Estimator, X: object) -> np.ndarray:
     """(row, dim): the learned vector of each graph, without its numbers as a whole; NaN where it cannot be used."""
     size = len(estimator.trained.columns.graph_feature_columns)
     return row_fingerprint(estimator, GRAPHS, X, {"graph_features": np.zeros((len(one_by_one(X)), size))})
@@ -110,7 +112,7 @@ def fingerprint(estimator: Estimator, X: Any) -> np.ndarray:
 
 @naming_parameters
 def explain(
-    estimator: Estimator, item: Any, extra_inputs: ExtraInputs, *, target: str | None, label: Any, methods: Choice
+    estimator: Estimator, item: object, extra_inputs: ExtraInputs, *, target: str | None, label: object, methods: Choice
 ) -> Explanation:
     """One graph, explained: where the model attends, and what changes the prediction."""
     trained = estimator.trained
@@ -122,7 +124,7 @@ def explain(
     return explain_graph(trained, table(trained, inputs), 0, target=target, label=label, methods=methods)
 
 
-def graphs_of(graphs: Any, names: Sequence[str] = (), missing: str = "impute") -> list[GraphRow]:
+def graphs_of(graphs: object, names: Sequence[str] = (), missing: str = "impute") -> list[GraphRow]:
     """Graphs, whatever holds them.
 
     Args:
@@ -146,25 +148,25 @@ def graphs_of(graphs: Any, names: Sequence[str] = (), missing: str = "impute") -
     return rows
 
 
-def _feature_names(graphs: Any) -> tuple[str, ...]:
+def _feature_names(graphs: Iterable[object]) -> tuple[str, ...]:
     """The names of the features of nodes, where the first graph is a tuple with a DataFrame of them."""
     first = next(iter(graphs), None)
     return column_names("graph 0", first[0]) if isinstance(first, tuple) and first else ()
 
 
-def _with_features(number: int, graph: Any, names: Sequence[str]) -> Any:
+def _with_features(number: int, graph: object, names: Sequence[str]) -> object:
     """A graph with its features in the order of the training, where a DataFrame names them."""
     if not names or not isinstance(graph, tuple) or not graph:
         return graph
     return (in_order(f"graph {number}", graph[0], names), *graph[1:])
 
 
-def _graph_of(number: int, graph: Any, missing: str) -> GraphRow:
+def _graph_of(number: int, graph: object, missing: str) -> GraphRow:
     if isinstance(graph, GraphRow):
         return graph
     parts = graph
     if not isinstance(graph, tuple) and not is_graph(graph) and hasattr(graph, "edge_index"):
-        parts = (graph.x, graph.edge_index, getattr(graph, "edge_attr", None))
+        parts = (getattr(graph, "x", None), graph.edge_index, getattr(graph, "edge_attr", None))
     if not is_graph(parts) or (isinstance(parts, tuple) and len(parts) not in (2, 3)):
         raise DataError(
             f"graph {number} is a {type(graph).__name__}; expected a Graph, (features, edges), (features, edges, "
@@ -178,7 +180,7 @@ def _graph_of(number: int, graph: Any, missing: str) -> GraphRow:
         raise DataError(f"graph {number}: {str(error).removeprefix('edges: ')}") from error
 
 
-def graph_features_of(graphs: Any, graph_features: Any) -> Any:
+def graph_features_of(graphs: object, graph_features: object) -> Values | None:
     """(row, feature): the numbers of each graph as a whole that were given, or those that all graphs have."""
     features = [graph.graph_features if isinstance(graph, Graph) else None for graph in one_by_one(graphs)]
     present = [part for part in features if part is not None]

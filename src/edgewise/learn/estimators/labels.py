@@ -1,19 +1,20 @@
 """Targets in Python: class labels and their numbers, and the scores of predictions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, refuse_single_text
 from edgewise.formatting import plural
+from edgewise.learn.estimators.names import has_columns
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.tables.labels import alike_note
 from edgewise.learn.tables.read import ARRAYS
 
 
-def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
+def class_numbers(y: object) -> tuple[np.ndarray, np.ndarray]:
     """The classes of some labels, in order, and the place of each label among them.
 
     Raises:
@@ -36,10 +37,10 @@ def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, numbers
 
 
-def label_columns(y: Any) -> list[np.ndarray]:
+def label_columns(y: object) -> list[np.ndarray]:
     """The labels of each target, as `labels_of` gives them: one of y (row), several of y (row, target)."""
     refuse_single_text("y", y)
-    if hasattr(y, "columns") and y.shape[1] > 1:
+    if has_columns(y) and y.shape[1] > 1:
         return [labels_of(y.iloc[:, column]) for column in range(y.shape[1])]
     array = plain_array(y)
     if array.ndim == 2 and array.shape[1] > 1:
@@ -47,12 +48,12 @@ def label_columns(y: Any) -> list[np.ndarray]:
     return [labels_of(y)]
 
 
-def plain_array(y: Any) -> np.ndarray:
+def plain_array(y: object) -> np.ndarray:
     """Targets as an array, none merged with another by conversion."""
     return np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
 
 
-def labels_of(y: Any) -> np.ndarray:
+def labels_of(y: object) -> np.ndarray:
     """(row): labels, none merged with another by conversion; None or NaN where there is none; of a column, its cells.
 
     Raises:
@@ -70,7 +71,7 @@ def labels_of(y: Any) -> np.ndarray:
         raise DataError(f"fit: y has {plural(array.ndim, 'axis', 'axes')}; expected (row) class labels.")
     if array.dtype != object:
         return array
-    first: dict[str, Any] = {}
+    first: dict[str, object] = {}
     for label in array[has_label(array)].tolist():
         first.setdefault("text" if isinstance(label, str) else "other" if isinstance(label, bool) else "number", label)
     if len(first) > 1:
@@ -86,7 +87,7 @@ def has_label(labels: np.ndarray) -> np.ndarray:
     return np.array([not is_absent(label) for label in labels.tolist()], dtype=bool)
 
 
-def is_absent(label: Any) -> bool:
+def is_absent(label: object) -> bool:
     """Whether a label stands for none; pandas' own NA equals nothing, not even in a truth value."""
     return label is None or (isinstance(label, float) and label != label) or str(label) in ("", "<NA>")
 
@@ -99,22 +100,23 @@ def is_known(labels: np.ndarray) -> np.ndarray:
     return is_labeled
 
 
-def has_target(y: Any) -> np.ndarray:
+def has_target(y: object) -> np.ndarray:
     """(node): where there is a label, or at least one number."""
     if getattr(y, "ndim", 1) == 2 and np.issubdtype(getattr(y, "dtype", object), np.floating):
         return np.array(~np.isnan(np.asarray(y)).all(axis=1))
     return np.any([is_known(labels) for labels in label_columns(y)], axis=0)
 
 
-def accuracy(y: Any, predicted: np.ndarray, sample_weight: Any = None) -> float:
+def accuracy(y: object, predicted: np.ndarray, sample_weight: ArrayLike | None = None) -> float:
     """The share of the rows whose known labels are all predicted right, each row counted by its weight."""
     columns = label_columns(y)
     if predicted.shape != ((len(columns[0]), len(columns)) if len(columns) > 1 else columns[0].shape):
-        raise DataError(f"score: y is {np.shape(y)}, but predictions are {predicted.shape}.")
+        raise DataError(f"score: y is {plain_array(y).shape}, but predictions are {predicted.shape}.")
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if len(columns) == 1:
-        return float(np.average(columns[0] == predicted, weights=sample_weight))
+        return float(np.average(columns[0] == predicted, weights=weights))
     is_labeled = [has_label(labels) for labels in columns]
-    return float(np.average(all_right(columns, is_labeled, predicted), weights=sample_weight))
+    return float(np.average(all_right(columns, is_labeled, predicted), weights=weights))
 
 
 def all_right(columns: Sequence[np.ndarray], is_labeled: Sequence[np.ndarray], predicted: np.ndarray) -> np.ndarray:
@@ -133,7 +135,7 @@ def all_right(columns: Sequence[np.ndarray], is_labeled: Sequence[np.ndarray], p
     return np.all(right, axis=0)
 
 
-def r2(y: Any, predicted: np.ndarray, status: Sequence[str], sample_weight: Any = None) -> float:
+def r2(y: object, predicted: np.ndarray, status: Sequence[str], sample_weight: ArrayLike | None = None) -> float:
     """R², as scikit-learn computes it, over the targets that are known; of several targets the mean.
 
     Args:

@@ -54,7 +54,7 @@ def score(estimator: Estimator, X: str) -> float:
     return -mean_loss(trained, tokenizer.encode(X).numbers)
 
 
-def _require_text(method: str, text: Any) -> None:
+def _require_text(method: str, text: object) -> None:
     """Raise SettingError unless it is one text."""
     if not isinstance(text, str):
         raise SettingError(f"LanguageModel.{method} takes one text, a str, not {type(text).__name__}; join several.")

@@ -1,7 +1,7 @@
 """How arrays become links of one graph: what LinkPredictor is made of."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from edgewise.learn.tasks.links import model
 from edgewise.learn.tasks.links.explainable import explain_link
 from edgewise.learn.tasks.links.task import TASK, LinkData, prepared
 
+if TYPE_CHECKING:
+    pass
+
 LINKS = Adapter(task=TASK, required={"data": ("the nodes",)})
 """How LinkPredictor uses its task."""
 
@@ -31,7 +34,7 @@ LINKS = Adapter(task=TASK, required={"data": ("the nodes",)})
 @naming_parameters
 def fit(
     estimator: Estimator,
-    X: Any,
+    X: object,
     extra_inputs: ExtraInputs,
     *,
     splits: ArrayLike | None,
@@ -70,7 +73,7 @@ def fit(
 
 
 @naming_parameters
-def predict_proba(estimator: Estimator, pairs: Any, graph: Any, extra_inputs: ExtraInputs) -> np.ndarray:
+def predict_proba(estimator: Estimator, pairs: object, graph: object, extra_inputs: ExtraInputs) -> np.ndarray:
     """(pair, 2): the probabilities that each pair is not a link and that it is one.
 
     Raises:
@@ -82,7 +85,7 @@ def predict_proba(estimator: Estimator, pairs: Any, graph: Any, extra_inputs: Ex
     return np.stack([1 - probabilities, probabilities], axis=1)
 
 
-def predict(estimator: Estimator, pairs: Any, graph: Any, extra_inputs: ExtraInputs) -> np.ndarray:
+def predict(estimator: Estimator, pairs: object, graph: object, extra_inputs: ExtraInputs) -> np.ndarray:
     """(pair): whether each pair is more likely a link than not."""
     is_link: np.ndarray = predict_proba(estimator, pairs, graph, extra_inputs)[:, 1] > 0.5
     return is_link
@@ -90,7 +93,12 @@ def predict(estimator: Estimator, pairs: Any, graph: Any, extra_inputs: ExtraInp
 
 @naming_parameters
 def score(
-    estimator: Estimator, pairs: Any, y: Any, sample_weight: ArrayLike | None, graph: Any, extra_inputs: ExtraInputs
+    estimator: Estimator,
+    pairs: object,
+    y: object,
+    sample_weight: ArrayLike | None,
+    graph: object,
+    extra_inputs: ExtraInputs,
 ) -> float:
     """The share of the pairs for which it is predicted right whether they are a link."""
     refuse_single_text("y", y)
@@ -103,12 +111,12 @@ def score(
 @naming_parameters
 def explain(
     estimator: Estimator,
-    pair: Any,
-    graph: Any,
+    pair: object,
+    graph: object,
     extra_inputs: ExtraInputs,
     *,
     target: str | None,
-    label: Any,
+    label: object,
     hops: int | None,
     methods: Choice,
 ) -> Explanation:
@@ -118,7 +126,7 @@ def explain(
         DataError: Unknown node, or the two are the same.
         SettingError: `hops` is below 1, or it is not a pair.
     """
-    if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+    if isinstance(pair, str) or not isinstance(pair, Collection) or len(pair) != 2:
         raise SettingError(f"explain: item is {pair!r}; expected a pair of nodes, (sender, receiver).")
     trained, other = estimator.trained, _other_graph(estimator, "explain", graph, extra_inputs)
     nodes = other or trained.encoder.graph
@@ -127,14 +135,14 @@ def explain(
 
 
 @naming_parameters
-def fingerprint(estimator: Estimator, graph: Any, extra_inputs: ExtraInputs) -> np.ndarray:
+def fingerprint(estimator: Estimator, graph: object, extra_inputs: ExtraInputs) -> np.ndarray:
     """(node, dim): the learned vector of each node of a graph, that of the training by default."""
     trained, other = estimator.trained, _other_graph(estimator, "predict", graph, extra_inputs)
     batch = trained.encoder.scaled(other or trained.encoder.graph).graph()
     return model.node_vectors(trained, batch, device_of(estimator)).numpy()
 
 
-def _other_graph(estimator: Estimator, method: str, graph: Any, extra_inputs: ExtraInputs) -> LinkGraph | None:
+def _other_graph(estimator: Estimator, method: str, graph: object, extra_inputs: ExtraInputs) -> LinkGraph | None:
     """Another graph than that of the training, where there is one."""
     extra_inputs = without_none(extra_inputs)
     if "edges" in extra_inputs or is_graph(graph):
@@ -151,7 +159,7 @@ def node_names_of(graph: LinkGraph) -> tuple[str, ...] | None:
 
 
 def graph_of(
-    X: Any,
+    X: object,
     extra_inputs: ExtraInputs,
     is_directed: bool,
     trained_names: Mapping[str, Sequence[str]] = {},
@@ -176,7 +184,7 @@ def graph_of(
     return LinkGraph("the graph", names, features, listed if is_directed else listed.both_ways(count))
 
 
-def pairs_of(pairs: Any, graph: LinkGraph) -> tuple[np.ndarray, np.ndarray]:
+def pairs_of(pairs: object, graph: LinkGraph) -> tuple[np.ndarray, np.ndarray]:
     """Senders and receivers of pairs of nodes, by their names in a graph with names, else by their numbers.
 
     Raises:

@@ -1,6 +1,7 @@
 """Arrays as rows of molecules: the functions behind MoleculeClassifier and MoleculeRegressor."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,18 +9,23 @@ from edgewise.errors import DataError, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.formatting import plural
-from edgewise.learn.estimators.names import one_row
+from edgewise.learn.estimators.names import RowsLike, one_row
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator, names_of
 from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arrays
+from edgewise.learn.tables.read import Values
 from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
+from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
 from edgewise.learn.tasks.molecules.task import TABLE, TASK
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
+
+def training_table(job: PropertyRunSettings, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
     """The rows as a table to train on."""
     smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"))
     if len(smiles) != len(columns.targets):
@@ -71,7 +77,7 @@ MOLECULES = RowAdapter(
 
 @naming_parameters
 def explain(
-    estimator: Estimator, item: Any, extra_inputs: ExtraInputs, *, target: str | None, label: Any, methods: Choice
+    estimator: Estimator, item: object, extra_inputs: ExtraInputs, *, target: str | None, label: object, methods: Choice
 ) -> Explanation:
     """One row, explained: which atoms the model attends to, and what changes its prediction."""
     trained = estimator.trained
@@ -89,7 +95,7 @@ def explain(
     return explain_molecule(trained, row, numbers, target=target, label=label, methods=methods)
 
 
-def smiles_and_conditions(X: Any, conditions: Any) -> tuple[Any, Any]:
+def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tuple[Sequence[object], Values | None]:
     """SMILES and conditions; a DataFrame holds both, its text columns and its numbers.
 
     Raises:
@@ -98,10 +104,11 @@ def smiles_and_conditions(X: Any, conditions: Any) -> tuple[Any, Any]:
     refuse_single_text("X", X)
     if not hasattr(X, "select_dtypes"):
         return (X.tolist() if hasattr(X, "tolist") else list(X)), conditions
-    numbers = X.select_dtypes("number")
-    texts = X[[name for name in X.columns if name not in numbers.columns]]
+    frame: DataFrame = X
+    numbers = frame.select_dtypes("number")
+    texts = frame[[name for name in frame.columns if name not in numbers.columns]]
     if not texts.shape[1]:
-        raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, X.columns))}.")
+        raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, frame.columns))}.")
     if numbers.shape[1] and conditions is not None:
         raise DataError("conditions came twice: as number columns of X and as an argument; give them once.")
     smiles = texts.to_numpy(dtype=object)

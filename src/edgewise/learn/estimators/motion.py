@@ -1,7 +1,5 @@
 """How trajectories of bodies are learned: what DynamicsModel is made of."""
 
-from typing import Any
-
 import numpy as np
 
 from edgewise.learn.estimators.labels import r2
@@ -38,7 +36,7 @@ def predict(estimator: Estimator, X: Motion, moment: int) -> np.ndarray:
 
 
 @naming_parameters
-def score(estimator: Estimator, X: Motion, y: Any, moment: int) -> float:
+def score(estimator: Estimator, X: Motion, y: object, moment: int) -> float:
     """R² over all coordinates of one moment; the targets are by default what X has."""
     output, rows = estimator.trained.output, np.arange(len(X.positions))
     if y is None:

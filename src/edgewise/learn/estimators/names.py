@@ -4,16 +4,36 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Held = TypeVar("Held")
 
 IN_ARRAYS = re.compile(r"\barrays, row ([0-9]+)")
 """What tables call a row of arrays."""
 
 
-def column_names(argument: str, table: Any) -> tuple[str, ...]:
+class RowsLike(Protocol):
+    """Rows one after the other: a list, an array, a tensor or a Series."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __iter__(self) -> Iterator[object]:
+        """Each of them."""
+
+
+def has_columns(data: object) -> "TypeGuard[DataFrame]":
+    """Whether it is a DataFrame, whose columns have names."""
+    return hasattr(data, "columns")
+
+
+def column_names(argument: str, table: object) -> tuple[str, ...]:
     """The names of the columns of a DataFrame; none for an array, or where a name is not a string, as in scikit-learn.
 
     Args:
@@ -32,13 +52,13 @@ def column_names(argument: str, table: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def series_name(series: Any) -> tuple[str, ...]:
+def series_name(series: object) -> tuple[str, ...]:
     """The name of a Series; none for anything else, or where it is not a string."""
     name = getattr(series, "name", None) if hasattr(series, "iloc") else None
     return (name,) if isinstance(name, str) and name.strip() else ()
 
 
-def in_order(argument: str, table: Any, trained_names: Sequence[str]) -> Any:
+def in_order(argument: str, table: Held, trained_names: Sequence[str]) -> Held:
     """The columns of a DataFrame that the model was trained on, in the order of the training; others are not read.
 
     Args:
@@ -49,14 +69,15 @@ def in_order(argument: str, table: Any, trained_names: Sequence[str]) -> Any:
     Raises:
         DataError: A column is missing.
     """
-    if not len(trained_names) or not hasattr(table, "columns"):
+    if not len(trained_names) or not has_columns(table):
         return table
     positions_of_names(argument, list(table.columns), trained_names)
     column_names(argument, table)
-    return table[list(trained_names)]
+    in_this_order: Held = table[list(trained_names)]
+    return in_this_order
 
 
-def positions_of_names(argument: str, names: Sequence[Any], trained_names: Sequence[str]) -> list[int]:
+def positions_of_names(argument: str, names: Sequence[object], trained_names: Sequence[str]) -> list[int]:
     """The position of each name that the model was trained on among the names of an argument.
 
     Raises:
@@ -71,7 +92,7 @@ def positions_of_names(argument: str, names: Sequence[Any], trained_names: Seque
     return [position_of_name[name] for name in trained_names]
 
 
-def as_rows(argument: str, rows: Any) -> Any:
+def as_rows(argument: str, rows: object) -> object:
     """A list of dicts as the DataFrame that it describes, a row each; other rows as they are.
 
     Raises:
@@ -90,7 +111,7 @@ def as_rows(argument: str, rows: Any) -> Any:
     return rows
 
 
-def below(argument: str, frame: Any, more: Any) -> Any:
+def below(argument: str, frame: "DataFrame", more: "DataFrame | RowsLike") -> "DataFrame":
     """The rows of a DataFrame with further ones below them.
 
     Args:
@@ -103,7 +124,7 @@ def below(argument: str, frame: Any, more: Any) -> Any:
     """
     import pandas
 
-    if not hasattr(more, "columns"):
+    if not has_columns(more):
         rows = list(more.to_numpy(dtype=object) if hasattr(more, "to_numpy") else more)
         more = pandas.DataFrame([[row] if isinstance(row, str) else row for row in rows])
     if more.shape[1] != frame.shape[1]:
@@ -111,7 +132,7 @@ def below(argument: str, frame: Any, more: Any) -> Any:
     return pandas.concat([frame, more.set_axis(frame.columns, axis=1)], ignore_index=True)
 
 
-def one_row(argument: str, item: Any, trained_names: Sequence[str], columns: Sequence[str]) -> Any:
+def one_row(argument: str, item: object, trained_names: Sequence[str], columns: Sequence[str]) -> object:
     """One row that names its values, as a DataFrame with the columns of the training; another row as it is.
 
     A dict, a Series whose labels are names, and a DataFrame of one row name their values. A Series of one value is that
@@ -129,7 +150,7 @@ def one_row(argument: str, item: Any, trained_names: Sequence[str], columns: Seq
     """
     import pandas
 
-    if hasattr(item, "columns"):
+    if has_columns(item):
         if len(item) != 1:
             raise DataError(f"{argument} has {plural(len(item), 'row')}; an explanation is of one.")
         return in_order(argument, item, trained_names)
@@ -144,7 +165,7 @@ def one_row(argument: str, item: Any, trained_names: Sequence[str], columns: Seq
 
 
 @contextmanager
-def naming_rows(data: Any, y: Any, validation: Any = None) -> Iterator[None]:
+def naming_rows(data: object, y: object, validation: object = None) -> Iterator[None]:
     """Calls rows in messages as their owner does: by their labels, and those of validation by their own places.
 
     Args:
@@ -169,7 +190,7 @@ def naming_rows(data: Any, y: Any, validation: Any = None) -> Iterator[None]:
         raise
 
 
-def row_name(rows: Any, row: int) -> str:
+def row_name(rows: object, row: int) -> str:
     """What a message calls a row: its place, counted from 0, and the label that a DataFrame or Series gives it."""
     index = getattr(rows, "index", None) if hasattr(rows, "iloc") else None
     label = row if index is None or row >= len(index) else index[row]

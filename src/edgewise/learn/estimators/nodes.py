@@ -1,7 +1,5 @@
 """Arrays as nodes of one graph: the functions behind NodeClassifier and NodeRegressor."""
 
-from typing import Any
-
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
@@ -21,15 +19,15 @@ from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.nodes import NodeTable, nodes_from_arrays
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.explainable import explain_node
-from edgewise.learn.tasks.nodes.settings import WITH_TYPES
+from edgewise.learn.tasks.nodes.settings import WITH_TYPES, NodeRunSettings
 from edgewise.learn.tasks.nodes.task import TABLE, TASK
 
 
-def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> NodeTable:
+def training_table(job: NodeRunSettings, inputs: Inputs, columns: TrainingColumns) -> NodeTable:
     """All nodes of the graph as the table of a training."""
     missing = missing_of(job.feature_scale)
     return nodes_from_arrays(
-        **inputs.X.arrays(missing),
+        **inputs.graph_rows.arrays(missing),
         targets=columns.targets,
         weights=columns.weights,
         task_type=columns.task_type,
@@ -40,7 +38,7 @@ def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> NodeTa
 def table(trained: FittedTable[NodeEncoder], inputs: Inputs) -> NodeTable:
     """All nodes of the graph as a table to predict."""
     missing = trained.columns.missing
-    arrays, num_columns = inputs.X.arrays(missing), num_features(trained)
+    arrays, num_columns = inputs.graph_rows.arrays(missing), num_features(trained)
     if (count := arrays["features"].shape[1]) != num_columns:
         raise DataError(f"X has {count} features, but {inputs.owner} is expecting {num_columns} features as input.")
     if trained.encoder.types is None and (arrays["types"] is not None or arrays["edges"].types is not None):
@@ -57,14 +55,14 @@ def num_features(trained: FittedTable[NodeEncoder]) -> int:
     )
 
 
-def _model_for_types(estimator: Any, inputs: Inputs) -> dict[str, object]:
+def _model_for_types(estimator: Estimator, inputs: Inputs) -> dict[str, object]:
     """Without a name the model is the default, or that for types where the graph has them."""
-    rows: GraphNodes = inputs.X
+    rows = inputs.graph_rows
     has_types = rows.graph.node_types is not None or rows.edges.types is not None
     return {"model": WITH_TYPES} if has_types and estimator.model == AUTO else {}
 
 
-def _check(job: Any, table: NodeTable) -> None:
+def _check(job: NodeRunSettings, table: NodeTable) -> None:
     """Warn where nothing is known of the nodes; raise SettingError where the model cannot use features of edges."""
     warn_of_degrees(table)
     if count := table.edges.features.shape[1]:
@@ -91,12 +89,12 @@ NODES = RowAdapter(
 @naming_parameters
 def explain(
     estimator: Estimator,
-    item: Any,
+    item: object,
     extra_inputs: ExtraInputs,
     *,
-    node: Any,
+    node: object,
     target: str | None,
-    label: Any,
+    label: object,
     hops: int | None,
     methods: Choice,
 ) -> Explanation:

@@ -1,7 +1,5 @@
 """Numbers as arguments have them; an error names the row and the value that is none."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float64
 
@@ -10,7 +8,7 @@ from edgewise.learn.estimators.names import row_name
 from edgewise.learn.tables.read import ARRAYS
 
 
-def as_numbers(argument: str, values: Any, *, in_fit: bool = False) -> Float64[np.ndarray, "..."]:
+def as_numbers(argument: str, values: object, *, in_fit: bool = False) -> Float64[np.ndarray, "..."]:
     """An argument as numbers; None and what pandas calls NA are NaN.
 
     Args:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from types import NoneType
-from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
+from typing import Concatenate, ParamSpec, TypeVar, get_args
 
 import numpy as np
 
@@ -45,12 +45,12 @@ def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
     return {name: parameter for name, parameter in listed.items() if name != "self"}
 
 
-def values_of(estimator: object) -> dict[str, Any]:
+def values_of(estimator: object) -> dict[str, object]:
     """The values of an estimator's parameters, by name."""
     return {name: getattr(estimator, name) for name in parameters_of(type(estimator))}
 
 
-def changed_values(estimator: object) -> dict[str, Any]:
+def changed_values(estimator: object) -> dict[str, object]:
     """The parameters of an estimator that differ from their default."""
     listed = parameters_of(type(estimator))
     return {name: value for name, value in values_of(estimator).items() if _differs(listed[name], value)}
@@ -63,7 +63,7 @@ def _differs(parameter: inspect.Parameter, value: object) -> bool:
     return type(value) is not type(parameter.default) or bool(value != parameter.default)
 
 
-def changed_settings(estimator: object) -> dict[str, Any]:
+def changed_settings(estimator: object) -> dict[str, object]:
     """The settings that the changed parameters of an estimator stand for.
 
     Raises:
@@ -77,7 +77,7 @@ def changed_settings(estimator: object) -> dict[str, Any]:
     return {SETTING_OF.get(name, name): value for name, value in changed.items()}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Numbers of numpy as Python's, and nothing that is None."""
     if isinstance(value, dict):
         return {name: plain(part) for name, part in value.items() if part is not None}
@@ -86,7 +86,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def parameters_from_config(config: Mapping[str, Any], parameters: Collection[str]) -> dict[str, Any]:
+def parameters_from_config(config: Mapping[str, object], parameters: Collection[str]) -> dict[str, object]:
     """The parameters that the settings of a run of the command line are; settings without one are left out."""
     settings = {name.replace("-", "_"): value for name, value in config.items()}
     named = {PARAMETER_OF.get(name, name): value for name, value in settings.items()}
@@ -97,7 +97,7 @@ def without_flags(message: str, parameters: Collection[str]) -> str:
     """A message with the parameters of an estimator in place of the flags of the command line.
 
     Args:
-        message: Any; `--no-baselines` becomes `baselines=False`, `--context 2` becomes `context 2`, and the
+        message: whichever; `--no-baselines` becomes `baselines=False`, `--context 2` becomes `context 2`, and the
             flag `-o` is left out.
         parameters: The names of those of the constructor.
     """

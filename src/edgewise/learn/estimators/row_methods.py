@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from edgewise.learn.estimators.rows import (
     without_none,
 )
 from edgewise.learn.estimators.state import Estimator, Names, device_of, load, warn
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.types import UNLEARNED
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.read import ARRAYS
@@ -47,7 +48,7 @@ class RowPredictions:
 
 @naming_parameters
 def predictions(
-    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs, coverage: float | None = None
+    estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs, coverage: float | None = None
 ) -> RowPredictions:
     """The predictions for some rows."""
     trained = estimator.trained
@@ -63,14 +64,14 @@ def predictions(
 
 
 @naming_parameters
-def status_of(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> list[str]:
+def status_of(estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs) -> list[str]:
     """For each row `ok`, a remark on its prediction, or why it is missing."""
     inputs = adapter.inputs(estimator, X, without_none(extra_inputs))
     return _statuses(estimator, inputs, adapter.table(estimator.trained, inputs))
 
 
 @naming_parameters
-def fingerprint(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> np.ndarray:
+def fingerprint(estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs) -> np.ndarray:
     """(row, dim): the learned vector of each row; NaN where it cannot be read."""
     trained = estimator.trained
     inputs = adapter.inputs(estimator, X, without_none(extra_inputs))
@@ -82,7 +83,7 @@ def fingerprint(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs:
     return vectors
 
 
-def table_of(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> Data:
+def table_of(estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs) -> Data:
     """Rows to predict as the table of the task."""
     return adapter.table(estimator.trained, adapter.inputs(estimator, X, without_none(extra_inputs)))
 
@@ -93,7 +94,7 @@ def _statuses(estimator: Estimator, inputs: Inputs, table: Data) -> list[str]:
 
 
 def _warn_of_doubts(
-    estimator: Estimator, adapter: RowAdapter, method: str, X: Any, table: Data, statuses: Sequence[str]
+    estimator: Estimator, adapter: RowAdapter, method: str, X: object, table: Data, statuses: Sequence[str]
 ) -> None:
     """Warn of what speaks against predictions: texts that are cut, unknown words, numbers that are filled."""
     trained, rows = estimator.trained, adapter.task.rows
@@ -109,7 +110,9 @@ def _warn_of_doubts(
     warn(estimator, method, notes)
 
 
-def warn_of_unread(estimator: Estimator, method: str, X: Any, statuses: Sequence[str], is_unread: np.ndarray) -> None:
+def warn_of_unread(
+    estimator: Estimator, method: str, X: object, statuses: Sequence[str], is_unread: np.ndarray
+) -> None:
     """Warn of rows that cannot be read, in whose place NaN, or no label, stands."""
     if not is_unread.any():
         return
@@ -122,12 +125,12 @@ def warn_of_unread(estimator: Estimator, method: str, X: Any, statuses: Sequence
         warn(estimator, method, [f"{count} and nothing is predicted there, the first of them {reason}"])
 
 
-def truth_of(estimator: Estimator, adapter: RowAdapter, X: Any, y: Any) -> Any:
+def truth_of(estimator: Estimator, adapter: RowAdapter, X: object, y: object) -> object:
     """The targets that predictions are compared with, columns taken by their names."""
     return adapter.targets(X, targets_in_order(estimator, "y", y))
 
 
-def class_targets(y: Any) -> EncodedTargets:
+def class_targets(y: object) -> EncodedTargets:
     """Class labels as the targets of a table.
 
     Raises:
@@ -160,11 +163,11 @@ def numbered(columns: Sequence[np.ndarray], is_labeled: Sequence[np.ndarray]) ->
 def fit_classes(
     estimator: Estimator,
     adapter: RowAdapter,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     extra_inputs: ExtraInputs,
     supervision: Supervision,
-    encode: Callable[[Any], EncodedTargets] = class_targets,
+    encode: Callable[[object], EncodedTargets] = class_targets,
 ) -> None:
     """Train a classifier; see `fit_rows`. Sets `classes_`, and gives the model their names."""
     targets = fit_rows(estimator, adapter, X, y, extra_inputs, supervision, encode)
@@ -174,18 +177,18 @@ def fit_classes(
     _set_classes(estimator, list(targets.classes))
 
 
-def _set_classes(estimator: Any, classes: list[np.ndarray]) -> None:
+def _set_classes(estimator: Estimator, classes: list[np.ndarray]) -> None:
     """Set `classes_`: of one target an array, of several a list of them."""
     estimator.classes_ = classes if len(classes) > 1 else classes[0]
 
 
-def classes_of(estimator: Any) -> list[np.ndarray]:
+def classes_of(estimator: Estimator) -> list[np.ndarray]:
     """The classes of each target."""
     return estimator.classes_ if isinstance(estimator.classes_, list) else [estimator.classes_]
 
 
 def predict_proba(
-    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs
+    estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs
 ) -> np.ndarray | list[np.ndarray]:
     """(row, class): probabilities; of several targets a list of those of each; NaN for a row that cannot be read."""
     probabilities, statuses = probabilities_of(estimator, adapter, X, extra_inputs)
@@ -194,14 +197,14 @@ def predict_proba(
 
 
 def probabilities_of(
-    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs
+    estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs
 ) -> tuple[list[np.ndarray], list[str]]:
     """(row, class) probabilities of each target, and the status of each row."""
     predicted = predictions(estimator, adapter, X, extra_inputs)
     return [np.asarray(target.probabilities) for target in predicted.targets], predicted.statuses
 
 
-def predict_classes(estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs) -> np.ndarray:
+def predict_classes(estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs) -> np.ndarray:
     """(row), or (row, target) where y has that shape: the most probable class.
 
     Raises:
@@ -227,8 +230,8 @@ def stacked(columns: Sequence[np.ndarray]) -> np.ndarray:
 def score_classes(
     estimator: Estimator,
     adapter: RowAdapter,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     extra_inputs: ExtraInputs,
     sample_weight: ArrayLike | None,
 ) -> float:
@@ -237,32 +240,32 @@ def score_classes(
     return accuracy(truth, predict_classes(estimator, adapter, X, extra_inputs), sample_weight)
 
 
-def number_targets(y: Any) -> EncodedTargets:
+def number_targets(y: object) -> EncodedTargets:
     """Numbers as the targets of a table."""
     return EncodedTargets(as_numbers("y", y, in_fit=True), "regression")
 
 
 def fit_numbers(
-    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, extra_inputs: ExtraInputs, supervision: Supervision
+    estimator: Estimator, adapter: RowAdapter, X: object, y: object, extra_inputs: ExtraInputs, supervision: Supervision
 ) -> None:
     """Train a regressor; see `fit_rows`. Sets `one_target_`."""
     targets = fit_rows(estimator, adapter, X, y, extra_inputs, supervision, number_targets)
     _set_one_target(estimator, targets.cells.ndim == 1)
 
 
-def _set_one_target(estimator: Any, is_one: bool) -> None:
+def _set_one_target(estimator: Estimator, is_one: bool) -> None:
     """Set `one_target_`: whether y has the shape (row), and predictions have it, too."""
     estimator.one_target_ = is_one
 
 
-def _shaped(estimator: Any, columns: Sequence[np.ndarray]) -> np.ndarray:
+def _shaped(estimator: Estimator, columns: Sequence[np.ndarray]) -> np.ndarray:
     """The values of all targets in the shape of y."""
     return columns[0] if estimator.one_target_ else np.stack(columns, axis=1)
 
 
 def predict_numbers(
-    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs, return_std: bool = False
-) -> Any:
+    estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs, return_std: bool = False
+) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """(row), or (row, target) where y has that shape: the predicted numbers, and their standard deviations on request;
     NaN for a row that cannot be read."""
     predicted, values = numbers_of(estimator, adapter, X, extra_inputs)
@@ -270,7 +273,7 @@ def predict_numbers(
 
 
 def numbers_of(
-    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs
+    estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs
 ) -> tuple[RowPredictions, np.ndarray]:
     """The predictions for some rows, and the predicted numbers in the shape of y."""
     predicted = predictions(estimator, adapter, X, extra_inputs)
@@ -279,7 +282,7 @@ def numbers_of(
 
 
 def predict_interval(
-    estimator: Estimator, adapter: RowAdapter, X: Any, extra_inputs: ExtraInputs, coverage: float | None
+    estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs, coverage: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The lower and upper ends of the intervals, each as predictions; NaN with too few validation rows."""
     predicted = predictions(estimator, adapter, X, extra_inputs, coverage)
@@ -294,8 +297,8 @@ def predict_interval(
 def score_numbers(
     estimator: Estimator,
     adapter: RowAdapter,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     extra_inputs: ExtraInputs,
     sample_weight: ArrayLike | None,
 ) -> float:
@@ -323,13 +326,13 @@ def load_regressor(kind: type[EstimatorType], adapter: RowAdapter, folder: str |
     return estimator
 
 
-def _check_task(trained: Any, task_types: Sequence[str], folder: str | os.PathLike[str]) -> None:
+def _check_task(trained: FittedTable, task_types: Sequence[str], folder: str | os.PathLike[str]) -> None:
     """Raise RunFolderError where a model predicts numbers and not classes, or the other way round."""
     if trained.task_type not in task_types:
         raise RunFolderError(f"{folder} holds a model for {trained.task_type}; expected {' or '.join(task_types)}.")
 
 
-def inputs_of_run(trained: Any) -> Names:
+def inputs_of_run(trained: FittedTable) -> Names:
     """The names of the columns of X that a run of the command line was trained on."""
     names = trained.columns.inputs
     return {"X": names} if names else {}

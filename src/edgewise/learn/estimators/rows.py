@@ -2,33 +2,42 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
+from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, refuse_single_text
 from edgewise.formatting import plural
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import plain_array
-from edgewise.learn.estimators.names import as_rows, below, in_order, naming_rows
+from edgewise.learn.estimators.names import RowsLike, as_rows, below, has_columns, in_order, naming_rows
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import (
     Adapter,
     Estimator,
+    Job,
     Names,
+    Trained,
     learn_names,
     names_of,
     settings_of,
     warn,
 )
-from edgewise.learn.tables.rows import Rows
+from edgewise.learn.tables.rows import Data, Rows
 from edgewise.learn.tables.split import Splits, calibration_of, split_rows
 from edgewise.learn.tasks.run import fit
 from edgewise.learn.tasks.table_task import TableTask
 
-ExtraInputs = Mapping[str, Any]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+Read = TypeVar("Read", bound=Data)
+Taken = TypeVar("Taken")
+ExtraInputs = Mapping[str, object]
 """The arguments that describe rows in addition to X, by name: the edges of a graph, the conditions of a measurement."""
 
 
@@ -38,14 +47,20 @@ class Inputs:
 
     owner: str
     """The class that is called, for messages."""
-    X: Any
+    X: object
     """The rows."""
     extra: ExtraInputs
     """The extra inputs that are not None."""
     names: Names
     """The names of the columns of the training, by argument."""
 
-    def taken(self, values: Any) -> Any:
+    @property
+    def graph_rows(self) -> GraphNodes:
+        """The rows, where they are nodes or edges of one graph."""
+        assert isinstance(self.X, GraphNodes)
+        return self.X
+
+    def taken(self, values: Taken) -> Taken:
         """The values of the rows, out of those of a table: a graph is read whole, whichever of its nodes are rows."""
         return self.X.taken(values) if isinstance(self.X, GraphNodes) else values
 
@@ -66,11 +81,11 @@ class EncodedTargets:
 class Supervision:
     """The arguments of `fit` beside X and y: weights, groups and the validation rows."""
 
-    sample_weight: Any = None
+    sample_weight: ArrayLike | None = None
     """(row): how much each counts."""
-    groups: Any = None
+    groups: ArrayLike | None = None
     """(row): rows of one group are all training or all validation rows."""
-    validation: Any = None
+    validation: object = None
     """(row) True for the validation rows; or (X, y), further rows."""
 
 
@@ -79,41 +94,41 @@ class TrainingColumns:
     """The columns of a training's table that no input holds."""
 
     task_type: str
-    targets: Any
-    weights: Any
-    groups: Any
+    targets: "np.ndarray | DataFrame"
+    weights: ArrayLike | None
+    groups: ArrayLike | None
 
 
-def table_inputs(estimator: Estimator, X: Any, extra_inputs: ExtraInputs) -> Inputs:
+def table_inputs(estimator: Estimator, X: object, extra_inputs: ExtraInputs) -> Inputs:
     """The rows of a call as a list, an array or a DataFrame holds them."""
     X = in_order("X", as_rows("X", X), names_of(estimator, "X"))
     ordered = {name: in_order(name, values, names_of(estimator, name)) for name, values in extra_inputs.items()}
     return Inputs(type(estimator).__name__, X, ordered, getattr(estimator, "column_names_", {}))
 
 
-def listed_rows(X: Any) -> list[Any]:
+def listed_rows(X: "RowsLike | DataFrame") -> list[object]:
     """The rows of a list, an array or a DataFrame, one by one."""
     refuse_single_text("X", X)
     return X.to_numpy(dtype=object).tolist() if hasattr(X, "to_numpy") else list(X)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowAdapter(Adapter):
+class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
     """How estimators over rows use a task: what differs between molecules, texts, graphs, nodes and edges."""
 
     table_task: TableTask
     """What is special about the task, from which it is made."""
-    training_table: Callable[[Any, Inputs, TrainingColumns], Any]
+    training_table: Callable[[Job, Inputs, TrainingColumns], Read]
     """From the job of a training, its rows and their targets to the table."""
-    table: Callable[[Any, Inputs], Any]
+    table: Callable[[Trained, Inputs], Read]
     """From a trained model and rows to predict to the table; a row that cannot be read keeps its place."""
-    inputs: Callable[[Estimator, Any, ExtraInputs], Inputs] = table_inputs
+    inputs: Callable[[Estimator, object, ExtraInputs], Inputs] = table_inputs
     """From X and the extra inputs to the rows of a call."""
-    targets: Callable[[Any, Any], Any] = lambda X, y: y
+    targets: Callable[..., object] = lambda X, y: y
     """From X and y to the targets, where X may hold them."""
-    rows: Callable[[Any], list[Any]] = listed_rows
+    rows: Callable[..., list[object]] = listed_rows
     """The rows of X, one by one."""
-    names_of_rows: Callable[[Any], Names] = lambda X: {}
+    names_of_rows: Callable[..., Names] = lambda X: {}
     """The names of columns that X has without being a DataFrame."""
     fixed_settings: Callable[[Estimator, Inputs], dict[str, object]] = lambda estimator, inputs: {}
     """Settings that follow from the training rows."""
@@ -121,13 +136,13 @@ class RowAdapter(Adapter):
         lambda inputs, *columns: columns
     )
     """Expands targets and weights from the rows of the call to all rows of the table, such as all nodes of a graph."""
-    num_features: Callable[[Any], int] | None = None
+    num_features: Callable[[Trained], int] | None = None
     """The features that X needs, out of a trained model; None where X is not an array of numbers."""
-    check: Callable[[Any, Any], None] = lambda job, table: None
+    check: Callable[[Job, Read], None] = lambda job, table: None
     """Raises SettingError, or warns, where a table holds what the model of a job cannot use."""
 
 
-def without_none(extra_inputs: ExtraInputs) -> dict[str, Any]:
+def without_none(extra_inputs: ExtraInputs) -> dict[str, object]:
     """The extra inputs that are not None; a DataError where one is a single string."""
     for name, values in extra_inputs.items():
         if isinstance(values, str | bytes):
@@ -139,11 +154,11 @@ def without_none(extra_inputs: ExtraInputs) -> dict[str, Any]:
 def fit_rows(
     estimator: Estimator,
     adapter: RowAdapter,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     extra_inputs: ExtraInputs,
     supervision: Supervision,
-    encode: Callable[[Any], EncodedTargets],
+    encode: Callable[[object], EncodedTargets],
 ) -> EncodedTargets:
     """Train the model of an estimator.
 
@@ -195,7 +210,7 @@ def _train(
         raise DataError("fit: n_samples = 1; expected two rows or more, to train on and to validate.")
 
     if supervision.validation is None:
-        size: float = estimator.validation_size  # type: ignore[attr-defined]
+        size = estimator.validation_size
         split_kind = "random" if supervision.groups is None else "group"
         sizes = (1 - size, size, 0)
         splits = split_rows(table.rows, kind=split_kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
@@ -208,12 +223,12 @@ def _train(
     prepared = adapter.table_task.prepared(job, table, splits)
     warn(estimator, "fit", adapter.task.warnings(prepared))
     fit(adapter.task, prepared)
-    estimator.trained_, estimator.metrics_ = prepared.fitted, adapter.table_task.validation_metrics(prepared)
+    estimator.trained_, estimator.metrics_ = prepared.fitted, adapter.table_task.validation_metrics(prepared) or {}
     if adapter.num_features is not None:
         estimator.n_features_in_ = adapter.num_features(estimator.trained_)
 
 
-def _named_targets(cells: Any, names: Sequence[str]) -> Any:
+def _named_targets(cells: np.ndarray, names: Sequence[str]) -> "np.ndarray | DataFrame":
     """The cells of the targets with the names that y has."""
     import pandas
 
@@ -221,11 +236,12 @@ def _named_targets(cells: Any, names: Sequence[str]) -> Any:
 
 
 def _with_validation(
-    estimator: Estimator, adapter: RowAdapter, X: Any, y: Any, extra_inputs: ExtraInputs, supervision: Supervision
-) -> tuple[Any, Any, Supervision]:
+    estimator: Estimator, adapter: RowAdapter, X: object, y: object, extra_inputs: ExtraInputs, supervision: Supervision
+) -> tuple[object, np.ndarray, Supervision]:
     """Rows and targets with those of the validation behind them, whose columns are taken by their names."""
     if more := sorted(extra_inputs.keys() | ({"groups"} if supervision.groups is not None else set())):
         raise DataError(f"fit: validation is (X, y), which has no {more[0]}; give a mask (row) instead.")
+    assert isinstance(supervision.validation, tuple)
     if len(supervision.validation) != 2:
         parts = plural(len(supervision.validation), "part")
         raise DataError(f"fit: validation holds {parts}; expected (X, y), or a mask (row).")
@@ -245,12 +261,12 @@ def _with_validation(
         weights = np.concatenate([weights, np.full(num_added, mean)])
 
     joined = Supervision(weights, None, np.arange(len(y)) >= size)
-    if hasattr(X, "columns"):
+    if has_columns(X):
         return below("validation", X, added_X), y, joined
     return [*adapter.rows(X), *adapter.rows(added_X)], y, joined
 
 
-def targets_in_order(estimator: Estimator, argument: str, y: Any) -> Any:
+def targets_in_order(estimator: Estimator, argument: str, y: object) -> object:
     """Several targets of a DataFrame in the order of the training; one needs no name."""
     names = names_of(estimator, "y")
     return in_order(argument, y, names) if len(names) > 1 else y
@@ -264,7 +280,7 @@ def _check_weights(weights: np.ndarray, num_rows: int) -> None:
         raise DataError("fit: every weight in sample_weight is zero; there is nothing to learn from.")
 
 
-def _masked(rows: Rows, validation: Any) -> Splits:
+def _masked(rows: Rows, validation: object) -> Splits:
     """Training and validation rows by a mask.
 
     Raises:

@@ -1,9 +1,9 @@
 """Cross-validation over the nodes of one graph: folds of the nodes that have a target."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sized
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
@@ -27,7 +27,7 @@ class NodeKFold:
             raise SettingError(f"NodeKFold: n_splits is {n_splits}; expected at least 2.")
         self.n_splits, self.random_state = n_splits, random_state
 
-    def split(self, data: Any, y: Any, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(self, data: Sized, y: object, groups: ArrayLike | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The rows for training and the rows for the test of each fold.
 
         Args:
@@ -51,15 +51,15 @@ class NodeKFold:
         seed = self.random_state
         if groups is not None:
             groups = np.asarray(groups)[rows]
-            grouped: Any = GroupKFold(self.n_splits) if is_number else StratifiedGroupKFold(self.n_splits)
+            grouped = GroupKFold(self.n_splits) if is_number else StratifiedGroupKFold(self.n_splits)
             folds = grouped.split(rows, labels, groups)
         else:
-            plain: Any = KFold if is_number else StratifiedKFold
+            plain = KFold if is_number else StratifiedKFold
             folds = plain(self.n_splits, shuffle=True, random_state=seed).split(rows, labels)
         for train, test in folds:
             yield rows[train], rows[test]
 
-    def get_n_splits(self, data: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, data: object = None, y: object = None, groups: object = None) -> int:
         """How many folds there are."""
         return self.n_splits
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import tomli_w
@@ -16,7 +16,7 @@ import tomli_w
 from edgewise.errors import EdgewiseError, SettingError, UnsupportedError
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.names import column_names, one_row, series_name
+from edgewise.learn.estimators.names import column_names, has_columns, one_row, series_name
 from edgewise.learn.estimators.parameters import (
     changed_settings,
     changed_values,
@@ -28,6 +28,9 @@ from edgewise.learn.estimators.parameters import (
 )
 from edgewise.learn.estimators.scikit_learn import BaseEstimator
 from edgewise.learn.estimators.scikit_learn import NotFittedError as _NotFittedError
+from edgewise.learn.files import JsonObject
+from edgewise.learn.fitted import Fitted
+from edgewise.learn.tasks.config import RunSettings
 from edgewise.learn.tasks.registry import explainable_of
 from edgewise.learn.tasks.run import fit
 from edgewise.learn.tasks.task import Prepared, Task
@@ -53,6 +56,10 @@ class NotFittedError(_NotFittedError, EdgewiseError):
 class Estimator(BaseEstimator):
     """A model that scikit-learn can clone, search and put into a pipeline; the constructor stores its parameters."""
 
+    model: str | None
+    device: str
+    validation_size: float
+    """Parameters that all constructors have, or those of all estimators over rows."""
     trained_: Any
     """What has been trained; there after `fit` or `load`, as all that ends in an underscore."""
     metrics_: dict[str, Any]
@@ -77,26 +84,28 @@ class Estimator(BaseEstimator):
 
 
 EstimatorType = TypeVar("EstimatorType", bound=Estimator)
+Job = TypeVar("Job", bound=RunSettings)
+Trained = TypeVar("Trained", bound=Fitted)
 
 
-def no_names(trained: Any) -> Names:
+def no_names(trained: object) -> Names:
     """The names of columns of a run whose files have none that an argument has."""
     return {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapter:
+class Adapter(Generic[Job, Trained]):
     """How estimators use a task."""
 
-    task: Task
+    task: Task[Job, Any, Any, Trained]
     """The task."""
     required: Mapping[str, object] = field(default_factory=lambda: {"data": ("the data",)})
     """Settings that a job needs and arrays do not have: names of files and columns."""
-    names_of_run: Callable[[Any], Names] = no_names
+    names_of_run: Callable[[Trained], Names] = no_names
     """The names of the columns that a run of the command line was trained on, by the argument that has them here."""
 
 
-def settings_of(estimator: Estimator, adapter: Adapter, **fixed: object) -> Any:
+def settings_of(estimator: Estimator, adapter: Adapter[Job, Trained], **fixed: object) -> Job:
     """The settings of the job that the parameters of an estimator describe.
 
     Args:
@@ -124,7 +133,7 @@ def explain_item(
     adapter: Adapter,
     item: object,
     *,
-    target: object = None,
+    target: str | int | None = None,
     label: object = None,
     top: int | None = None,
     methods: Choice = None,
@@ -140,10 +149,10 @@ def explain_item(
         raise UnsupportedError(f"{type(estimator).__name__} cannot be explained.")
 
     columns = getattr(getattr(estimator.trained, "columns", None), "inputs", ())
-    row: Any = one_row("item", item, names_of(estimator, "X"), columns)
-    row = row.to_numpy(dtype=object)[0].tolist() if hasattr(row, "columns") else row
-    options: dict[str, Any] = {"target": target, "label": label, "top": top, "methods": methods}
-    return explainable.of(estimator.trained).explain(explainable.row(row), **options)
+    row = one_row("item", item, names_of(estimator, "X"), columns)
+    row = row.to_numpy(dtype=object)[0].tolist() if has_columns(row) else row
+    explained = explainable.of(estimator.trained)
+    return explained.explain(explainable.row(row), target=target, label=label, top=top, methods=methods)
 
 
 @naming_parameters
@@ -154,21 +163,22 @@ def save(estimator: Estimator, folder: str | os.PathLike[str], *, overwrite: boo
         NotFittedError: There is none yet.
         RunFolderError: The folder holds a run, and `overwrite` is False; or a run cannot be written there.
     """
-    trained, parameters = estimator.trained, tomli_w.dumps(plain(changed_values(estimator)))
+    changed = {name: plain(value) for name, value in changed_values(estimator).items() if value is not None}
+    trained, parameters = estimator.trained, tomli_w.dumps(changed)
     with RunFolder(Path(folder)).claimed(overwrite=overwrite) as claimed:
         claimed.begin()
         trained.save(claimed)
 
         names = getattr(estimator, "column_names_", {})
         added = {PARAMETERS: parameters, **({COLUMN_NAMES: names} if names else {})}
-        claimed.write_model({**claimed.read_json("model.json"), **added})
+        claimed.write_model({**claimed.read_object("model.json"), **added})
 
 
 def load(
     kind: type[EstimatorType],
-    adapter: Adapter,
+    adapter: Adapter[Job, Trained],
     folder: str | os.PathLike[str],
-    check: Callable[[Any], None] = lambda trained: None,
+    check: Callable[[Trained], None] = lambda trained: None,
 ) -> EstimatorType:
     """The estimator of a run folder, which `save` or `edgewise train` wrote, with the parameters of its training.
 
@@ -188,9 +198,9 @@ def load(
     with corrupt_as_run_error(run.path):
         estimator = kind(**_read_parameters(kind, run))
     estimator.trained_ = trained
-    estimator.metrics_ = run.read_json("metrics.json") if run.is_finished else {}
+    estimator.metrics_ = run.read_object("metrics.json") if run.is_finished else {}
 
-    content = run.read_json("model.json")
+    content = run.read_object("model.json")
     names = read_part(dict[str, list[str]], content.get(COLUMN_NAMES, {}), COLUMN_NAMES, run.path / "model.json")
     is_of_python = PARAMETERS in content
     columns = {argument: tuple(listed) for argument, listed in names.items()}
@@ -198,15 +208,15 @@ def load(
     return estimator
 
 
-def _read_parameters(kind: type[Estimator], run: RunFolder) -> dict[str, Any]:
+def _read_parameters(kind: type[Estimator], run: RunFolder) -> JsonObject:
     """The parameters of the estimator in a folder, or those that the settings of its command are."""
-    text = run.read_json("model.json").get(PARAMETERS)
+    text = run.read_object("model.json").get(PARAMETERS)
     if isinstance(text, str):
         return tomllib.loads(text)
     return parameters_from_config(run.read_config(), parameters_of(kind)) if run.is_started else {}
 
 
-def learn_names(estimator: Estimator, arguments: Mapping[str, object], names_of_rows: Mapping[str, Any]) -> None:
+def learn_names(estimator: Estimator, arguments: Mapping[str, object], names_of_rows: Names) -> None:
     """Remember what a training calls its columns; those of a training before are forgotten.
 
     Args:
@@ -244,7 +254,7 @@ def refuse(estimator: Estimator, **refused: tuple[object, str]) -> None:
 
 def device_of(estimator: Estimator) -> str:
     """The device that an estimator computes on."""
-    return pick_device(estimator.device or "auto")  # type: ignore[attr-defined]
+    return pick_device(estimator.device or "auto")
 
 
 def warn(estimator: Estimator, method: str, notes: Iterable[str]) -> None:

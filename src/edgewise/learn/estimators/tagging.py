@@ -2,13 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.learn.estimators.parameters import naming_parameters
-from edgewise.learn.estimators.state import Adapter, device_of, refuse, settings_of, train, warn
+from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.tags import sentences_from_lists
 from edgewise.learn.tasks.tagging.task import TASK, prepared, tag
 from edgewise.learn.tasks.vocabulary import unknown_notes
@@ -21,7 +20,7 @@ TAGS = Adapter(task=TASK, required={"data": ("the sentences",)})
 
 
 @naming_parameters
-def fit(estimator: Any, X: Words, y: Words, *, sample_weight: object, validation: Any) -> None:
+def fit(estimator: Estimator, X: Words, y: Words, *, sample_weight: object, validation: object) -> None:
     """Learn the tags of some sentences.
 
     Raises:
@@ -48,7 +47,7 @@ def fit(estimator: Any, X: Words, y: Words, *, sample_weight: object, validation
 
 
 @naming_parameters
-def predict(estimator: Any, X: Words) -> list[list[str]]:
+def predict(estimator: Estimator, X: Words) -> list[list[str]]:
     """The tag of each word of some sentences."""
     trained, sentences = estimator.trained, sentences_from_lists(X)
     warn(estimator, "predict", unknown_notes(trained.encoder.tokenizer, sentences.words, "sentence"))
@@ -56,7 +55,7 @@ def predict(estimator: Any, X: Words) -> list[list[str]]:
 
 
 @naming_parameters
-def score(estimator: Any, X: Words, y: Words) -> float:
+def score(estimator: Estimator, X: Words, y: Words) -> float:
     """The F1 of the spans; where tags mark none, the share of the words whose tag is right."""
     output, sentences = estimator.trained.output, sentences_from_lists(X, y)
     scores = output.metrics(sentences.tags, predict(estimator, sentences.words))

@@ -1,18 +1,23 @@
 """Arrays as rows of texts: the functions behind TextClassifier and TextRegressor."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from edgewise.errors import DataError, refuse_single_text
 from edgewise.formatting import plural
+from edgewise.learn.estimators.names import RowsLike
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.table import TextTable, texts_from_arrays
+from edgewise.learn.tables.read import Values
+from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.texts.task import TABLE, TASK, TextsEncoder
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-def training_table(job: Any, inputs: Inputs, columns: TrainingColumns) -> TextTable:
+
+def training_table(job: TextRunSettings, inputs: Inputs, columns: TrainingColumns) -> TextTable:
     """The texts as the table of a training."""
     return texts_from_arrays(
         texts_of(inputs.X),
@@ -35,10 +40,10 @@ def table(trained: FittedTable[TextsEncoder], inputs: Inputs) -> TextTable:
     return read
 
 
-def texts_of(X: Any) -> Sequence[Any]:
+def texts_of(X: "RowsLike | DataFrame") -> Values:
     """The rows of a list, an array or a DataFrame."""
     refuse_single_text("X", X)
-    rows: Sequence[Any] = X.to_numpy(dtype=object) if hasattr(X, "to_numpy") else list(X)
+    rows: Values = X.to_numpy(dtype=object) if hasattr(X, "to_numpy") else list(X)
     return rows
 
 

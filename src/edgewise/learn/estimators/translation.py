@@ -1,7 +1,5 @@
 """How texts and their translations are learned: what Translator is made of."""
 
-from typing import Any
-
 import numpy as np
 
 from edgewise.errors import DataError
@@ -17,7 +15,7 @@ TRANSLATIONS = Adapter(task=TASK, required={"data": ("the texts",)})
 
 
 @naming_parameters
-def fit(estimator: Estimator, X: Texts, y: Texts, *, sample_weight: object, validation: Any) -> None:
+def fit(estimator: Estimator, X: Texts, y: Texts, *, sample_weight: object, validation: object) -> None:
     """Learn to translate.
 
     Raises:

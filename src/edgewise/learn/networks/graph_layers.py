@@ -7,16 +7,17 @@ new layer is one more entry here, and a line in docs/nodes.md.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from edgewise.choices import ScoreName
 from edgewise.errors import SettingError
 
+Nodes = TypeVar("Nodes")
 Task = Literal["nodes", "graphs", "links", "molecules"]
 ALWAYS_READ = ("model", "model_dim", "dropout")
 """The settings that every layer reads."""
-NONE: Mapping[str, Any] = MappingProxyType({})
-EVERYWHERE: Mapping[Task, Mapping[str, Any]] = MappingProxyType(
+NONE: Mapping[str, object] = MappingProxyType({})
+EVERYWHERE: Mapping[Task, Mapping[str, object]] = MappingProxyType(
     {"nodes": NONE, "graphs": NONE, "links": NONE, "molecules": NONE}
 )
 
@@ -33,7 +34,7 @@ class LayerSpec:
     """The paper."""
     reads: tuple[str, ...] = ("num_layers",)
     """The settings that it reads, beside those that every layer reads."""
-    recipes: Mapping[Task, Mapping[str, Any]] = field(default_factory=lambda: EVERYWHERE)
+    recipes: Mapping[Task, Mapping[str, object]] = field(default_factory=lambda: EVERYWHERE)
     """The tasks that offer it, and the settings in which its recipe differs from that of the task."""
     reads_in: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
     """Settings that it reads in one task only."""
@@ -126,7 +127,7 @@ def _gin(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last:
     return IsomorphismConvolution(input_dim, output_dim, settings.model_dim, edge_dim=edge_dim)
 
 
-def unchanged(nodes: Any) -> Any:
+def unchanged(nodes: Nodes) -> Nodes:
     """σ of a layer whose caller applies one."""
     return nodes
 

@@ -201,7 +201,7 @@ class PropertyNumbers(NamedTuple):
 
 
 USUAL = PropertyNumbers()
-OF_LAYERS: dict[str, dict[str, Any]] = {"dmpnn": {"model_dim": 256, "head_dim": 256}}
+OF_LAYERS: dict[str, dict[str, int]] = {"dmpnn": {"model_dim": 256, "head_dim": 256}}
 """For layers that learn more with other sizes."""
 OF_CLASSES = {"encoder_dropout": 0.1, "molecule_dropout": 0.3, "descriptor_dropout": 0.3, "head_dropout": 0.3}
 """For classification, which overfits sooner."""

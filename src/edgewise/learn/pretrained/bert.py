@@ -5,12 +5,12 @@ parts that `LEFT_OUT` names are not in our model.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from edgewise.errors import DataError
+from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.encoder import MaskedModel
 from edgewise.learn.networks.text_settings import TransformerSettings
 from edgewise.learn.pretrained.checkpoint import Config, Tensors, activation_name, check_choices, state_of, with_state
@@ -99,7 +99,7 @@ def model_of(config: Mapping[str, object], tensors: Mapping[str, Tensor]) -> tup
     return model, tuple(what for beginning, what in LEFT_OUT.items() if beginning in left_out)
 
 
-def checkpoint_of(model: MaskedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def checkpoint_of(model: MaskedModel) -> tuple[JsonObject, dict[str, Tensor]]:
     """The `config.json` and the tensors of `model.safetensors` that Hugging Face reads as the same model.
 
     Raises:
@@ -111,7 +111,7 @@ def checkpoint_of(model: MaskedModel) -> tuple[dict[str, Any], dict[str, Tensor]
         raise DataError("num_segments is 0; BERT has at least 1.")
     state = state_of(model)
     tensors = {other: state[name].contiguous() for other, name in _names(settings.num_layers, has_head).items()}
-    config = {
+    config: JsonObject = {
         "architectures": ["BertForMaskedLM" if has_head else "BertModel"],
         "model_type": "bert",
         "vocab_size": state["encoder.embedding.weight"].shape[0],

@@ -4,11 +4,11 @@ Their attention projects to query, key and value at once, by a matrix (in, out) 
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text_settings import TransformerSettings
 from edgewise.learn.pretrained.checkpoint import Config, Tensors, activation_name, check_choices, state_of, with_state
@@ -69,7 +69,7 @@ def model_of(config: Mapping[str, object], tensors: Mapping[str, Tensor]) -> Nex
     return with_state(lambda: NextTokenModel(state["embedding.weight"].shape[0], settings), state)
 
 
-def checkpoint_of(model: NextTokenModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def checkpoint_of(model: NextTokenModel) -> tuple[JsonObject, dict[str, Tensor]]:
     """The `config.json` and the tensors of `model.safetensors` that Hugging Face reads as the same model.
 
     Raises:
@@ -83,7 +83,7 @@ def checkpoint_of(model: NextTokenModel) -> tuple[dict[str, Any], dict[str, Tens
             state[name] = torch.cat([state[name.replace("projections", projection)] for projection in PROJECTIONS])
         tensors[f"transformer.{other}"] = _turned(other, state[name]).contiguous()
 
-    config = {
+    config: JsonObject = {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
         "vocab_size": state["embedding.weight"].shape[0],

@@ -2,22 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from jaxtyping import Float32
+from torch import nn
 
 from edgewise.graph import Batch, Graph
+from edgewise.learn.fitted_table import StandIn
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import TargetScaler
+from edgewise.learn.training.loader import BatchLike
 
 
 @dataclass(frozen=True, eq=False)
 class RowBatches:
     """Rows in the units of a model."""
 
-    batch: Callable[[np.ndarray], Any]
+    batch: Callable[[np.ndarray], BatchLike]
     """Makes a batch of rows to predict."""
     targets: Float32[np.ndarray, " row target"]
     """In model units; class numbers for classes."""
@@ -25,7 +28,7 @@ class RowBatches:
     """How much each row counts."""
     graph: Graph | None = None
     """The whole graph, where rows are of one graph."""
-    stand_in: Callable[[Any, np.ndarray, str], Any] | None = None
+    stand_in: Callable[[nn.Module, np.ndarray, str], StandIn] | None = None
     """From a network, rows and a device to what predicts these rows in place of the network, which computes all rows of
     a store at once; None where a network predicts batch after batch."""
 
@@ -34,9 +37,9 @@ class RowBatches:
         cls,
         rows: Rows,
         scale: TargetScaler | None,
-        batch: Callable[[np.ndarray], Any],
+        batch: Callable[[np.ndarray], BatchLike],
         graph: Graph | None = None,
-        stand_in: Callable[[Any, np.ndarray, str], Any] | None = None,
+        stand_in: Callable[[nn.Module, np.ndarray, str], StandIn] | None = None,
     ) -> Self:
         """The rows of a data set, with their targets scaled."""
         targets = rows.targets
@@ -44,7 +47,7 @@ class RowBatches:
             targets = scale.transform(targets)
         return cls(batch, targets.astype(np.float32), rows.weights.astype(np.float32), graph, stand_in)
 
-    def training_batch(self, rows: np.ndarray) -> Any:
+    def training_batch(self, rows: np.ndarray) -> BatchLike:
         """Rows to learn from."""
         targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
         batch = self.batch(rows)

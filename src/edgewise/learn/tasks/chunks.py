@@ -6,9 +6,9 @@ count over all chunks            `Tally`
 """
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -23,12 +23,18 @@ from edgewise.learn.tables.options import current_format, current_limits, read_l
 from edgewise.learn.tables.read import CHUNK_ROWS, Cells, TableChunks
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
-from edgewise.learn.tasks.task import PredictRequest, RowTask
+from edgewise.learn.tasks.task import PredictRequest, RowTask, Written
 from edgewise.learn.tasks.vocabulary import coverage_note, cut_note
 from edgewise.learn.training.device import pick_device
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from edgewise.learn.readers.molecules.conformer import How
+
+
+Trained = TypeVar("Trained", bound=FittedTable)
+Read = TypeVar("Read", bound=Data)
 
 
 @dataclass
@@ -94,14 +100,14 @@ class Tally:
 class PredictedChunk:
     """Some rows of a table with their predictions."""
 
-    frame: Any
-    """The cells of the rows, a DataFrame."""
-    added: dict[str, Any]
+    frame: "DataFrame"
+    """The cells of the rows."""
+    added: Mapping[str, np.ndarray | Sequence[object]]
     """The columns that predictions add to them."""
     tally: Tally
     """What is counted of them."""
 
-    def content(self, source: str, suffix: str, *, with_header: bool = True) -> Any:
+    def content(self, source: str, suffix: str, *, with_header: bool = True) -> "DataFrame | str":
         """What is written of them: a DataFrame for .parquet, else CSV rows.
 
         Raises:
@@ -155,9 +161,7 @@ class ChunkPredictor:
         return predict_rows(self.trained, table, self.request, self.task.tally(self.trained, table))
 
 
-def predict_rows(
-    trained: FittedTable[Any], table: Data, request: PredictRequest, tally: Tally = Tally()
-) -> PredictedChunk:
+def predict_rows(trained: FittedTable, table: Data, request: PredictRequest, tally: Tally = Tally()) -> PredictedChunk:
     """The rows of a table with their predictions; those that cannot be used keep their place.
 
     Args:
@@ -168,24 +172,29 @@ def predict_rows(
     """
     rows = np.flatnonzero(table.rows.usable)
     similarities = trained.similarities(table, rows)
-    options: dict[str, Any] = {"coverage": request["coverage"], "device": pick_device(request.device)}
-    predictions = trained.predict(table, rows=rows, **options, similarities=similarities)
-    added: dict[str, Any] = prediction_columns(trained, predictions, show_parts=bool(request["show_parts"]))
-    added |= trained.more_columns(table, rows, similarities)
-    added["status"] = trained.statuses(table)
+    device = pick_device(request.device)
+    predictions = trained.predict(
+        table, rows=rows, coverage=request["coverage"], device=device, similarities=similarities
+    )
+    statuses = trained.statuses(table)
+    added = {
+        **prediction_columns(trained, predictions, show_parts=bool(request["show_parts"])),
+        **trained.more_columns(table, rows, similarities),
+        "status": statuses,
+    }
     # Molecules that are doubtful have a note of their own, by how they were placed.
-    pairs = zip(added["status"], table.rows.status, strict=True) if not tally.conformers else ()
+    pairs = zip(statuses, table.rows.status, strict=True) if not tally.conformers else ()
     doubtful = sum(status != read and (FILLED not in status or "; " in status) for status, read in pairs)
-    num_filled = sum(FILLED in status for status in added["status"])
-    why = "num_without_edges" if table.rows.lost_edges else "num_doubtful"
+    num_filled = sum(FILLED in status for status in statuses)
+    is_lost = bool(table.rows.lost_edges)
     return PredictedChunk(
         table.rows.cells.as_written,
         added,
-        tally + Tally(len(table.rows), len(rows), num_filled=num_filled, **{why: doubtful}),
+        tally + Tally(len(table.rows), len(rows), doubtful * (not is_lost), doubtful * is_lost, num_filled),
     )
 
 
-def read_rows(task: RowTask, request: PredictRequest) -> tuple[Any, Any]:
+def read_rows(task: RowTask[Trained, Read], request: PredictRequest) -> tuple[Trained, Read]:
     """The trained ensemble and the whole table, with the notes of it."""
     trained, columns = task.opened(request)
     table = task.table_of(trained, columns, task.chunks(request, columns).whole(), strict=request.strict)
@@ -196,7 +205,7 @@ def read_rows(task: RowTask, request: PredictRequest) -> tuple[Any, Any]:
 
 def predictions(
     task: RowTask, request: PredictRequest, suffix: str, workers: Workers | None = None
-) -> Generator[tuple[Any, str]]:
+) -> Generator[tuple[Written, str]]:
     """What to write to the output file, chunk after chunk, and the summary up to there; notes come at the end."""
     predictor, tally = ChunkPredictor(task, request), Tally()
     chunks = task.chunks(request, predictor.columns)
@@ -212,7 +221,7 @@ def predictions(
     note_empty_intervals(predictor.trained, request)
 
 
-def note_empty_intervals(trained: FittedTable[Any], request: PredictRequest) -> None:
+def note_empty_intervals(trained: FittedTable, request: PredictRequest) -> None:
     """Says why intervals stay empty, where they do."""
     if line := trained.interval_note(request["coverage"]):
         note(f"warning: {line}")

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from edgewise.learn.companions.stack import Stack, network_of
-from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.fitted_table import FittedTable, TableEncoder
+from edgewise.learn.tables.rows import Data
 from edgewise.learn.training.device import cpu_threads
 
 SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -42,15 +43,15 @@ class CompanionKind:
 
     name: str
     """What `--companions`, model.json and the report call it."""
-    encoder: Callable[[Any], Any]
+    encoder: Callable[[Any], TableEncoder[Any]]
     """Out of the encoder of a model, one whose batches have what the companion reads."""
-    fit: Callable[[FittedTable[Any], Any, np.ndarray, np.ndarray, int], Fresh]
+    fit: Callable[[FittedTable, Any, np.ndarray, np.ndarray, int], Fresh]
     """Fits it to some rows of a table; also given are the rows that judge it, and a seed."""
 
 
 def add_companion(
-    fitted: FittedTable[Any],
-    table: Any,
+    fitted: FittedTable,
+    table: Data,
     kind: CompanionKind,
     members: Sequence[tuple[np.ndarray, np.ndarray]],
     seed: int,
@@ -85,16 +86,16 @@ def add_companion(
     return companions
 
 
-def put_beside(fitted: FittedTable[Any], name: str, modules: Sequence[nn.Module]) -> None:
+def put_beside(fitted: FittedTable, name: str, modules: Sequence[nn.Module]) -> None:
     """Gives each network a companion, or another one of the same name."""
-    stacks = []
+    stacks: list[nn.Module] = []
     for member, module in zip(fitted.members, modules, strict=True):
-        present: dict[str, Any] = dict(member.companions.items()) if isinstance(member, Stack) else {}
+        present = dict(member.companions.items()) if isinstance(member, Stack) else {}
         stacks.append(Stack(network_of(member), {**present, name: module}, fitted.companions).eval())
     fitted.members = stacks
 
 
-def learn_from_judging(fitted: FittedTable[Any], fresh: Mapping[str, Sequence[Fresh]]) -> None:
+def learn_from_judging(fitted: FittedTable, fresh: Mapping[str, Sequence[Fresh]]) -> None:
     """Lets the companions of each network, by name, learn from the rows that have judged them; members with the same
     one share it."""
     for name, companions in fresh.items():
@@ -104,7 +105,7 @@ def learn_from_judging(fitted: FittedTable[Any], fresh: Mapping[str, Sequence[Fr
             put_beside(fitted, name, [learned[id(companion)] for companion in companions])
 
 
-def weigh(fitted: FittedTable[Any], table: Any, companions: Sequence[nn.Module], judging: Sequence[np.ndarray]) -> int:
+def weigh(fitted: FittedTable, table: Data, companions: Sequence[nn.Module], judging: Sequence[np.ndarray]) -> int:
     """As how many variants of the network a companion counts: what predicts the judging rows best, and `USUAL_ROWS`
     more of each member for which the usual weight is best. 0 leaves it out.
 
@@ -148,6 +149,6 @@ def weigh(fitted: FittedTable[Any], table: Any, companions: Sequence[nn.Module],
     return copies[int(np.argmin(squares))]
 
 
-def network_variants(fitted: FittedTable[Any], num_variants: int) -> int:
+def network_variants(fitted: FittedTable, num_variants: int) -> int:
     """How many of the variants of a member are the network's."""
     return num_variants - sum(fitted.companions.values())

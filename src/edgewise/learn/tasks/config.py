@@ -409,7 +409,7 @@ def check_content(folder: RunFolder, job: RunSettings) -> None:
         Path(name).exists() for name in input_files(job)
     ):
         return
-    if folder.read_json("checkpoints/data.json").get("sha256") != checksums(input_files(job)):
+    if folder.read_object("checkpoints/data.json").get("sha256") != checksums(input_files(job)):
         raise other_content(folder, job_to_config(job))
 
 

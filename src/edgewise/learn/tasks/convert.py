@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -34,7 +34,7 @@ def from_checkpoint(folder: Path) -> Trained:
     """
     weights, config = folder / "model.safetensors", read_json(folder / "config.json")
     model_type = config.get("model_type") if isinstance(config, dict) else None
-    if model_type not in MODEL_TYPES:
+    if not isinstance(config, dict) or model_type not in MODEL_TYPES:
         raise DataError(
             f"{folder}: config.json: model_type is {model_type!r}; only {', '.join(MODEL_TYPES)} can be converted."
         )
@@ -69,7 +69,8 @@ def _tokenizer(folder: Path) -> Tokenizer:
         return Tokenizer.from_pairs(str(vocabulary), str(merges))
     if pieces.is_file():
         described_by = folder / "tokenizer_config.json"
-        choices: dict[str, Any] = read_json(described_by) if described_by.is_file() else {}
+        described = read_json(described_by) if described_by.is_file() else {}
+        choices = described if isinstance(described, dict) else {}
         return Tokenizer.from_word_pieces(
             str(pieces), lowercase=choices.get("do_lower_case", True), strip_accents=choices.get("strip_accents")
         )

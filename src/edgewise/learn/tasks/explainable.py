@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -16,14 +16,22 @@ from edgewise.errors import DataError, EdgewiseError, RunFolderError, SettingErr
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
 from edgewise.explain.methods import Choice, explain
+from edgewise.graph.records import Prediction
+from edgewise.learn.files import JsonObject
+from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import AUTO, Columns
-from edgewise.learn.tasks.config import TaskSettings
+from edgewise.learn.tables.rows import Data
+from edgewise.learn.tasks.config import RunSettings, TaskSettings
 from edgewise.learn.tasks.explained import target_predictions
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
 
+Job = TypeVar("Job", bound=RunSettings)
+Read = TypeVar("Read", bound=Data)
+Trained = TypeVar("Trained", bound=FittedTable)
 SHOWN = 5
 """Names of nodes that a message lists."""
 
@@ -31,7 +39,7 @@ SHOWN = 5
 def explaining(item: Callable[..., Explainable]) -> Callable[..., Explanation]:
     """What explains an item at once, out of what makes it: it also takes `methods`, see `edgewise.explain.methods`."""
 
-    def explained(trained: Any, *of: Any, methods: Choice = None, **more: Any) -> Explanation:
+    def explained(trained: Fitted, *of: object, methods: Choice = None, **more: object) -> Explanation:
         with cpu_threads(trained.threads):
             return explain(item(trained, *of, **more), methods)
 
@@ -40,67 +48,74 @@ def explaining(item: Callable[..., Explainable]) -> Callable[..., Explanation]:
 
 Row = tuple[Any, ...]
 """The values of a row, in the order of the fields."""
+Opened = TypeVar("Opened")
+"""A model as its task opens it: a `Fitted`, or one with the rows of its files."""
+
+
+def itself(model: Any) -> Any:
+    """The `Fitted` of a model that is one."""
+    return model
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainableTask:
+class ExplainableTask(Generic[Opened]):
     """The rows that models of a task take, what they predict, and how one row is explained."""
 
-    load: Callable[[RunFolder], Any]
+    load: Callable[[RunFolder], Opened]
     """Reads the model of a run folder, as the other functions take it."""
-    trained: Callable[[Any], Any] = lambda model: model
+    trained: Callable[[Opened], Fitted] = itself
     """The `Fitted` of such a model."""
     kind: Kind
     """What a row is."""
     over: str
     """What the rows are, in words that follow `a model over`."""
-    fields: Callable[[Any], list[tuple[str, str]]]
+    fields: Callable[[Opened], list[tuple[str, str]]]
     """The name and the type of each value of a row, by the model."""
-    targets: Callable[[Any], tuple[str, dict[str, list[str]]]]
+    targets: Callable[[Opened], tuple[str, dict[str, list[str]]]]
     """The name of the task, and the classes of each target; none for numbers."""
-    model_name: Callable[[Any], str]
+    model_name: Callable[[Opened], str]
     """What the model is called among the choices of `--model`."""
-    predict: Callable[[Any, Sequence[Row]], list[tuple[TargetPrediction, ...]]]
+    predict: Callable[[Opened, Sequence[Row]], list[tuple[TargetPrediction, ...]]]
     """The predictions for rows."""
-    item: Callable[[Any, Row, Any, Any, int | None], Explainable]
+    item: Callable[[Opened, Row, Any, object, int | None], Explainable]
     """One row and the number of its prediction that is explained, by the model, the row, target, label and top."""
-    statuses: Callable[[Any, Sequence[Row]], list[str]] = lambda model, rows: [OK] * len(rows)
+    statuses: Callable[[Opened, Sequence[Row]], list[str]] = lambda model, rows: [OK] * len(rows)
     """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""
-    unread: Callable[[Any, Row], str] = lambda model, row: ""
+    unread: Callable[[Opened, Row], str] = lambda model, row: ""
     """What of a row is cut off before the model reads it, in words; empty where nothing is."""
-    reads_spaces: Callable[[Any], bool] = lambda model: False
+    reads_spaces: Callable[[Opened], bool] = lambda model: False
     """Whether the model reads a text of spaces."""
-    fills_numbers: Callable[[Any], bool] = lambda model: False
+    fills_numbers: Callable[[Opened], bool] = lambda model: False
     """Whether a number of a row may be missing, and is filled."""
-    coverage: Callable[[Any], float | None] = lambda model: None
+    coverage: Callable[[Opened], float | None] = lambda model: None
     """The coverage of intervals; None where there are none."""
-    set_limits: Callable[[Any, int | None, float | None], None] | None = None
+    set_limits: Callable[[Opened, int | None, float | None], None] | None = None
     """Changes the most atoms and the seconds of a molecule, those that are not None; None where rows are others."""
     open: tuple[str, ...] = ()
     """Which of `target` and `label` have values that are not listed."""
-    row: Callable[[Any], Row] = lambda item: (item,)
+    row: Callable[[object], Row] = lambda item: (item,)
     """The values of a row out of what estimators take."""
 
-    def read(self, folder: RunFolder) -> "ExplainableModel":
+    def read(self, folder: RunFolder) -> "ExplainableModel[Opened]":
         """The model of a run folder."""
         return self.of(self.load(folder))
 
-    def of(self, model: Any) -> "ExplainableModel":
+    def of(self, model: Opened) -> "ExplainableModel[Opened]":
         """A model, as `load` gives it."""
         return ExplainableModel(self, model)
 
 
 @dataclass(frozen=True, eq=False)
-class ExplainableModel:
+class ExplainableModel(Generic[Opened]):
     """A trained model, and the rows that it takes."""
 
-    task: ExplainableTask
+    task: ExplainableTask[Opened]
     """How rows are predicted and explained."""
-    model: Any
+    model: Opened
     """What its functions take."""
 
     @property
-    def trained(self) -> Any:
+    def trained(self) -> Fitted:
         """The `Fitted`."""
         return self.task.trained(self.model)
 
@@ -120,7 +135,7 @@ class ExplainableModel:
         return self.task.fills_numbers(self.model)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """What the model is, as JSON: `task`, `targets`, `classes` by target, `open`, `model`, `members` of the
         ensemble, `parameters` of each, and the `coverage` of intervals."""
         task, classes = self.task.targets(self.model)
@@ -144,7 +159,7 @@ class ExplainableModel:
         return self.task.statuses(self.model, rows)
 
     def explain(
-        self, row: Row, *, target: str | None, label: Any, top: int | None, methods: Choice = None
+        self, row: Row, *, target: str | int | None, label: object, top: int | None, methods: Choice = None
     ) -> Explanation:
         """One row, explained.
 
@@ -181,7 +196,7 @@ class ExplainableModel:
         return self.task.unread(self.model, row)
 
 
-def targets_of_table(trained: Any) -> tuple[str, dict[str, list[str]]]:
+def targets_of_table(trained: FittedTable) -> tuple[str, dict[str, list[str]]]:
     """The type of the targets of a table, and the classes of each."""
     names, classes = trained.columns.target_columns, trained.classes
     return trained.task_type, {name: [str(label) for label in classes.get(name, ())] for name in names}
@@ -213,12 +228,12 @@ class Names:
 
 
 @dataclass(frozen=True, eq=False)
-class RowsByName:
+class RowsByName(Generic[Trained, Read]):
     """The rows of the files that a model was trained on, by the names in them."""
 
-    trained: Any
+    trained: Trained
     """The ensemble."""
-    table: Any
+    table: Read
     """What the files hold."""
     unit: str
     """What one row is."""
@@ -226,15 +241,14 @@ class RowsByName:
     """The number of a row in the table, by its names; raises DataError where there is none."""
 
     @cached_property
-    def predictions(self) -> Any:
+    def predictions(self) -> list[Prediction]:
         """Those of all rows, which are computed once."""
         return self.trained.predict(self.table)
 
     @cached_property
     def statuses(self) -> list[str]:
         """Those of all rows."""
-        statuses: list[str] = self.trained.statuses(self.table)
-        return statuses
+        return self.trained.statuses(self.table)
 
     def row_of(self, names: Row) -> int:
         """The number of a row in the table.
@@ -257,12 +271,12 @@ def predict_by_name(rows_of_files: RowsByName, rows: Sequence[Row]) -> list[tupl
 
 def explainable_by_name(
     *,
-    load: Callable[[RunFolder], RowsByName],
+    load: Callable[[RunFolder], RowsByName[Trained, Read]],
     over: str,
-    fields: Callable[[RowsByName], list[tuple[str, str]]],
-    model_name: Callable[[RowsByName], str],
+    fields: Callable[[RowsByName[Trained, Read]], list[tuple[str, str]]],
+    model_name: Callable[[RowsByName[Trained, Read]], str],
     item: Callable[..., Explainable],
-) -> ExplainableTask:
+) -> ExplainableTask[RowsByName[Trained, Read]]:
     """A task whose rows are those of the files of a run.
 
     Args:
@@ -288,8 +302,8 @@ def explainable_by_name(
 
 
 def table_of_run(
-    folder: RunFolder, declared: TaskSettings[Any], what: str, call: str, read_table: Callable[[Any], Any]
-) -> Any:
+    folder: RunFolder, declared: TaskSettings[Job], what: str, call: str, read_table: Callable[[Job], Read]
+) -> Read:
     """What the files of a run hold.
 
     Args:
@@ -308,7 +322,7 @@ def table_of_run(
     return table
 
 
-def own_names(columns: Columns) -> dict[str, Any]:
+def own_names(columns: Columns) -> dict[str, str]:
     """The names of the columns of nodes in the files of a run; a column of names that is not known is found."""
     return {"node_column": columns.node_column or AUTO}
 
@@ -319,7 +333,7 @@ def title_of(sender: str, receiver: str, is_directed: bool) -> str:
 
 
 @contextmanager
-def files_of(folder: RunFolder, what: str, call: str) -> Iterator[dict[str, Any]]:
+def files_of(folder: RunFolder, what: str, call: str) -> Iterator[JsonObject]:
     """The settings of a run whose files are read inside; an error there names the files.
 
     Raises:
@@ -357,7 +371,7 @@ def undirected(senders: np.ndarray, receivers: np.ndarray, is_link: np.ndarray) 
     return edges[first], np.split(edges[np.argsort(pair, kind="stable")], np.cumsum(np.bincount(pair))[:-1])
 
 
-def checked_row(unit: str, table: Any, row: int, names: Any = None) -> str:
+def checked_row(unit: str, table: Data, row: int, names: Sequence[object] | None = None) -> str:
     """What a row of a table is called in words.
 
     Raises:

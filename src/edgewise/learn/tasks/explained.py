@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import TargetPrediction
@@ -16,10 +16,11 @@ from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Outputs
 from edgewise.learn.training.device import cpu_threads
+from edgewise.learn.training.loader import BatchLike
 
 
 def target_predictions(
-    trained: FittedTable[Any], predictions: Sequence[Prediction], row: int = 0
+    trained: FittedTable, predictions: Sequence[Prediction], row: int = 0
 ) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
     targets = []
@@ -38,7 +39,7 @@ def target_predictions(
     return tuple(targets)
 
 
-def target_number(trained: FittedTable[Any], target: str | None) -> int:
+def target_number(trained: FittedTable, target: str | None) -> int:
     """Which of the targets is meant; the first where none is named.
 
     Raises:
@@ -50,7 +51,7 @@ def target_number(trained: FittedTable[Any], target: str | None) -> int:
     return 0 if target is None else names.index(target)
 
 
-def label_number(trained: FittedTable[Any], target: int, label: str | None, prediction: TargetPrediction) -> int | None:
+def label_number(trained: FittedTable, target: int, label: str | None, prediction: TargetPrediction) -> int | None:
     """Which of the classes of a target is meant; the predicted one where none is named, None for numbers.
 
     Raises:
@@ -74,7 +75,7 @@ class Explained:
     It is the mean over the members of an ensemble, as the prediction is.
     """
 
-    trained: FittedTable[Any]
+    trained: FittedTable
     """The ensemble."""
     column: int
     """The place of the target."""
@@ -94,10 +95,10 @@ class Explained:
     @classmethod
     def of(
         cls,
-        trained: FittedTable[Any],
-        compute: Callable[[int, Any], Tensor],
+        trained: FittedTable,
+        compute: Callable[[int, nn.Module], Tensor],
         target: str | None,
-        label: Any,
+        label: object,
         similarities: Mapping[str, np.ndarray] | None = None,
     ) -> Self:
         """The number that is explained of one row.
@@ -137,7 +138,7 @@ class Explained:
         count = len(self.trained.members)
         return [f"Weights are those of the first of {count} models; other numbers are their means."] * (count > 1)
 
-    def of_batch(self, batch: Any) -> Float[np.ndarray, " row"]:
+    def of_batch(self, batch: BatchLike) -> Float[np.ndarray, " row"]:
         """The number of each row of a batch."""
         with torch.no_grad(), cpu_threads(self.trained.threads):
             outputs = [self.trained.output.finish(member(batch).double()).numpy() for member in self.trained.members]
@@ -145,7 +146,7 @@ class Explained:
         return values if self.label is None else values[..., self.label]
 
     def without(
-        self, removed: Sequence[np.ndarray], count: int, to_batch: Callable[[np.ndarray], Any], step: int
+        self, removed: Sequence[np.ndarray], count: int, to_batch: Callable[[np.ndarray], BatchLike], step: int
     ) -> Float[np.ndarray, " removal"]:
         """The number without each of some lists of places.
 

@@ -3,17 +3,18 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
 from edgewise.explain.methods import Choice
+from edgewise.learn.files import JsonObject
 from edgewise.learn.tables.cell import is_missing, read_number
 from edgewise.learn.tables.impute import with_filled
 from edgewise.learn.tables.magnitude import LARGEST
-from edgewise.learn.tasks.explainable import ExplainableModel
+from edgewise.learn.tasks.explainable import ExplainableModel, Row
 from edgewise.learn.tasks.registry import explainable_of, task_of
 from edgewise.learn.training.document import read_part
 from edgewise.learn.training.folder import RunFolder
@@ -71,7 +72,7 @@ class Explainer:
         return self._model.task.kind
 
     @property
-    def fields(self) -> list[dict[str, Any]]:
+    def fields(self) -> list[JsonObject]:
         """What a row needs, in order: `name`, and as `type` one of text, smiles, number, node; of a number that may be
         missing, as the model fills it, `may_be_missing`."""
         filled = {"may_be_missing": True} if self._model.fills_numbers else {}
@@ -80,12 +81,12 @@ class Explainer:
         ]
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """What the model is, as JSON; where it lies is not among it."""
         rows = {"columns": self.fields, "training_rows": self._num_training_rows}
         return {"kind": self.kind, "over": self._model.task.over, **self._model.facts, **rows}
 
-    def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[TargetPrediction, ...]]:
+    def predict(self, rows: Sequence[Mapping[str, object]]) -> list[tuple[TargetPrediction, ...]]:
         """The prediction of each target for each row; all rows are computed together.
 
         Raises:
@@ -95,7 +96,7 @@ class Explainer:
             return []
         return self._model.predict(self._values(rows))
 
-    def statuses(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    def statuses(self, rows: Sequence[Mapping[str, object]]) -> list[str]:
         """For each row `ok`, or what its prediction lacks: all words of a text may be unknown.
 
         Raises:
@@ -112,10 +113,10 @@ class Explainer:
 
     def explain(
         self,
-        row: Mapping[str, Any],
+        row: Mapping[str, object],
         *,
         target: str | None = None,
-        label: Any = None,
+        label: object = None,
         top: int | None = None,
         methods: Choice = None,
     ) -> Explanation:
@@ -137,7 +138,7 @@ class Explainer:
         (values,) = self._values([row])
         return self._model.explain(values, target=target, label=label, top=top, methods=methods)
 
-    def unread(self, row: Mapping[str, Any]) -> str:
+    def unread(self, row: Mapping[str, object]) -> str:
         """What of a row is cut off before the model reads it, in words; empty where nothing is.
 
         Raises:
@@ -146,7 +147,7 @@ class Explainer:
         (values,) = self._values([row])
         return self._model.unread(values)
 
-    def _values(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    def _values(self, rows: Sequence[Mapping[str, object]]) -> list[Row]:
         """The values of each row in the order of the fields, each of the type that it must be."""
         fields, values_by_row = self._model.fields, []
         names = [name for name, _ in fields]
@@ -155,7 +156,7 @@ class Explainer:
             for name in row:
                 if name not in names:
                     raise DataError(f"{where}unknown field {str(name)[:60]!r}; expected {', '.join(names)}.")
-            values: list[Any] = []
+            values: list[str | float] = []
             for name, type_ in fields:
                 if name not in row:
                     raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
@@ -168,20 +169,20 @@ class Explainer:
             values_by_row.append(tuple(values))
         if self.kind == "text" and not self._model.reads_spaces:
             for number, texts in enumerate(values_by_row):
-                if not any(text.strip() for text in texts):
+                if not any(str(text).strip() for text in texts):
                     where = f"row {number}: " if len(rows) > 1 else ""
                     raise DataError(f"{where}{names[0]}: the text is empty.")
         return values_by_row
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     """Whether a value stands for a missing number."""
     if isinstance(value, str):
         return is_missing(value)
     return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
 
 
-def _checked(where: str, value: Any, type_: str) -> Any:
+def _checked(where: str, value: object, type_: str) -> str | float:
     """A value as the type of its field."""
     if type_ == "number":
         return _number(where, value)
@@ -194,7 +195,7 @@ def _checked(where: str, value: Any, type_: str) -> Any:
     return value
 
 
-def _number(where: str, value: Any) -> float:
+def _number(where: str, value: object) -> float:
     """A finite number; words that are one are taken, as they come from files and forms."""
 
     if isinstance(value, str):

@@ -4,12 +4,12 @@ import csv
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from edgewise.formatting import formatted, plural
 from edgewise.learn.engine.workers import Workers
+from edgewise.learn.files import JsonObject
 from edgewise.learn.tasks.config import check_config, check_content, job_to_config
 from edgewise.learn.tasks.parts import train_folds
 from edgewise.learn.tasks.run import Run
@@ -20,7 +20,7 @@ from edgewise.learn.training.baseline import LABELS
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.metrics import HEADLINES
 
-Scores = Mapping[str, Mapping[str, Any]]
+Scores = Mapping[str, JsonObject]
 """By target and score."""
 
 
@@ -52,7 +52,7 @@ class CrossValidation:
         overwrite: bool = False,
         resume: bool = False,
         workers: Workers | None = None,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Trains and scores each fold; finished folds are not trained again where the run is resumed.
 
         Args:
@@ -85,8 +85,8 @@ class CrossValidation:
             show(run)
             run.finish()
         names = {folder.path.relative_to(self.folder.path).as_posix(): folder for _, folder in self.runs()}
-        folds = [{"folder": name, **folder.read_json("metrics.json")} for name, folder in names.items()]
-        metrics = {
+        folds = [{"folder": name, **folder.read_object("metrics.json")} for name, folder in names.items()]
+        metrics: JsonObject = {
             "num_folds": self.settings.num_folds,
             "num_repeats": self.settings.num_repeats,
             "test": summary([fold["test"] for fold in folds]),
@@ -114,9 +114,9 @@ def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[
     return ["fold", *header], rows
 
 
-def summary(folds: Sequence[Scores]) -> dict[str, dict[str, Any]]:
+def summary(folds: Sequence[Scores]) -> dict[str, JsonObject]:
     """Mean, standard deviation (of a sample) and number of folds of each score of each target; None without values."""
-    by_target: dict[str, dict[str, Any]] = {}
+    by_target: dict[str, JsonObject] = {}
     for target, scores in folds[0].items():
         by_target[target] = {}
         for name in scores:
@@ -128,7 +128,7 @@ def summary(folds: Sequence[Scores]) -> dict[str, dict[str, Any]]:
     return by_target
 
 
-def score_tables(metrics: Mapping[str, Any], task_type: str, chosen: Sequence[str] = ()) -> list[ScoreTable]:
+def score_tables(metrics: JsonObject, task_type: str, chosen: Sequence[str] = ()) -> list[ScoreTable]:
     """For each target a row for each fold, and mean ± standard deviation of the model and of its baselines."""
     tables = []
     names = chosen or HEADLINES[task_type]
@@ -147,7 +147,7 @@ def score_tables(metrics: Mapping[str, Any], task_type: str, chosen: Sequence[st
     return tables
 
 
-def spread(score: Mapping[str, Any] | None) -> str:
+def spread(score: JsonObject | None) -> str:
     """A mean and its standard deviation."""
     if score is None:
         return "-"

@@ -1,7 +1,7 @@
 """One graph in the units of a model: features of its nodes and edges scaled, loops added where a model needs them."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from edgewise.errors import DataError
 from edgewise.graph import Graph, SparseFeatures
+from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.lost import hops_to_lost
@@ -21,6 +22,12 @@ from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.table_notes import names_of_features
 from edgewise.neighborhood import Edges
+
+if TYPE_CHECKING:
+    from edgewise.learn.readers.graphs.edge_table import EdgeTable
+    from edgewise.learn.readers.graphs.nodes import NodeTable
+    from edgewise.learn.tasks.edges.settings import EdgeRunSettings
+    from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 
 NUMBERS_PER_STEP = 2**18
 """Numbers that are scaled together, in double precision."""
@@ -59,8 +66,8 @@ class GraphEncoding:
     @classmethod
     def fit(
         cls,
-        settings: Any,
-        table: Any,
+        settings: "NodeRunSettings | EdgeRunSettings",
+        table: "NodeTable | StoredTable | EdgeTable",
         nodes: NodeFeatures | StoredFeatures,
         edges: EdgeList | None,
         types: GraphTypes | None = None,
@@ -96,7 +103,7 @@ class GraphEncoding:
         return self.scaler.num_features if isinstance(self.scaler, ConditionScaler) else self.num_columns
 
     @property
-    def known_words(self) -> dict[str, Any]:
+    def known_words(self) -> JsonObject:
         """How tables of graphs to predict are read: without targets, with the words that the model knows."""
         return {"categories": self.categories, "edge_categories": self.edge_categories, "need_targets": False}
 

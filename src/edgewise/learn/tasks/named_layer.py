@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise.errors import SettingError
+from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.graph_layers import LAYERS, Task, with_recipe
 from edgewise.learn.settings import spelled
 
@@ -30,7 +31,7 @@ def with_layer(
     train: Any,
     also: Sequence[str] = (),
     head_reads_edges: bool = False,
-) -> dict[str, Any]:
+) -> JsonObject:
     """The groups `model` and `train`: those of the task, changed by the recipe of the named layer and by what is given.
 
     Args:

@@ -7,11 +7,11 @@ replaced, and the next one continues from the last checkpoint; whoever called go
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.progress import monitored
 from edgewise.learn.tables.options import table_format
+from edgewise.learn.tasks.config import RunSettings
 from edgewise.learn.tasks.registry import task
 from edgewise.learn.tasks.run import Run, member_training
 from edgewise.learn.tasks.task import Task
@@ -20,7 +20,7 @@ from edgewise.learn.training.folder import RunFolder
 
 
 def train_folds(
-    workers: Workers, chosen: Task, folds: Sequence[tuple[Any, RunFolder]], *, overwrite: bool, resume: bool
+    workers: Workers, chosen: Task, folds: Sequence[tuple[RunSettings, RunFolder]], *, overwrite: bool, resume: bool
 ) -> None:
     """Trains runs in their folders.
 
@@ -43,7 +43,7 @@ def train_folds(
     workers.map(_fold, [(chosen.name, settings, folder.path) for settings, folder in folds], "training the folds")
 
 
-def _fold(item: tuple[str, Any, Path]) -> None:
+def _fold(item: tuple[str, RunSettings, Path]) -> None:
     name, settings, path = item
     folder = RunFolder(path)
     if folder.is_finished:  # the worker was lost just then
@@ -67,7 +67,7 @@ def train_members(workers: Workers, run: Run) -> Run:
         return replace(run, resume=True, claim=claim.pop_all())
 
 
-def _member(item: tuple[str, Any, int, Path]) -> None:
+def _member(item: tuple[str, RunSettings, int, Path]) -> None:
     name, settings, number, checkpoints = item
     with table_format(settings.table), monitored(None):
         chosen = task(name)

@@ -1,23 +1,27 @@
 """Predictions as columns of a table: their names, their cells, and a file of both."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.outputs import Label
 from edgewise.learn.tables.cell import as_arrow
 from edgewise.learn.training.folder import csv_text
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 def prediction_columns(
-    trained: FittedTable[Any], predictions: Sequence[Prediction], *, show_parts: bool = False
-) -> dict[str, np.ndarray | list[Any]]:
+    trained: FittedTable, predictions: Sequence[Prediction], *, show_parts: bool = False
+) -> dict[str, np.ndarray | list[Label | str]]:
     """The columns that predictions add to a table, in order: value, probabilities of classes, standard deviations,
     interval; where parts are shown, the value or the probabilities by the network alone and by each companion."""
-    columns: dict[str, np.ndarray | list[Any]] = {}
+    columns: dict[str, np.ndarray | list[Label | str]] = {}
     for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):
         if prediction.probabilities is None:
             columns[f"{name}_pred"] = prediction.value
@@ -41,14 +45,21 @@ def prediction_columns(
     return columns
 
 
-def show(value: Any) -> Any:
+def show(value: object) -> object:
     """A cell: numbers to seven digits, empty for a missing number."""
     if isinstance(value, (float, np.floating)):
         return "" if np.isnan(value) else f"{value:.7g}"
     return value
 
 
-def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str, *, with_header: bool = True) -> Any:
+def with_columns(
+    frame: "DataFrame",
+    added: Mapping[str, np.ndarray | Sequence[object]],
+    source: str,
+    suffix: str,
+    *,
+    with_header: bool = True,
+) -> "DataFrame | str":
     """A table with further columns, for a file: a DataFrame for .parquet, else CSV rows.
 
     Args:

@@ -6,7 +6,7 @@ that is looked for here.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -144,10 +144,10 @@ def tasks_with(setting: str) -> list[str]:
     return tasks
 
 
-def inferred(settings: Mapping[str, Any]) -> tuple[str, str]:
+def inferred(settings: Mapping[str, object]) -> tuple[str, str]:
     """The task whose signs settings show, by --task-type, other flags, and how the first file ends; and why."""
-    data, task_type = settings.get("data") or [], settings.get("task_type")
-    first = data if isinstance(data, str) else str(data[0]) if data else ""
+    data, task_type = settings.get("data"), settings.get("task_type")
+    first = data if isinstance(data, str) else str(data[0]) if isinstance(data, Sequence) and data else ""
     candidates = [(0, USUAL, "nothing names another task")]
     for name in names():
         declared = settings_of(name)

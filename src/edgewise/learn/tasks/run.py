@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from edgewise.errors import SettingError
+from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import collected_remarks, counted, stage
 from edgewise.learn.tables.decode import check_files_differ
 from edgewise.learn.tasks.config import begin
@@ -91,7 +92,7 @@ class Run:
                     )
             return cls(task, prepared, folder, group.share(continues), group, claim.pop_all())
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> JsonObject:
         """Trains, scores and writes; returns the content of metrics.json, which is empty beside the first process."""
         task, prepared, folder = self.task, self.prepared, self.folder
         if not self.group.leads:

@@ -4,10 +4,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgewise.formatting import formatted, percent, plural
 from edgewise.learn.companions import LABELS, NETWORK
+from edgewise.learn.files import JsonObject
 from edgewise.learn.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ def command(*words: object) -> str:
     return shlex.join(["edgewise", *map(str, words)])
 
 
-def files_of(config: Mapping[str, Any]) -> Sequence[str]:
+def files_of(config: JsonObject) -> Sequence[str]:
     """The data files of a run."""
-    data = config["data"]
+    data: str | Sequence[str] = config["data"]
     return [data] if isinstance(data, str) else data
 
 
@@ -50,7 +51,7 @@ class ScoreTable:
     """A row for each model."""
 
 
-def score_table(title: str, models: Mapping[str, Mapping[str, Any]], scores: Mapping[str, str]) -> ScoreTable:
+def score_table(title: str, models: Mapping[str, Mapping[str, object]], scores: Mapping[str, str]) -> ScoreTable:
     """The scores of several models, a row each; a dash where a model has none.
 
     Args:
@@ -88,7 +89,7 @@ def first_rejected(rejected: "Sequence[Rejection]", folder: RunFolder) -> list[s
     ]
 
 
-def training_line(metrics: Mapping[str, Any]) -> str:
+def training_line(metrics: JsonObject) -> str:
     """How large the model is, and how long it was trained."""
     unit = "step" if "steps" in metrics else "epoch"
     count = plural(metrics[f"{unit}s"], unit)
@@ -97,7 +98,7 @@ def training_line(metrics: Mapping[str, Any]) -> str:
     return f"{line}; the validation loss was lowest in epoch {best}" if best > 0 and unit == "epoch" else line
 
 
-def epochs_line(metrics: Mapping[str, Any]) -> list[str]:
+def epochs_line(metrics: JsonObject) -> list[str]:
     """How many epochs each model was trained for, and which was the best; nothing for runs that did not keep it."""
     if not metrics.get("epochs"):
         return []
@@ -109,7 +110,7 @@ def epochs_line(metrics: Mapping[str, Any]) -> list[str]:
     return [line]
 
 
-def what_predicts(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+def what_predicts(metrics: JsonObject, config: JsonObject) -> list[str]:
     """How much the network and its companions count, in a line; nothing for tasks without companions."""
     if not (shares := metrics.get("shares")):
         return []

@@ -1,12 +1,11 @@
 """What is scored of a table besides its targets: intervals, the parts of a prediction, and how a terminal shows it."""
 
-from typing import Any
-
 import numpy as np
 
 from edgewise.formatting import percent, plural
 from edgewise.graph.records import Prediction
 from edgewise.learn.companions import LABELS as LABELS_OF_PARTS
+from edgewise.learn.files import JsonObject
 from edgewise.learn.tasks.scores import ScoreTable, epochs_line, same, score_table, what_predicts
 from edgewise.learn.tasks.task import Prepared
 from edgewise.learn.training.baseline import LABELS
@@ -18,28 +17,27 @@ SPLITS = ("test", "validation", "training")
 """The rows whose scores are shown: the first of these that there are."""
 
 
-def coverage_scores(prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> dict[str, Any]:
+def coverage_scores(prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> JsonObject:
     """How many targets of some rows lie within their intervals, of several coverages, and the mean width."""
     fitted = prepared.fitted
-    coverage: dict[str, Any] = {
-        "promised": fitted.intervals.coverage,
-        "calibration": fitted.intervals.calibration,
-    }
-    coverage |= {"test": {}, "width": {}, "curve": {}}
+    covered: dict[str, float | None] = {}
+    widths: dict[str, float | None] = {}
+    curves: dict[str, list[list[float]]] = {}
     for column, (name, prediction) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
         targets, low, high = prepared.data.rows.targets[rows, column], prediction.low, prediction.high
-        coverage["test"][name] = coverage_of(targets, low, high)
-        coverage["width"][name] = None if coverage["test"][name] is None else float(np.nanmean(high - low))
+        covered[name] = coverage_of(targets, low, high)
+        widths[name] = None if covered[name] is None else float(np.nanmean(high - low))
         assert prediction.sigma is not None
         scores = np.abs(prediction.value - targets) / prediction.sigma
         scores = scores[~np.isnan(scores)]
         radii = {promised: fitted.intervals.radius(column, promised) for promised in COVERAGES}
-        coverage["curve"][name] = [
+        curves[name] = [
             [promised, float((scores <= radius).mean())]
             for promised, radius in radii.items()
             if len(scores) and not np.isnan(radius)
         ]
-    return coverage
+    promises = {"promised": fitted.intervals.coverage, "calibration": fitted.intervals.calibration}
+    return {**promises, "test": covered, "width": widths, "curve": curves}
 
 
 def parts_of(prepared: Prepared, split: str) -> dict[str, list[np.ndarray]]:
@@ -56,7 +54,7 @@ def parts_of(prepared: Prepared, split: str) -> dict[str, list[np.ndarray]]:
 
 def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
     """The scores of each target beside those of baselines, and how many values lie within their intervals."""
-    metrics = folder.read_json("metrics.json")
+    metrics = folder.read_object("metrics.json")
     split = next((name for name in SPLITS if metrics.get(name)), SPLITS[-1])
     config = folder.read_config()
     headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]

@@ -1,15 +1,15 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.files import release
+from edgewise.learn.files import JsonObject, release
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
@@ -17,6 +17,7 @@ from edgewise.learn.tables.cell import as_arrow
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
+from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
 from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_judging
 from edgewise.learn.tasks.config import TaskSettings
@@ -25,7 +26,7 @@ from edgewise.learn.tasks.report.evaluation import MAX_ROWS, evaluated_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_notes import described, warnings_of
 from edgewise.learn.tasks.table_scores import coverage_scores, parts_of, scores_by_target
-from edgewise.learn.tasks.table_settings import check_task_type
+from edgewise.learn.tasks.table_settings import TableRunSettings, check_task_type
 from edgewise.learn.tasks.targets import balanced, check_weights, named, num_classes, outputs_of, rows_of
 from edgewise.learn.tasks.task import (
     Loaders,
@@ -33,6 +34,7 @@ from edgewise.learn.tasks.task import (
     Prepared,
     RowTask,
     Task,
+    Written,
     best_epoch_of,
     no_lines,
     nothing,
@@ -49,6 +51,9 @@ from edgewise.learn.training.settings import TrainSettings, available_cores
 if TYPE_CHECKING:
     from edgewise.learn.training.training import FitResult
 
+Job = TypeVar("Job", bound=TableRunSettings)
+Dataset = TypeVar("Dataset", bound=Data)
+Model = TypeVar("Model", bound=FittedTable)
 Features = Callable[[np.ndarray], Any]
 """From rows to what baselines predict them from."""
 MAX_SCORED = 2**18
@@ -64,7 +69,7 @@ def rows_to_score(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
     return evenly(rows, MAX_SCORED)
 
 
-def row_loader(rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
+def row_loader(rows: np.ndarray, prepared: Prepared, batches: RowBatches, recipe: TrainSettings) -> Loader:
     """The training rows of a member, in batches."""
     return RowLoader(rows, batches.training_batch, recipe.batch_size or 64, recipe.seed)
 
@@ -91,24 +96,24 @@ def contents_of_rows(prepared: Prepared) -> SplitContents:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableTask:
+class TableTask(Generic[Job, Dataset, Model]):
     """What is special about a task over the rows of a table; `task` is the whole of it."""
 
-    settings: TaskSettings[Any]
+    settings: TaskSettings[Job]
     """What is declared of the task: its settings first of all."""
     noun: str
     """What is predicted, in the plural."""
-    read_table: Callable[[Any], Any]
+    read_table: Callable[[Job], Dataset]
     """The table of a run."""
-    resolved: Callable[[Any, Any, Splits], Any]
+    resolved: Callable[[Job, Dataset, Splits], Job]
     """The settings with nothing left open: what fits the training rows replaces None."""
-    untrained: Callable[[Any, Any, Splits], FittedTable[Any]]
+    untrained: Callable[[Job, Dataset, Splits], Model]
     """The model before its first step; its scales are those of the training rows."""
-    load: Callable[[RunFolder], Any]
+    load: Callable[[RunFolder], Model]
     """Reads the trained ensemble of a run folder."""
     features: Callable[[Prepared], Features]
     """What baselines predict rows from."""
-    read: Callable[[PredictRequest], tuple[Any, Any]]
+    read: Callable[[PredictRequest], tuple[Model, Dataset]]
     """The trained ensemble, and the table with the columns it needs."""
     explainable: str | None = None
     """The module whose `EXPLAINABLE` opens run folders for explanations and for the server."""
@@ -120,15 +125,15 @@ class TableTask:
     """Simple models by their names, fitted to the training rows."""
     trees_beside: bool = False
     """Whether the baselines are trees alone, which compute on another core while the model trains."""
-    batches: Callable[[Prepared], Any] = lambda prepared: prepared.fitted.batches(prepared.data)
+    batches: Callable[[Prepared], RowBatches] = lambda prepared: prepared.fitted.batches(prepared.data)
     """The rows as the models take them."""
-    training_loader: Callable[[np.ndarray, Prepared, Any, TrainSettings], Loader] = row_loader
+    training_loader: Callable[[np.ndarray, Prepared, RowBatches, TrainSettings], Loader] = row_loader
     """The training rows of a member, in batches."""
     scored: Callable[[Prepared, np.ndarray], np.ndarray] = rows_to_score
     """Those of the rows of a split that are scored."""
     companions: tuple[CompanionKind, ...] = ()
     """What can stand beside the network, of which the settings choose some."""
-    after_split: Callable[[Any, Prepared], Prepared] = lambda settings, prepared: prepared
+    after_split: Callable[[Job, Prepared], Prepared] = lambda settings, prepared: prepared
     """What follows from the settings as they came and all that is prepared, such as how a graph is sampled that memory
     does not hold."""
     whole_graph: Callable[[Prepared], str | None] = nothing
@@ -137,11 +142,11 @@ class TableTask:
     """The content of the rows of each split, to find what is in both."""
     rows: RowTask | None = None
     """How rows of a file are read and predicted, each by itself; None where they are predicted together."""
-    predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Any, str]]] | None = None
+    predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Written, str]]] | None = None
     """Predictions of a file part by part, where rows are predicted each by itself."""
 
     @property
-    def task(self) -> Task:
+    def task(self) -> Task[Job, Dataset, Splits, Model]:
         """The task: read → split → train an ensemble → calibrate → score beside baselines."""
         return Task(
             settings=self.settings,
@@ -169,24 +174,24 @@ class TableTask:
             open_rows=self.read,
         )
 
-    def prepare(self, settings: Any) -> Prepared:
+    def prepare(self, settings: Job) -> Prepared[Job, Dataset, Splits, Model]:
         requested, table = settings, self.read_table(settings)
         settings = replace(settings, columns=table.rows.columns)  # a file of a graph brings its own column of splits
-        how = {
-            "kind": settings.split_kind,
-            "sizes": settings.split_sizes,
-            "seed": settings.data_seed,
-            "calibration": settings.calibration,
-        }
-        if settings.fold is None:
-            splits = split_rows(table.rows, **how)
-        else:
-            splits = split_folds(table.rows, **how, num_folds=settings.num_folds, fold=settings.fold)
+        split: Callable[..., Splits] = split_rows
+        if settings.fold is not None:
+            split = partial(split_folds, num_folds=settings.num_folds or 0, fold=settings.fold)
+        splits = split(
+            table.rows,
+            kind=settings.split_kind,
+            sizes=settings.split_sizes,
+            seed=settings.data_seed,
+            calibration=settings.calibration,
+        )
         if not len(splits.train):
             raise DataError(f"{table.rows.source}: no row is left for training.")
         return self.after_split(requested, self.prepared(settings, table, splits))
 
-    def prepared(self, settings: Any, table: Data, splits: Splits) -> Prepared:
+    def prepared(self, settings: Job, table: Dataset, splits: Splits) -> Prepared[Job, Dataset, Splits, Model]:
         """The same of a table that is read and split."""
         settings = replace(settings, columns=table.rows.columns)
         rows = rows_of(splits)
@@ -294,11 +299,11 @@ class TableTask:
                 similarities.setdefault(name, np.zeros(len(rows)))[np.searchsorted(rows, left_out)] = values
         return similarities
 
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> JsonObject:
         """The scores of each split, and how many targets of the test rows lie within their interval."""
         fitted, table, splits = prepared.fitted, prepared.data, named(prepared.splits)
         all_targets, names, task_type = table.rows.targets, table.rows.columns.target_columns, fitted.task_type
-        metrics: dict[str, Any] = {"rows": {"rejected": len(table.rows.rejected)}}
+        metrics: JsonObject = {"rows": {"rejected": len(table.rows.rejected)}}
         for name, rows in splits.items():
             metrics["rows"][name] = len(rows)
             rows = self.scored(prepared, rows)
@@ -332,7 +337,7 @@ class TableTask:
             metrics["seconds"]["baselines"] = round(baselines.seconds, 2)
         return metrics
 
-    def validation_metrics(self, prepared: Prepared) -> dict[str, Any]:
+    def validation_metrics(self, prepared: Prepared) -> JsonObject:
         """The scores of the validation rows alone, as in `evaluate`, and the size of a model."""
         fitted, table = prepared.fitted, prepared.data
         rows = self.scored(prepared, prepared.splits.val)
@@ -350,7 +355,7 @@ class TableTask:
             fit_trees = partial(ForestBeside.fit, jobs=spare)
             prepared.background["baselines"] = Background(lambda: self.score_baselines(prepared, fit_trees))
 
-    def score_baselines(self, prepared: Prepared, fit_trees: Callable[..., Predictor] = fit_forest) -> dict[str, Any]:
+    def score_baselines(self, prepared: Prepared, fit_trees: Callable[..., Predictor] = fit_forest) -> JsonObject:
         """The baselines, scored on the rows that they have not seen: by baseline, split and target."""
         table, columns, features = prepared.data.rows, prepared.data.rows.columns, self.features(prepared)
         return {
@@ -364,7 +369,7 @@ class TableTask:
             for name, baseline in self.baselines(prepared, features, fit_trees).items()
         }
 
-    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: JsonObject) -> None:
         """Writes the test rows with their cells, their number in the data, and their predictions."""
         fitted, table, rows = prepared.fitted, prepared.data, self.scored(prepared, prepared.splits.test)
         predictions, similarities = prepared.scored.test or (None, None)
@@ -373,12 +378,12 @@ class TableTask:
             similarities = fitted.similarities(table, rows)
         if predictions is None:
             predictions = fitted.predict_rows(table, rows, similarities=similarities)
-        added: dict[str, Any] = dict(prediction_columns(fitted, predictions))
+        added: dict[str, np.ndarray | Sequence[object]] = dict(prediction_columns(fitted, predictions))
         cells = table.rows.cells
         for name, values in fitted.more_columns(table, rows, similarities).items():
             added[name] = values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]
 
-        def lines() -> Iterator[list[Any]]:
+        def lines() -> Iterator[list[object]]:
             for start in range(0, len(rows), ROW_CHUNK):
                 chunk = slice(start, start + ROW_CHUNK)
                 read = [as_arrow(cells.frame[name].iloc[rows[chunk]]).to_pylist() for name in cells.frame.columns]
@@ -405,7 +410,7 @@ class TableTask:
         of_targets = warnings_of(prepared.data.rows, prepared.splits, prepared.settings.class_weight)
         return [*of_targets, *self.further_warnings(prepared)]
 
-    def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
+    def predict(self, request: PredictRequest, suffix: str) -> tuple[Written, str]:
         """The rows of a file with their predictions, and a line about these."""
         with stage(f"reading {request.data}"):
             trained, table = self.read(request)

@@ -1,7 +1,6 @@
 """The targets of a table as a task prepares them: classes, scales, and a model before its first step."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -87,7 +86,7 @@ def check_weights(table: Rows, rows: np.ndarray, name: str, purpose: str) -> Non
         )
 
 
-def check_same_numbers(columns: Any, known: Any) -> None:
+def check_same_numbers(columns: object, known: object) -> None:
     """Raise SettingError where a role has more or fewer columns than in training."""
     for role in ("smiles_columns", "text_columns", "descriptors_columns"):
         new, old = getattr(columns, role), getattr(known, role)

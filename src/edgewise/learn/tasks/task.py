@@ -5,23 +5,26 @@
 Each verb is written once over `Task`, the run in `run`; a task contains only what is its own. `registry` lists all.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.graph.records import Prediction
 from edgewise.learn.engine.workers import Workers
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.process import Background
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import WRITTEN_TABLES
-from edgewise.learn.tasks.config import TaskSettings, input_files, owners_of
+from edgewise.learn.tables.rows import Data
+from edgewise.learn.tasks.config import RunSettings, TaskSettings, input_files, owners_of
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.scores import (
     NODE_COLUMNS,
@@ -36,14 +39,17 @@ from edgewise.learn.tasks.scores import (
 )
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader
-from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss
+from edgewise.learn.training.loss import Loss
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from edgewise.learn.tasks.report.evaluation import Labels, Numbers
     from edgewise.learn.training.training import FitResult
 
-Loss: TypeAlias = TargetLoss | RelativeLoss | TokenLoss
+Written: TypeAlias = "str | DataFrame | Mapping[str, np.ndarray]"
+"""What is written to a file of predictions: its text, a table for .parquet, arrays for .npz."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +69,7 @@ class PredictRequest:
     """Whether the first bad cell is an error."""
     rejected: Path | None = None
     """Where rows are listed without a status in the output, such as edges that cannot be read; None lists none."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     """Settings of the training that have another value here, by name; see `TaskSettings.reads`."""
 
     def __getitem__(self, name: str) -> Any:
@@ -86,19 +92,26 @@ class PredictRequest:
                 raise SettingError(f"{spelled(name)} does nothing for {task.noun}; leave it out.")
 
 
+Job = TypeVar("Job", bound=RunSettings)
+Dataset = TypeVar("Dataset")
+Split = TypeVar("Split")
+Model = TypeVar("Model", bound=Fitted)
+Read = TypeVar("Read")
+
+
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class Prepared(Generic[Job, Dataset, Split, Model]):
     """What a model is trained from: settings, data, its split, and the model before its first step."""
 
-    settings: Any
+    settings: Job
     """The settings of the run, with nothing left open."""
-    data: Any
+    data: Dataset
     """What was read."""
-    splits: Any
+    splits: Split
     """The rows for training, validation and test."""
-    fitted: Any
-    """The `Fitted`, without members until it is trained."""
-    rows: Mapping[str, Any] | None = None
+    fitted: Model
+    """The model, without members until it is trained."""
+    rows: Mapping[str, Sequence[int] | np.ndarray] | None = None
     """The content of splits.json: the rows of each split, lists or arrays; None where the data is not rows."""
     rejected: tuple[Rejection, ...] | list[Rejection] = ()
     """The cells that cannot be used."""
@@ -126,28 +139,42 @@ Loaders = Callable[[TrainSettings], tuple[Loader, Loader | None]]
 """From the recipe of a member to its training and validation batches."""
 
 
-def nothing(*_: Any) -> None:
+def nothing(*_: object) -> None:
     """What a task does where it has nothing to do."""
 
 
-def no_lines(*_: Any) -> list[Any]:
+def no_lines(*_: object) -> list[str]:
     """What a task says where it has nothing to say."""
     return []
 
 
-def loss_of_output(prepared: Prepared) -> Any:
+def no_targets(*_: object) -> "list[Numbers | Labels]":
+    """The targets of a task whose report shows none."""
+    return []
+
+
+def loss_of_output(prepared: Prepared) -> Loss:
     """The loss that belongs to what the numbers of the network mean."""
-    return prepared.fitted.output.loss(prepared.settings)
+    loss: Loss = prepared.fitted.output.loss(prepared.settings)
+    return loss
 
 
-def by_split(loader: Callable[[Prepared, str, int, int | None], Loader]) -> Callable[[Prepared], Loaders]:
+def recipe_of_settings(prepared: Prepared) -> TrainSettings:
+    """The recipe that the settings have."""
+    recipe: TrainSettings = prepared.settings.train
+    return recipe
+
+
+def by_split(
+    loader: Callable[[Prepared[Job, Dataset, Split, Model], str, int, int | None], Loader],
+) -> Callable[[Prepared[Job, Dataset, Split, Model]], Loaders]:
     """The loaders of a task whose members all learn from the same rows.
 
     Args:
         loader: the batches of a split of about so many rows, in another order in every epoch where there is a seed.
     """
 
-    def loaders(prepared: Prepared) -> Loaders:
+    def loaders(prepared: Prepared[Job, Dataset, Split, Model]) -> Loaders:
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
             size = recipe.batch_size
             assert size is not None
@@ -158,88 +185,87 @@ def by_split(loader: Callable[[Prepared, str, int, int | None], Loader]) -> Call
     return loaders
 
 
-def vectors_of_members(trained: Any, table: Any, device: str) -> np.ndarray:
+def vectors_of_members(trained: FittedTable, table: Data, device: str) -> np.ndarray:
     """The learned vectors of all members side by side."""
-    vectors: np.ndarray = trained.fingerprint(table, device)
-    return vectors
+    return trained.fingerprint(table, device)
 
 
 @dataclass(frozen=True)
-class RowTask:
+class RowTask(Generic[Model, Read]):
     """How rows of a file are predicted, each by itself, whatever other rows there are; see `chunks`."""
 
-    opened: Callable[[PredictRequest], tuple[Any, Columns]]
+    opened: Callable[[PredictRequest], tuple[Model, Columns]]
     """The trained ensemble, and the columns that it reads of the table."""
     chunks: Callable[[PredictRequest, Columns], Any]
     """The table, chunk after chunk."""
-    table_of: Callable[..., Any]
+    table_of: Callable[..., Read]
     """Some rows as the ensemble reads them, from it, the columns and their cells; strict or not."""
-    tally: Callable[[Any, Any], Any]
+    tally: Callable[[Model, Read], Any]
     """What is counted of rows besides their number, from the ensemble and the table."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(Generic[Job, Dataset, Split, Model]):
     """One kind of model, as values that are passed in: what is special about it. Nothing is overridden.
 
     The first fields are needed; the others have a default for tasks that do nothing special there.
     """
 
-    settings: TaskSettings[Any]
+    settings: TaskSettings[Job]
     """What is declared of the task: its settings first of all."""
     noun: str
     """What is predicted, in the plural."""
-    prepare: Callable[[Any], Prepared]
+    prepare: Callable[[Job], Prepared[Job, Dataset, Split, Model]]
     """Reads and splits the data, and makes the model before its first step, all that needs no training."""
-    evaluate: "Callable[[Prepared, list[FitResult]], dict[str, Any]]"
+    evaluate: "Callable[[Prepared[Job, Dataset, Split, Model], list[FitResult]], JsonObject]"
     """The content of metrics.json: sizes, and the scores beside those of baselines."""
 
-    loaders: Callable[[Prepared], Loaders]
+    loaders: Callable[[Prepared[Job, Dataset, Split, Model]], Loaders]
     """From the recipe of a member to its training and validation batches; what members share is made once. See
     `by_split`."""
-    load: Callable[[RunFolder], Any]
+    load: Callable[[RunFolder], Model]
     """Reads the trained model of a run folder."""
     explainable: str | None = None
     """The module whose `EXPLAINABLE` opens run folders for explanations and for the server; trainings do not import
     it."""
-    loss: Callable[[Prepared], Loss] = loss_of_output
+    loss: Callable[[Prepared[Job, Dataset, Split, Model]], Loss] = loss_of_output
     """What is minimized; that of the output where it says it."""
-    whole_graph: Callable[[Prepared], str | None] = nothing
+    whole_graph: Callable[[Prepared[Job, Dataset, Split, Model]], str | None] = nothing
     """The remedy, if every step computes one whole graph, which several processes cannot split."""
-    recipe: Callable[[Prepared], TrainSettings] = lambda prepared: prepared.settings.train
+    recipe: Callable[[Prepared[Job, Dataset, Split, Model]], TrainSettings] = recipe_of_settings
     """The recipe of the training, with a known number of epochs."""
-    ensemble_size: Callable[[Any], int] = lambda settings: 1
+    ensemble_size: Callable[[Job], int] = lambda settings: 1
     """How many members are trained, by the settings."""
-    start_background: Callable[[Prepared], None] = nothing
+    start_background: Callable[[Prepared[Job, Dataset, Split, Model]], None] = nothing
     """Starts what another core can compute while the model trains, into `prepared.background`."""
-    calibrate: Callable[[Prepared], None] = nothing
+    calibrate: Callable[[Prepared[Job, Dataset, Split, Model]], None] = nothing
     """Learns from validation rows what a trained model needs further, such as the width of intervals."""
-    write_predictions: Callable[[Prepared, RunFolder, dict[str, Any]], None] = nothing
+    write_predictions: Callable[[Prepared[Job, Dataset, Split, Model], RunFolder, JsonObject], None] = nothing
     """Writes the test rows with their predictions; may add to the metrics."""
     rows: RowTask | None = None
     """How rows of a file are read and predicted, each by itself; None where they are predicted together."""
 
-    split_contents: Callable[[Prepared], SplitContents | None] = nothing
+    split_contents: Callable[[Prepared[Job, Dataset, Split, Model]], SplitContents | None] = nothing
     """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
 
-    warnings: Callable[[Prepared], list[str]] = no_lines
+    warnings: Callable[[Prepared[Job, Dataset, Split, Model]], list[str]] = no_lines
     """What speaks against the model before it is trained, a line each; Python warns of it, too."""
-    notes: Callable[[Prepared], list[str]] = no_lines
+    notes: Callable[[Prepared[Job, Dataset, Split, Model]], list[str]] = no_lines
     """What else should be known of the data before the training starts, a line each."""
-    description: Callable[[Prepared, RunFolder], list[str]] | None = None
+    description: Callable[[Prepared[Job, Dataset, Split, Model], RunFolder], list[str]] | None = None
     """All lines about a prepared run, where the usual ones do not fit."""
 
     headlines: Mapping[str, str] = field(default_factory=dict)
     """The scores that tables show, and the heads of their columns."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What tables call each baseline of metrics.json."""
-    score_tables: Callable[[dict[str, Any], str], list[ScoreTable | str]] | None = None
+    score_tables: Callable[[JsonObject, str], list[ScoreTable | str]] | None = None
     """The scores of one split beside those of baselines, where the usual table does not say it all."""
     all_scores: Callable[[RunFolder], list[ScoreTable | str]] | None = None
     """The scores of a finished run, where they are not those of one split."""
     has_orbits: bool = False
     """Whether the report of a run that was tested draws orbits."""
-    test_targets: "Callable[[RunFolder], list[Numbers | Labels]]" = no_lines
+    test_targets: "Callable[[RunFolder], list[Numbers | Labels]]" = no_targets
     """The targets of the test rows of a finished run, beside their predictions, for the report."""
 
     further_commands: Callable[[RunFolder], list[str]] | None = None
@@ -248,13 +274,13 @@ class Task:
     """What the file of predictions is called in the command that follows a run."""
     output_formats: tuple[str, ...] = WRITTEN_TABLES
     """How the files of its predictions may end."""
-    predict: Callable[[PredictRequest, str], tuple[Any, str]] | None = None
+    predict: Callable[[PredictRequest, str], tuple[Written, str]] | None = None
     """What to write to a file of some ending, and a line about the predictions."""
-    predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Any, str]]] | None = None
+    predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Written, str]]] | None = None
     """The same part by part, where the whole need not be in memory."""
-    open_rows: Callable[[PredictRequest], tuple[Any, Any]] | None = None
+    open_rows: Callable[[PredictRequest], tuple[Model, Data]] | None = None
     """The trained model and the table that it is applied to, for predictions and for learned vectors."""
-    vectors: Callable[[Any, Any, str], np.ndarray] = vectors_of_members
+    vectors: Callable[..., np.ndarray] = vectors_of_members
     """The learned vector of each row of a table, by the model, the table and the device; NaN where there is none."""
 
     @property
@@ -292,17 +318,17 @@ class Task:
         """The scores of a finished run beside its baselines: tables, and lines between them."""
         if self.all_scores is not None:
             return self.all_scores(folder)
-        metrics = folder.read_json("metrics.json")
+        metrics = folder.read_object("metrics.json")
         split = next((name for name in ("test", "validation") if name in metrics), None)
         make = self.score_tables or self.score_table
         return [*([] if split is None else make(metrics, split)), training_line(metrics)]
 
-    def score_table(self, metrics: dict[str, Any], split: str, title: str | None = None) -> list[ScoreTable | str]:
+    def score_table(self, metrics: JsonObject, split: str, title: str | None = None) -> list[ScoreTable | str]:
         """The scores of one split beside those of baselines, in one table."""
         title = f"{split} {self.noun}" if title is None else title
         return [score_table(title, self.scores_of_models(metrics, split), self.headlines)]
 
-    def scores_of_models(self, metrics: dict[str, Any], split: str) -> dict[str, dict[str, Any]]:
+    def scores_of_models(self, metrics: JsonObject, split: str) -> dict[str, JsonObject]:
         """The scores of the model and of baselines on a split, by their labels."""
         baselines = metrics.get("baselines", {})
         scores = {
@@ -335,7 +361,7 @@ class Task:
 
     def predictions(
         self, request: PredictRequest, suffix: str, workers: Workers | None = None
-    ) -> Generator[tuple[Any, str]]:
+    ) -> Generator[tuple[Written, str]]:
         """What to write to the output file part by part, each with the line about all up to there.
 
         Args:
@@ -361,7 +387,7 @@ class Task:
         if workers is not None:
             raise UnsupportedError(f"models of {self.noun} predict in one process; leave --engine out.")
 
-    def read(self, request: PredictRequest) -> tuple[Any, Any]:
+    def read(self, request: PredictRequest) -> tuple[Model, Data]:
         """The trained model and the table that it is applied to, for predictions and for learned vectors.
 
         Raises:
@@ -372,7 +398,7 @@ class Task:
         return self.open_rows(request)
 
 
-def training_metrics(prepared: Prepared, result: "FitResult") -> dict[str, Any]:
+def training_metrics(prepared: Prepared, result: "FitResult") -> JsonObject:
     """The epochs of a training, the size of its model and its time, for metrics.json."""
     return {
         **best_epoch_of(result),
@@ -387,7 +413,7 @@ def best_epoch_of(result: "FitResult") -> dict[str, int]:
     return {} if result.best_epoch < 0 else {"best_epoch": result.best_epoch + 1}
 
 
-def model_name(settings: Any) -> str:
+def model_name(settings: object) -> str:
     """What the model of a run is called among the choices of `--model`; empty where a task offers only one."""
     for group in (getattr(settings, "text", None), getattr(settings, "reader", None)):
         if group is not None:
@@ -398,6 +424,6 @@ def model_name(settings: Any) -> str:
     return getattr(model, "model", None) or getattr(model, "cell", None) or "transformer"
 
 
-def num_parameters(fitted: Fitted[Any, Any]) -> int:
+def num_parameters(fitted: Fitted) -> int:
     """Trainable numbers of one member."""
     return sum(parameter.numel() for parameter in fitted.model.parameters())

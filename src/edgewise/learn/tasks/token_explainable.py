@@ -7,18 +7,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
 from edgewise.explain.explanation import Layer, Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
+from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer, visible
 from edgewise.trace import Trace, Weights
 
@@ -50,7 +50,7 @@ MAX_LISTED = 40
 """Words that a message lists."""
 
 
-def require_text(item: Any) -> None:
+def require_text(item: object) -> None:
     """Raise DataError where one text is expected, and something else came."""
     if not isinstance(item, str):
         raise DataError(f"explain: item is a {type(item).__name__}, where one text, a str, is expected.")
@@ -168,7 +168,7 @@ class TokenRow:
         )
 
     def by_vectors(
-        self, embedding: Any, nothing: int | None, name: str, function: Callable[[Tensor], Tensor]
+        self, embedding: nn.Embedding, nothing: int | None, name: str, function: Callable[[Tensor], Tensor]
     ) -> Differentiable:
         """The explained number as a function of the vectors of the tokens.
 
@@ -280,7 +280,7 @@ class ExplainedTokens:
         if len(groups) < sum(len(group) for group in groups):
             yield f"Occlusion removes {len(groups)} runs of neighboring tokens, and shares each effect evenly."
 
-    def describe(self, item: Explainable) -> dict[str, Any]:
+    def describe(self, item: Explainable) -> JsonObject:
         """The texts, their tokens, and what is predicted of them."""
         texts = self.tokens.texts
         return {
@@ -306,7 +306,7 @@ def batches(sizes: Iterable[int]) -> Iterator[slice]:
         yield slice(start, stop)
 
 
-def index_of_word(target: Any, words: Sequence[str], first: int, other: str = "") -> int:
+def index_of_word(target: object, words: Sequence[str], first: int, other: str = "") -> int:
     """The index of the word that `target` names: by its position, by itself if unique, or by both, as in `2 Paris`.
 
     Args:

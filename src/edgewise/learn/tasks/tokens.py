@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -13,6 +12,7 @@ from edgewise.learn.progress import counted
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.loader import Idle, Loader
 from edgewise.learn.training.loss import TokenLoss
 
 MAX_EXPONENT = 700.0
@@ -71,11 +71,12 @@ def perplexity(loss: float) -> float:
     return math.exp(min(loss, MAX_EXPONENT))
 
 
-def token_scores(fitted: Fitted[Any, Any], loader: Any) -> TokenScores:
+def token_scores(fitted: Fitted, loader: Loader) -> TokenScores:
     """The scores over the targets of some batches."""
     token_loss, total, num_right, count = TokenLoss(), 0.0, 0, 0
     with torch.no_grad(), cpu_threads(fitted.threads):
         for batch in counted(loader, "scoring"):
+            assert not isinstance(batch, Idle) and batch.targets is not None
             scores = fitted.model(batch)
             loss_sum, num_targets = token_loss(scores, batch.targets)[:2]
             total, count = total + float(loss_sum), count + int(num_targets)

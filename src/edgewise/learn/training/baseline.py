@@ -5,12 +5,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from edgewise.errors import EdgewiseError
 from edgewise.learn.process import Process, ProcessDiedError
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 LABELS = {
     "forest": "random forest",
@@ -30,10 +34,32 @@ LONGEST = 7 * 24 * 3600.0
 """Seconds that a forest in a process of its own may take."""
 
 
+Features: TypeAlias = np.ndarray | Sequence[str]
+"""What a baseline reads of some rows: `(row, feature)`, or their texts."""
+
+
+class Model(Protocol):
+    """A fitted model of scikit-learn for one target."""
+
+    def predict(self, features: Features, /) -> npt.ArrayLike:
+        """(row): predicted targets."""
+
+
+@runtime_checkable
+class Classifier(Protocol):
+    """A fitted classifier of scikit-learn for one target."""
+
+    classes_: np.ndarray
+    """The numbers of the classes that it knows."""
+
+    def predict_proba(self, features: Features, /) -> np.ndarray:
+        """(row, known class): their probabilities."""
+
+
 class Predictor(Protocol):
     """Predicts every target of some rows."""
 
-    def predict(self, features: Any) -> list[np.ndarray]:
+    def predict(self, features: Features) -> list[np.ndarray]:
         """For each target (row) numbers or (row, class) probabilities."""
         ...
 
@@ -42,12 +68,12 @@ class Predictor(Protocol):
 class Baseline:
     """A fitted baseline: one predictor for each target."""
 
-    models: tuple[Any, ...]
+    models: tuple[np.ndarray | Model | Classifier, ...]
     """For each target a forest, or the mean (regression) or class frequencies (otherwise) of the training rows."""
     num_classes: tuple[int, ...]
     """For each target its number of classes; 0 for regression."""
 
-    def predict(self, features: Any) -> list[np.ndarray]:
+    def predict(self, features: Features) -> list[np.ndarray]:
         """As a `Predictor`."""
         return [
             predict_one(model, features, num_classes)
@@ -55,11 +81,11 @@ class Baseline:
         ]
 
 
-def predict_one(model: Any, features: Any, num_classes: int) -> np.ndarray:
+def predict_one(model: np.ndarray | Model | Classifier, features: Features, num_classes: int) -> np.ndarray:
     """Predictions for one target."""
-    if not hasattr(model, "predict"):
-        return np.repeat(np.asarray(model)[None], len(features), axis=0)
-    if not num_classes:
+    if isinstance(model, np.ndarray):
+        return np.repeat(model[None], len(features), axis=0)
+    if not isinstance(model, Classifier):
         return np.asarray(model.predict(features))
     # Classes that no training row has are unknown to the forest, and get the probability 0.
     probabilities = np.zeros((len(features), num_classes))
@@ -69,14 +95,14 @@ def predict_one(model: Any, features: Any, num_classes: int) -> np.ndarray:
 
 def fit_mean(targets: np.ndarray, weights: np.ndarray, num_classes: tuple[int, ...]) -> Baseline:
     """The weighted mean of each target, or the frequency of each class; (row, target), NaN where missing."""
-    models: list[Any] = []
+    models: list[np.ndarray] = []
     for column, count in enumerate(num_classes):
         is_present = ~np.isnan(targets[:, column])
         values, scale = targets[is_present, column], weights[is_present] / weights[is_present].sum()
         if count:
             models.append(np.bincount(values.astype(np.int64), scale, minlength=count))
         else:
-            models.append(np.float64((values * scale).sum()))
+            models.append(np.array((values * scale).sum(), np.float64))
     return Baseline(tuple(models), num_classes)
 
 
@@ -107,7 +133,7 @@ def fit_forest(
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    models: list[Any] = []
+    models: list[Model | Classifier] = []
     for column, count in enumerate(num_classes):
         is_present = ~np.isnan(targets[:, column])
         forest_class, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
@@ -126,14 +152,14 @@ def fit_forest(
 class Scaled:
     """A forest that was fitted to scaled targets, predicting in their own unit."""
 
-    forest: Any
+    forest: Model
     """The fitted forest of scikit-learn."""
     center: float
     """The number that was subtracted from the targets."""
     scale: float
     """The number that they were divided by."""
 
-    def predict(self, features: Any) -> np.ndarray:
+    def predict(self, features: Features) -> np.ndarray:
         """(row): predicted targets."""
         return np.asarray(self.forest.predict(features)) * self.scale + self.center
 
@@ -155,7 +181,7 @@ class ForestBeside:
     """A random forest that is fitted in a process of its own during training, without sharing memory or Python's
     lock."""
 
-    process: Process
+    process: Process[list[np.ndarray]]
     """The process that fits and predicts."""
 
     @classmethod
@@ -180,11 +206,10 @@ class ForestBeside:
             process.start(LONGEST)
         return cls(process)
 
-    def predict(self, features: np.ndarray) -> list[np.ndarray]:
+    def predict(self, features: Features) -> list[np.ndarray]:
         """As a `Predictor`; raises the errors of `fit`."""
         with _lost():
-            predictions: list[np.ndarray] = self.process.call(features, seconds=LONGEST)
-        return predictions
+            return self.process.call(features, seconds=LONGEST)
 
 
 @contextlib.contextmanager
@@ -198,7 +223,7 @@ def _lost() -> Iterator[None]:
         ) from error
 
 
-def _predictor(fit: Callable[..., Baseline], *data: Any) -> Callable[[np.ndarray], list[np.ndarray]]:
+def _predictor(fit: Callable[..., Baseline], *data: object) -> Callable[[Features], list[np.ndarray]]:
     return fit(*data).predict
 
 
@@ -223,7 +248,7 @@ def fit_words(
     # By default single letters and signs are passed over; a text of nothing else would be empty.
     counted = {"ngram_range": (1, 2), "token_pattern": r"\w+|[^\w\s]"}
     is_class = any(num_classes)
-    makers: dict[str, Callable[[], Any]] = {"ridge": lambda: make_pipeline(TfidfVectorizer(**counted), Ridge())}
+    makers: dict[str, Callable[[], Pipeline]] = {"ridge": lambda: make_pipeline(TfidfVectorizer(**counted), Ridge())}
     if is_class:
         makers = {
             "naive_bayes": lambda: make_pipeline(CountVectorizer(**counted), MultinomialNB()),

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
@@ -20,6 +20,38 @@ LAST, PREVIOUS, BEST, FINISHED = "last.ckpt", "previous.ckpt", "best.ckpt", "fin
 """The checkpoints of a training: the newest, the one before it, the best weights, and the result."""
 
 
+class EpochRecord(TypedDict):
+    """The numbers of an epoch."""
+
+    epoch: int
+    """Counted from 1."""
+    step: int
+    """Steps since the beginning of the training."""
+    learning_rate: float
+    train_loss: float
+    val_loss: float | None
+    """None without validation."""
+    seconds: float
+
+
+RandomState: TypeAlias = tuple[Tensor, Tensor | None]
+"""The state of the random numbers of a process, on the CPU and on its GPU."""
+
+
+class WithinEpoch(TypedDict):
+    """The state of a training in the middle of an epoch."""
+
+    batches: int
+    """Batches of the epoch that are done."""
+    random: Tensor
+    random_on_device: Tensor | None
+    """See `RandomState`, of the first process."""
+    sums: tuple[Tensor, Tensor]
+    """The summed losses and weights of these batches."""
+    others: NotRequired[list[RandomState]]
+    """The random numbers of the other processes; left out where there is one."""
+
+
 @dataclass(frozen=True)
 class Saved:
     """A checkpoint that was read, to be continued."""
@@ -28,7 +60,7 @@ class Saved:
     """Where it was."""
     content: dict[str, Any]
     """What it holds."""
-    best: Any = None
+    best: dict[str, Tensor] | None = None
     """The best weights so far, as another checkpoint holds them; None where none are needed."""
 
     @property
@@ -37,7 +69,7 @@ class Saved:
         return self.path.name == FINISHED
 
 
-def save_checkpoint(content: dict[str, Any], path: Path, *, backup: Path | None = None) -> None:
+def save_checkpoint(content: Mapping[str, object], path: Path, *, backup: Path | None = None) -> None:
     """Writes a checkpoint atomically; the one that it replaces is moved to `backup`, if given."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
@@ -109,7 +141,7 @@ def damaged(path: Path, reason: object) -> RunFolderError:
     return RunFolderError(f"{path} is damaged ({first[:200]}); train again with --overwrite.")
 
 
-def read_history(path: Path, content: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
+def read_history(path: Path, content: Mapping[str, object]) -> tuple[list[EpochRecord], int]:
     """The numbers of each epoch, and the best of the epochs or −1; RunFolderError where they are something else."""
     history, best_epoch = content.get("history"), content.get("best_epoch")
     if not isinstance(history, list) or not all(isinstance(record, dict) and _is_record(record) for record in history):
@@ -119,7 +151,7 @@ def read_history(path: Path, content: Mapping[str, Any]) -> tuple[list[dict[str,
     return list(history), best_epoch
 
 
-def _is_record(record: dict[Any, Any]) -> bool:
+def _is_record(record: Mapping[object, object]) -> bool:
     counts = all(type(record.get(name)) is int for name in ("epoch", "step"))
     numbers = all(isinstance(record.get(name), float) for name in ("learning_rate", "train_loss", "seconds"))
     return counts and numbers and "val_loss" in record and isinstance(record["val_loss"], float | None)

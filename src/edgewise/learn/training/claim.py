@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from edgewise.errors import RunFolderError
 from edgewise.learn.files import PART_PREFIX, PART_SUFFIX, write_bytes
@@ -113,7 +113,7 @@ def owned_files(path: Path) -> frozenset[str] | None:
     return frozenset(names) | {name for name in existing_outputs(path) if _EVENTS.fullmatch(name)}
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path) -> object:
     """The content of a JSON file; None where it cannot be read."""
     try:
         return json.loads(path.read_bytes())

@@ -21,7 +21,7 @@ def pick_device(device: str) -> str:
     return device
 
 
-def made_on_cpu() -> contextlib.AbstractContextManager[Any]:
+def made_on_cpu() -> contextlib.AbstractContextManager[object]:
     """In its block tensors without a device are made on the CPU, whatever `torch.set_default_device` says.
 
     Data is read there; what is computed elsewhere is moved there by name.

@@ -8,13 +8,16 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from edgewise.errors import EdgewiseError, ProcessGroupError, SettingError
 from edgewise.learn.training.loader import Shard
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 Value = TypeVar("Value")
 
@@ -104,9 +107,9 @@ class WorkerGroup:
 
     def gather(self, value: Value) -> list[Value]:
         """The values of all processes."""
-        values: list[Any] = [None] * self.size
+        values = [value] * self.size
         if self.is_alone:
-            return [value]
+            return values
         with exchanging():
             torch.distributed.all_gather_object(values, value)
         return values
@@ -147,7 +150,7 @@ ALONE = WorkerGroup()
 """One process."""
 
 
-def whole(content: Any) -> Any:
+def whole(content: object) -> Any:
     """The same containers with tensors that are not split over processes; all processes have to call it."""
     if isinstance(content, dict):
         return {name: whole(value) for name, value in content.items()}
@@ -159,7 +162,7 @@ def whole(content: Any) -> Any:
     return content
 
 
-def is_split(tensor: object) -> bool:
+def is_split(tensor: object) -> "TypeGuard[DTensor]":
     """Whether a tensor is split over processes."""
     return isinstance(tensor, Tensor) and hasattr(tensor, "full_tensor")
 
@@ -170,8 +173,7 @@ def assign(target: Tensor, value: Tensor) -> None:
     if is_split(target):
         from torch.distributed.tensor import distribute_tensor
 
-        mesh = target.device_mesh  # type: ignore[attr-defined]
-        value = distribute_tensor(value.to(target.device), mesh, target.placements)  # type: ignore[attr-defined]
+        value = distribute_tensor(value.to(target.device), target.device_mesh, target.placements)
     target.copy_(value)
 
 

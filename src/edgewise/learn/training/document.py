@@ -9,10 +9,14 @@ import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union
 
 from edgewise.errors import DataError, RunFolderError, SettingError
 from edgewise.formatting import plural
+from edgewise.learn.files import JsonObject
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Content = TypeVar("Content")
 LARGEST = 2**53
@@ -26,7 +30,7 @@ INLINE = {"inline": True}
 _SHOWN = 60
 
 
-def read_document(kind: type[Content], content: Mapping[str, Any], path: Path) -> Content:
+def read_document(kind: type[Content], content: Mapping[str, object], path: Path) -> Content:
     """The content of a file as a dataclass; names that it does not have are left out.
 
     Raises:
@@ -51,27 +55,32 @@ def damage(path: Path) -> Iterator[None]:
         raise RunFolderError(f"{path} is damaged: {error}") from error
 
 
-def is_saved(field: "dataclasses.Field[Any]") -> bool:
+def is_saved(field: "dataclasses.Field[object]") -> bool:
     """Whether a field is part of the document; those with the metadata `TRANSIENT` are not."""
     return field.metadata.get("saved", True)
 
 
-def to_document(value: object) -> Any:
+def to_document(value: "DataclassInstance") -> JsonObject:
+    """The saved fields of a dataclass, as JSON can hold them."""
+    document: JsonObject = {}
+    for field in filter(is_saved, dataclasses.fields(value)):
+        part = getattr(value, field.name)
+        document |= to_document(part) if field.metadata.get("inline") else {field.name: to_json(part)}
+    return document
+
+
+def to_json(value: object) -> object:
     """A value as JSON can hold it: dataclasses become objects, tuples lists, and infinity a word."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        document: dict[str, Any] = {}
-        for saved_field in filter(is_saved, dataclasses.fields(value)):
-            part = to_document(getattr(value, saved_field.name))
-            document |= part if saved_field.metadata.get("inline") else {saved_field.name: part}
-        return document
+        return to_document(value)
     if isinstance(value, Mapping):
-        return {name: to_document(entry) for name, entry in value.items()}
+        return {name: to_json(entry) for name, entry in value.items()}
     if isinstance(value, (tuple, list)):
-        return [to_document(entry) for entry in value]
+        return [to_json(entry) for entry in value]
     return "inf" if value == math.inf else value
 
 
-def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+def read_fields(kind: type, content: Mapping[str, object], where: str = "") -> dict[str, Any]:
     """The saved fields of a dataclass out of a JSON object, which may hold other names too.
 
     Raises:
@@ -102,14 +111,14 @@ def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict
     return fields | inline
 
 
-def typed(kind: Any, value: object, where: str) -> Any:
+def typed(kind: object, value: object, where: str) -> Any:
     """A JSON value in the type of an annotation; lists become tuples where it says so.
 
     Raises:
         DataError: It is none; the message says where.
     """
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
+    if kind is object:
         return value
     if origin in (Union, types.UnionType):
         return _one_of(parts, value, where)
@@ -126,10 +135,11 @@ def typed(kind: Any, value: object, where: str) -> Any:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass(kind, value, where)
 
+    assert isinstance(kind, type)
     return _plain(kind, value, where)
 
 
-def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> Any:
+def _one_of(kinds: tuple[object, ...], value: object, where: str) -> object:
     if value is None and types.NoneType in kinds:
         return None
     others = [choice for choice in kinds if choice is not types.NoneType]
@@ -141,7 +151,7 @@ def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> Any:
     return typed(others[-1], value, where)
 
 
-def _several(origin: type, parts: tuple[Any, ...], value: object, where: str) -> Any:
+def _several(origin: type, parts: tuple[object, ...], value: object, where: str) -> object:
     if not isinstance(value, list):
         raise _mismatch(value, "a list", where)
     if origin is list or parts[1:] == (...,):
@@ -151,7 +161,7 @@ def _several(origin: type, parts: tuple[Any, ...], value: object, where: str) ->
     return tuple(typed(part, entry, f"{where}[{index}]") for index, (part, entry) in enumerate(zip(parts, value)))
 
 
-def _dataclass(kind: type, value: object, where: str) -> Any:
+def _dataclass(kind: type, value: object, where: str) -> object:
     annotations = _annotations(kind)
     if isinstance(value, str):  # some files hold a scaler as a line of JSON
         try:
@@ -179,7 +189,7 @@ def _annotations(kind: type) -> dict[str, Any]:
     return {field.name: named[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
 
 
-def _plain(kind: type, value: object, where: str) -> Any:
+def _plain(kind: type, value: object, where: str) -> object:
     if kind is float:
         if value == "inf":  # JSON cannot write infinity
             return math.inf

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,13 @@ from edgewise.formatting import plural
 from edgewise.learn.memory import available_memory
 from edgewise.learn.progress import duration
 from edgewise.learn.training.device import autocast
-from edgewise.learn.training.loader import Idle, Loader
-from edgewise.learn.training.loss import loss_of
+from edgewise.learn.training.loader import BatchLike, Idle, Loader
+from edgewise.learn.training.loss import Loss, loss_of
 from edgewise.learn.training.settings import TrainSettings
 from edgewise.neighborhood import Edges
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 STEPS = 2
 """Steps that are run to measure the last: the first one compiles kernels and makes plans, often for a minute."""
@@ -66,7 +69,7 @@ class Estimate:
         return f"{text}; {duration(epoch)} an epoch, {duration(epoch * epochs)} for {plural(epochs, 'epoch')}"
 
 
-def of_sizes(model: nn.Module, batch: Any, settings: TrainSettings, device: str) -> Estimate:
+def of_sizes(model: nn.Module, batch: BatchLike, settings: TrainSettings, device: str) -> Estimate:
     """The memory of a training from the sizes of its model and of a batch, before anything is computed.
 
     The output of each layer for each atom, node or token is stored for the backward pass, and the two ends of each
@@ -97,7 +100,7 @@ def of_counts(
     return Estimate(copies * weights, read + activations, available_memory(device))
 
 
-def counts_of(batch: Any) -> tuple[int, int]:
+def counts_of(batch: "DataclassInstance") -> tuple[int, int]:
     """The numbers of atoms, nodes or tokens of a batch, and of its edges."""
     units, edges = 0, 0
     for field in fields(batch):
@@ -121,7 +124,7 @@ def width_of(module: nn.Module) -> int:
 
 
 def measured(
-    estimate: Estimate, model: nn.Module, loss: Any, batch: Any, settings: TrainSettings, device: str
+    estimate: Estimate, model: nn.Module, loss: Loss, batch: BatchLike, settings: TrainSettings, device: str
 ) -> Estimate:
     """The estimate, its activations and seconds measured in a step that changes nothing.
 
@@ -167,7 +170,7 @@ class StoredTensors:
         limit: bytes; None counts only.
     """
 
-    def __init__(self, model: nn.Module, batch: Any, limit: int | None):
+    def __init__(self, model: nn.Module, batch: object, limit: int | None):
         tensors = (*model.parameters(), *model.buffers(), *tensors_of(batch))
         self.seen = {tensor.untyped_storage().data_ptr() for tensor in tensors}
         self.limit = limit
@@ -193,7 +196,7 @@ class StoredTensors:
         return tensor
 
 
-def tensors_of(batch: Any) -> Iterator[Tensor]:
+def tensors_of(batch: object) -> Iterator[Tensor]:
     """All tensors of a record and of those inside it."""
     for value in vars(batch).values():
         if isinstance(value, Tensor):
@@ -203,7 +206,7 @@ def tensors_of(batch: Any) -> Iterator[Tensor]:
 
 
 def prepared(
-    model: nn.Module, loss: Any, loader: Loader, settings: TrainSettings, device: str, *, measures: bool
+    model: nn.Module, loss: Loss, loader: Loader, settings: TrainSettings, device: str, *, measures: bool
 ) -> Estimate:
     """The memory and time of a training, estimated from its first batch.
 

@@ -18,7 +18,7 @@ from edgewise.learn.training.distributed import ALONE, WorkerGroup
 from edgewise.learn.training.estimate import prepared
 from edgewise.learn.training.loader import Loader, StepLoader
 from edgewise.learn.training.log import MetricsLog
-from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss
+from edgewise.learn.training.loss import Loss
 from edgewise.learn.training.settings import TrainSettings
 from edgewise.learn.training.training import FitResult, Training
 from edgewise.learn.training.weights import check_weights
@@ -28,7 +28,7 @@ def fit(
     model: nn.Module,
     train_loader: Loader,
     val_loader: Loader | None,
-    loss: TargetLoss | RelativeLoss | TokenLoss,
+    loss: Loss,
     settings: TrainSettings,
     *,
     folder: Path | None = None,

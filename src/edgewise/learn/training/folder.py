@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import tomli_w
 
 from edgewise.errors import EdgewiseError, RunFolderError
-from edgewise.learn.files import atomic_write, remove_parts, write_bytes
+from edgewise.learn.files import JsonObject, atomic_write, remove_parts, write_bytes
 from edgewise.learn.training import claim
 
 if TYPE_CHECKING:
@@ -208,11 +208,20 @@ class RunFolder:
                 before = ","
             file.write(b"\n}\n" if splits else b"{}\n")
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> object:
         """Reads a JSON file of the folder; raises RunFolderError where it is missing or damaged."""
         return read_json(self.path / name)
 
-    def read_model(self, kind: str, newest: int) -> dict[str, Any]:
+    def read_object(self, name: str) -> JsonObject:
+        """Reads a JSON file that holds an object; raises RunFolderError where it is missing, damaged, or another."""
+        content = self.read_json(name)
+        if not isinstance(content, dict):
+            raise RunFolderError(
+                f"{self.path / name} is damaged: it holds {type(content).__name__}, expected an object."
+            )
+        return content
+
+    def read_model(self, kind: str, newest: int) -> JsonObject:
         """The content of model.json; raises RunFolderError where it is of another kind, or newer than can be read.
 
         Args:
@@ -325,7 +334,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise RunFolderError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> object:
     """The content of a JSON file; raises RunFolderError that names the file where it cannot be read."""
     try:
         return json.loads(path.read_bytes())

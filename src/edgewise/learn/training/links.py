@@ -1,11 +1,14 @@
 """Scores of predicted links against pairs without a link, and what counting neighbors reaches on the same pairs."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgewise.learn.training.metrics import Scores
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 HITS = (10, 50)
 """K of hits@K."""
@@ -56,7 +59,7 @@ def link_scores(links: np.ndarray, others: np.ndarray) -> Scores:
 
 
 def simple_links(
-    senders: np.ndarray, receivers: np.ndarray, num_nodes: int, is_directed: bool, features: Any = None
+    senders: np.ndarray, receivers: np.ndarray, num_nodes: int, is_directed: bool, features: "csr_array | None" = None
 ) -> dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]:
     """Scores for a link between two nodes that need no training, from the known links.
 
@@ -108,7 +111,7 @@ def simple_links(
     return scores
 
 
-def _shared(left: Any, right: Any, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+def _shared(left: "csr_array", right: "csr_array", i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """(pair): Σ_k left[i, k] right[j, k], without a table of all pairs."""
     parts = [
         np.asarray(left[i[first : first + PAIRS_AT_ONCE]].multiply(right[j[first : first + PAIRS_AT_ONCE]]).sum(axis=1))

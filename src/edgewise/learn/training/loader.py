@@ -3,8 +3,8 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,26 @@ from edgewise.graph.records import TextBatch
 
 CACHED_ROWS = 2**14
 """Rows whose batches stay in memory from one validation to the next."""
+
+
+class BatchLike(Protocol):
+    """Rows as a network takes them, with what it learns from them: a dataclass."""
+
+    __dataclass_fields__: "ClassVar[dict[str, Field[Any]]]"
+
+    @property
+    def targets(self) -> Tensor | None:
+        """In model units, class numbers or numbers of tokens; None where nothing is learned."""
+
+    @property
+    def weights(self) -> Tensor | None:
+        """How much each row counts; None where all count the same."""
+
+    def to(self, device: torch.device | str, /) -> Self:
+        """The same on another device."""
+
+
+Made = TypeVar("Made", bound=BatchLike)
 
 
 @dataclass(frozen=True)
@@ -30,7 +50,7 @@ class Shard:
         """The share of the rows of a batch: no two processes have the same row, and none is left out."""
         return rows if self.size == 1 else np.array_split(rows, self.size)[self.rank]
 
-    def batch(self, rows: np.ndarray, make_batch: Callable[[np.ndarray], Any]) -> Any:
+    def batch(self, rows: np.ndarray, make_batch: Callable[[np.ndarray], Made]) -> "Made | Idle":
         """The share of a batch; `Idle` where there are fewer rows than processes, and none for this one."""
         share = self.of(rows)
         return make_batch(share) if len(share) or not len(rows) else Idle(make_batch(rows[:1]))
@@ -40,7 +60,7 @@ class Shard:
 class Idle:
     """A batch of weight zero: its process takes part in a step without rows for it."""
 
-    batch: Any
+    batch: BatchLike
     """The batch that is computed nevertheless, as all processes have to run the same layers."""
 
 
@@ -54,7 +74,7 @@ class Loader(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Any]: ...
+    def __iter__(self) -> Iterator[BatchLike | Idle]: ...
 
 
 class StepLoader:
@@ -70,12 +90,12 @@ class StepLoader:
         self.num_steps = num_steps
         self.epoch, self.shard = 0, loader.shard
         self.next_step = -1
-        self.batches: Iterator[Any] = iter(())
+        self.batches: Iterator[BatchLike | Idle] = iter(())
 
     def __len__(self) -> int:
         return self.num_steps
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[BatchLike | Idle]:
         self.loader.shard = self.shard
         first = self.epoch * self.num_steps
         for step in range(first, first + self.num_steps):
@@ -100,7 +120,7 @@ class RowLoader:
     def __init__(
         self,
         rows: np.ndarray,
-        make_batch: Callable[[np.ndarray], Any],
+        make_batch: Callable[[np.ndarray], BatchLike],
         batch_size: int,
         seed: int | None = None,
     ):
@@ -109,12 +129,12 @@ class RowLoader:
         self.num_batches = math.ceil(len(self.rows) / batch_size)
         self.seed = seed
         self.epoch, self.shard = 0, Shard()
-        self.cached: list[Any] = []
+        self.cached: list[BatchLike | Idle] = []
 
     def __len__(self) -> int:
         return self.num_batches
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[BatchLike | Idle]:
         # Generators start at the first `next`: by then the epoch's number has been set.
         if self.seed is not None:
             for rows in np.array_split(
@@ -162,7 +182,7 @@ class WindowLoader:
     def __len__(self) -> int:
         return self.num_batches
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[BatchLike | Idle]:
         if self.seed is not None:
             random = np.random.default_rng([self.seed, self.epoch])
             for _ in range(len(self)):
@@ -196,7 +216,11 @@ class LengthLoader:
     """
 
     def __init__(
-        self, lengths: np.ndarray, make_batch: Callable[[np.ndarray], Any], batch_tokens: int, seed: int | None = None
+        self,
+        lengths: np.ndarray,
+        make_batch: Callable[[np.ndarray], BatchLike],
+        batch_tokens: int,
+        seed: int | None = None,
     ):
         self.lengths, self.make_batch, self.seed = np.asarray(lengths), make_batch, seed
         self.epoch, self.shard = 0, Shard()
@@ -210,7 +234,7 @@ class LengthLoader:
     def __len__(self) -> int:
         return len(self.cuts) if len(self.lengths) else 0
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[BatchLike | Idle]:
         random = None if self.seed is None else np.random.default_rng([self.seed, self.epoch])
         tie = np.arange(len(self.lengths)) if random is None else random.permutation(len(self.lengths))
         batches = np.split(np.lexsort([tie, self.lengths]), self.cuts[1:])

@@ -2,15 +2,31 @@
 
 import importlib.util
 import os
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from edgewise.errors import MissingExtraError, SettingError
 from edgewise.learn.files import write_bytes
 from edgewise.learn.training.folder import csv_text
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+    from edgewise.learn.training.checkpoint import EpochRecord
+
 COLUMNS = ("member", "epoch", "step", "learning_rate", "train_loss", "val_loss", "seconds")
+
+
+class Logger(Protocol):
+    """What shows numbers while a model trains, with these two methods of Lightning's loggers."""
+
+    def log_metrics(self, numbers: dict[str, float], step: int) -> None:
+        """Adds a point to each curve."""
+
+    def finalize(self, status: str) -> None:
+        """Ends the files."""
 
 
 class MetricsLog:
@@ -24,13 +40,13 @@ class MetricsLog:
 
     def __init__(self, folder: Path, logger: str | None = None, name: str = "edgewise"):
         self.folder = folder
-        self.histories: dict[int, list[dict[str, Any]]] = {}
+        self.histories: dict[int, Sequence[Mapping[str, object]]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         if logger is None:
             logger = "tensorboard" if is_installed("tensorboard") else "csv"
         self.other = None if logger == "csv" else make_logger(logger, folder, name)
 
-    def write(self, member: int, history: list[dict[str, Any]], new: bool = True) -> None:
+    def write(self, member: int, history: "Sequence[EpochRecord]", new: bool = True) -> None:
         """Takes over the history of a member; its last record goes to the other logger where it is new.
 
         The whole file is written anew, so that epochs a killed run had logged but not saved are not listed twice.
@@ -44,10 +60,9 @@ class MetricsLog:
         write_bytes(self.folder / "metrics.csv", csv_text(COLUMNS, rows).encode())
 
         if self.other is not None and new:
-            numbers = {f"member_{member}/{name}": history[-1][name] for name in COLUMNS[3:]}
-            self.other.log_metrics(
-                {key: value for key, value in numbers.items() if value is not None}, history[-1]["epoch"]
-            )
+            last = history[-1]
+            numbers = {f"member_{member}/{name}": value for name, value in last.items() if isinstance(value, float)}
+            self.other.log_metrics(numbers, last["epoch"])
 
     def close(self) -> None:
         """Lets the other logger finish its files."""
@@ -55,7 +70,7 @@ class MetricsLog:
             self.other.finalize("success")
 
 
-def show(value: Any) -> Any:
+def show(value: object) -> object:
     """A cell of the table; empty for a missing number."""
     if isinstance(value, float):
         return f"{value:.8g}"
@@ -76,8 +91,8 @@ def check_logger(logger: str | None) -> None:
         )
 
 
-def make_logger(logger: str, folder: Path, name: str) -> Any:
-    """The logger of that name, with Lightning's two methods `log_metrics` and `finalize`."""
+def make_logger(logger: str, folder: Path, name: str) -> Logger:
+    """The logger of that name."""
     check_logger(logger)
     if logger == "tensorboard":
         return TensorBoard(folder / "tensorboard")
@@ -102,7 +117,7 @@ class TensorBoard:
         self.folder = folder
 
     @cached_property
-    def writer(self) -> Any:
+    def writer(self) -> "SummaryWriter":
         """What writes; made at the first epoch's end, as its import takes a while."""
         try:
             from torch.utils.tensorboard import SummaryWriter

@@ -1,11 +1,14 @@
 """The losses of training: one per task type, over the targets that are known."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from edgewise.learn.training.loader import BatchLike
 
 TASK_TYPES = ("regression", "classification", "multiclass")
 
@@ -106,13 +109,13 @@ class TokenLoss:
     smoothing: float = 0.0
     """Label smoothing: the share of the probability that is spread over all tokens (Szegedy et al. 2016)."""
 
-    def __call__(self, scores: Tensor, targets: Tensor, weights: None = None) -> tuple[Tensor, Tensor]:
+    def __call__(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The sum over all targets, and their number.
 
         Args:
             scores: (*batch, token, vocabulary), before softmax.
             targets: (*batch, token), numbers of tokens; −1 where none is predicted.
-            weights: None.
+            weights: are not read, as all tokens count the same.
         """
         targets = targets.flatten()
         total = F.cross_entropy(
@@ -126,7 +129,10 @@ class TokenLoss:
         return total, (targets >= 0).sum()
 
 
-def loss_of(model: nn.Module, loss: Any, batch: Any) -> tuple[Tensor, Tensor]:
+Loss: TypeAlias = TargetLoss | RelativeLoss | TokenLoss
+
+
+def loss_of(model: nn.Module, loss: Loss, batch: "BatchLike") -> tuple[Tensor, Tensor]:
     """The summed loss and the summed weight of a batch with targets: the part of a step that is compiled."""
     assert batch.targets is not None
     return loss(model(batch), batch.targets, batch.weights)

@@ -4,13 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
 from edgewise.graph.records import MaskedBatch
-from edgewise.learn.training.loader import Shard
+from edgewise.learn.training.loader import Idle, Shard
 
 MASKED, SWAPPED = 0.8, 0.1
 """The shares of the tokens to predict that become the mask, and a random token. The rest stays, since texts at
@@ -105,12 +104,12 @@ class MaskLoader:
         self.epoch, self.shard = 0, Shard()
         # A number that does not depend on the order: the steps of all epochs are counted before the first.
         self.num_batches = min(len(chunks), math.ceil(len(chunks.numbers) / batch_tokens))
-        self.cached: list[Any] = []
+        self.cached: list[MaskedBatch | Idle] = []
 
     def __len__(self) -> int:
         return self.num_batches
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[MaskedBatch | Idle]:
         # Generators start at the first `next`: by then the epoch's number has been set.
         if self.seed is not None:
             random = np.random.default_rng([self.seed, self.epoch])
@@ -120,7 +119,7 @@ class MaskLoader:
             self.cached = list(self.batches(np.arange(len(self.chunks)), np.random.default_rng(FIXED_DRAW)))
         yield from self.cached
 
-    def batches(self, order: np.ndarray, random: np.random.Generator) -> Iterator[Any]:
+    def batches(self, order: np.ndarray, random: np.random.Generator) -> Iterator[MaskedBatch | Idle]:
         """The chunks in an order, divided evenly into batches."""
         if not len(self):
             return

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 Span = tuple[str, int, int]
 """The type of a span, its first word, and one past its last word."""
@@ -41,7 +40,7 @@ def spans_of(tags: Tags) -> set[Span]:
     return spans
 
 
-def tag_scores(truths: Sequence[Tags], predictions: Sequence[Tags], *, spans: bool) -> dict[str, Any]:
+def tag_scores(truths: Sequence[Tags], predictions: Sequence[Tags], *, spans: bool) -> dict[str, object]:
     """The scores of the tags of some sentences.
 
     Args:
@@ -56,7 +55,7 @@ def tag_scores(truths: Sequence[Tags], predictions: Sequence[Tags], *, spans: bo
         words.
     """
     pairs = [pair for truth, tags in zip(truths, predictions, strict=True) for pair in zip(truth, tags, strict=True)]
-    scores: dict[str, Any] = {
+    scores: dict[str, object] = {
         "num_sentences": len(truths),
         "num_words": len(pairs),
         "accuracy": sum(truth == tag for truth, tag in pairs) / len(pairs) if pairs else None,

@@ -3,10 +3,10 @@
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,9 @@ from edgewise.learn.training.checkpoint import (
     BEST,
     LAST,
     PREVIOUS,
+    EpochRecord,
     Saved,
+    WithinEpoch,
     check_within,
     damaged,
     read_history,
@@ -26,9 +28,9 @@ from edgewise.learn.training.checkpoint import (
 )
 from edgewise.learn.training.device import autocast
 from edgewise.learn.training.distributed import ALONE, WorkerGroup, assign, whole
-from edgewise.learn.training.loader import Idle, Loader, seed_of
+from edgewise.learn.training.loader import BatchLike, Idle, Loader, seed_of
 from edgewise.learn.training.log import MetricsLog
-from edgewise.learn.training.loss import RelativeLoss, TargetLoss, TokenLoss, loss_of
+from edgewise.learn.training.loss import Loss, loss_of
 from edgewise.learn.training.optimizer import Adam
 from edgewise.learn.training.settings import TrainSettings
 from edgewise.learn.training.weights import check_weights
@@ -43,12 +45,15 @@ EPOCH_CHECKPOINT_SECONDS = 5.0
 them once more."""
 
 
+Doubled = TypeVar("Doubled")
+
+
 @dataclass(frozen=True)
 class FitResult:
     """The history of a training; the weights are in the model."""
 
-    history: list[dict[str, Any]]
-    """One record an epoch: epoch, step, learning_rate, train_loss, val_loss (None without validation), seconds."""
+    history: list[EpochRecord]
+    """One record an epoch."""
     best_epoch: int
     """The epoch of the smallest validation loss; -1 where nothing was validated."""
 
@@ -71,7 +76,7 @@ class Training:
     def __init__(
         self,
         model: nn.Module,
-        loss: TargetLoss | RelativeLoss | TokenLoss,
+        loss: Loss,
         settings: TrainSettings,
         num_batches: int,
         device: str,
@@ -95,12 +100,12 @@ class Training:
         # Half precision on a GPU: gradients are scaled up, as they would vanish otherwise.
         self.scaler = torch.amp.GradScaler(device, enabled=settings.precision == "16")
         self.step = 0
-        self.history: list[dict[str, Any]] = []
+        self.history: list[EpochRecord] = []
         self.best_loss, self.best_epoch = math.inf, -1
         self.best: dict[str, Tensor] | None = None
         self.is_best_saved = True
         self.total, self.weight = torch.zeros(()), torch.zeros(())
-        self.within: dict[str, Any] | None = None
+        self.within: WithinEpoch | None = None
         self.next_checkpoint = self.next_epoch_checkpoint = 0.0
 
     @property
@@ -156,7 +161,7 @@ class Training:
 
         return float(self.total / self.weight)
 
-    def train_step(self, batch: Any) -> None:
+    def train_step(self, batch: BatchLike | Idle) -> None:
         """One step: w ← Adam(w, ∇L), averaged ← d · averaged + (1 − d) · w, with a decay d that grows at first."""
         self.optimizer.learning_rate = self.settings.learning_rate_at(self.step, self.num_steps)
         with autocast(self.settings.precision, self.device):
@@ -180,17 +185,18 @@ class Training:
             with torch.no_grad():
                 torch._foreach_lerp_(self.averaged, self.parameters, 1 - decay)
 
-    def losses(self, loss_of: Any, batch: Any) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def losses(
+        self, loss_of: Callable[[nn.Module, Loss, BatchLike], tuple[Tensor, Tensor]], batch: BatchLike | Idle
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The mean loss of a batch, and its sum and weight over all processes.
 
         Where there are several, the mean is the part of this one: the sum of its losses by the weight of all. So do the
         gradients of all processes add up to that of the whole batch, however unevenly its rows are weighted.
         """
-        is_idle = isinstance(batch, Idle)
-        total, weight = loss_of(self.model, self.loss, batch.batch if is_idle else batch)
+        total, weight = loss_of(self.model, self.loss, batch.batch if isinstance(batch, Idle) else batch)
         if self.group.is_alone:
             return total / weight.where(weight > 0, 1.0), (total.detach(), weight.detach())
-        if is_idle:
+        if isinstance(batch, Idle):
             total, weight = total * 0.0, weight * 0
 
         totals, weights = (value.to(total.dtype) for value in self.group.sum(total, weight))
@@ -211,10 +217,14 @@ class Training:
                 progress.done += 1
         return float(total / weight)
 
-    def moved(self, batch: Any) -> Any:
+    def moved(self, batch: BatchLike | Idle) -> BatchLike | Idle:
         """The batch on the device, in double precision where the training is."""
         if isinstance(batch, Idle):
-            return Idle(self.moved(batch.batch))
+            return Idle(self.on_device(batch.batch))
+        return self.on_device(batch)
+
+    def on_device(self, batch: BatchLike) -> BatchLike:
+        """As `moved`, for a batch with rows."""
         # A batch on the CPU stays the same object: what it has computed once, such as loops, it keeps.
         batch = batch if self.device == "cpu" else batch.to(self.device)
         return doubled(batch) if self.settings.precision == "64" else batch
@@ -226,7 +236,7 @@ class Training:
                 f"the training diverged: the loss of epoch {self.epoch} is not finite; try a smaller --learning-rate."
             )
 
-        record = {
+        record: EpochRecord = {
             "epoch": self.epoch,
             "step": self.step,
             "learning_rate": self.settings.learning_rate_at(self.step, self.num_steps),
@@ -269,7 +279,7 @@ class Training:
             average.copy_(trained)
 
     @property
-    def results(self) -> dict[str, Any]:
+    def results(self) -> Mapping[str, object]:
         """The history and the best of it, as checkpoints hold them."""
         return {"history": self.history, "best_loss": self.best_loss, "best_epoch": self.best_epoch}
 
@@ -307,14 +317,15 @@ class Training:
             "random": random,
             "random_on_device": on_device,
             "sums": (self.total, self.weight),
-            **({"others": others} if others else {}),
         }
+        if others:
+            self.within["others"] = others
         self.save()
         self.within = None
         took = time.perf_counter() - now
         self.next_checkpoint = now + took + max(CHECKPOINT_SECONDS, took / CHECKPOINT_SHARE)
 
-    def restore_within(self, within: dict[str, Any]) -> None:
+    def restore_within(self, within: WithinEpoch) -> None:
         """Restores the random numbers and the losses of an epoch from its checkpoint.
 
         A process that there was not then draws anew.
@@ -365,9 +376,9 @@ class Training:
             self.best = saved.best
 
 
-def doubled(record: Any) -> Any:
+def doubled(record: Doubled) -> Doubled:
     """A copy of a batch in double precision, the records in it included."""
-    moved: dict[str, Any] = cached(record)  # which holds indices of nodes and edges
+    moved: dict[str, object] = cached(record)  # which holds indices of nodes and edges
     for name, value in vars(record).items():
         if isinstance(value, Tensor) and value.is_floating_point():
             moved[name] = value.double()

@@ -3,11 +3,11 @@
 import contextlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -22,6 +22,10 @@ from edgewise.learn.readers.molecules.feature import Chem, MoleculeArrays, molec
 from edgewise.learn.readers.molecules.limits import MoleculeLimits, SlowMoleculeError, is_at_once
 from edgewise.learn.readers.molecules.molecule import CHARACTERS_PER_ATOM, count_atoms, read_molecule
 
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+Worker: TypeAlias = Process[Any]
+"""A process that computes whichever function it is given."""
 PLAIN_ATOMS, PLAIN_CHARACTERS = 100, 400
 """Smaller molecules are read in this process, in a few milliseconds; only larger ones need another."""
 PLAIN_WALKS = 300_000
@@ -193,13 +197,15 @@ def _all_at_once(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str
     return [_at_once(text, limits, names) for text in smiles]
 
 
-def in_blocks(function: Callable[..., Sequence[Any]], smiles: Sequence[str], *arguments: Any) -> list[Any]:
+def in_blocks(
+    function: Callable[..., Sequence[Result]], smiles: Sequence[str], *arguments: object
+) -> list[Result | None]:
     """`function(smiles, *arguments)`, computed by a process on each core for some strings at a time; None for those
     whose process died."""
 
-    def compute(process: Process, block: Sequence[str]) -> Sequence[Any]:
+    def compute(process: Worker, block: Sequence[str]) -> Sequence[Result | None]:
         try:
-            results: Sequence[Any] = process.call(
+            results: Sequence[Result] = process.call(
                 *(function, block, *arguments), seconds=10 * _BLOCK_SECONDS, cpu_seconds=_BLOCK_SECONDS
             )
             return results
@@ -242,14 +248,14 @@ def maker_of_results() -> Callable[..., Any]:
     return lambda function, *arguments: function(*arguments)
 
 
-def _of_molecule(smiles: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _of_molecule(smiles: str, function: Callable[..., Result], *arguments: object) -> Result:
     """`function(molecule, *arguments)`; raises DataError for a string that is not a molecule."""
     return function(read_molecule(smiles), *arguments)
 
 
 def _in_processes(
-    function: Callable[..., Any], smiles: Sequence[str], limits: MoleculeLimits, *arguments: Any
-) -> list[Any]:
+    function: Callable[..., Result], smiles: Sequence[str], limits: MoleculeLimits, *arguments: Hashable
+) -> list[Result | DataError]:
     """`function(molecule, *arguments)` for each molecule, or a DataError with the reason why there is none."""
     if smiles and is_at_once():
         raise SlowMoleculeError(f"{_start(smiles[0])} may take long")
@@ -260,20 +266,20 @@ class _Pool:
     """Processes that compute one thing after another, and stay for the next time."""
 
     def __init__(self) -> None:
-        self._processes = list[Process]()
+        self._processes = list[Worker]()
 
     @property
     def runs(self) -> bool:
         """Whether there are any."""
         return bool(self._processes)
 
-    def map(self, compute: Callable[[Process, Any], Any], items: Sequence[Any]) -> list[Any]:
+    def map(self, compute: Callable[[Worker, Item], Result], items: Sequence[Item]) -> list[Result]:
         """`compute(process, item)` for each item, as many at a time as there are cores."""
         count = min(len(items), _num_cores())
         free, self._processes = self._processes, []
         free += [Process(maker_of_results) for _ in range(count - len(free))]
 
-        def computed(item: Any) -> Any:
+        def computed(item: Item) -> Result:
             process = free.pop()
             try:
                 return compute(process, item)
@@ -291,7 +297,7 @@ class _Slow:
     """Processes for molecules that may take long, and their last results."""
 
     def __init__(self) -> None:
-        self._results: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._results: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()
 
     def outcomes(self, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The result of each function for its molecule, within its limits, or why there is none."""
@@ -313,12 +319,15 @@ _SLOW = _Slow()
 
 
 def _in_process(
-    process: Process, function: Callable[..., Any], smiles: str, limits: MoleculeLimits, *arguments: Any
-) -> Any:
+    process: Worker, function: Callable[..., Result], smiles: str, limits: MoleculeLimits, *arguments: object
+) -> Result | DataError:
     seconds = limits.molecule_timeout
     try:
         # A busy machine may take longer for the same work, and must not reject other rows for that.
-        return process.call(_of_molecule, smiles, function, *arguments, seconds=10 * seconds, cpu_seconds=seconds)
+        result: Result = process.call(
+            *(_of_molecule, smiles, function, *arguments), seconds=10 * seconds, cpu_seconds=seconds
+        )
+        return result
     except DataError as error:
         return error
     except TimeoutError:

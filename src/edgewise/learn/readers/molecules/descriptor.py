@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float64
 
 from edgewise.errors import MissingExtraError
@@ -140,7 +140,7 @@ def _valence_electrons(molecule: Chem.Mol) -> int:
 
 
 # What RDKit computes together, or we do with less work, it computes again for each of these names alone.
-_GROUPED: tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...] = (
+_GROUPED: tuple[tuple[tuple[str, ...], Callable[[Chem.Mol], npt.ArrayLike]], ...] = (
     (tuple(f"PEOE_VSA{number}" for number in range(1, 15)), rdMolDescriptors.PEOE_VSA_),
     (
         (
@@ -169,10 +169,10 @@ def _shells(number: int) -> tuple[int, int]:
 
 
 @cache
-def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]:
+def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[[Chem.Mol], npt.ArrayLike], frozenset[str]]]:
     """Each function, the columns of its values, and the `_symbols` without which it is 0."""
     column_of_name = {name: column for column, name in enumerate(names)}
-    plan = list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]()
+    plan = list[tuple[list[int] | int, Callable[[Chem.Mol], npt.ArrayLike], frozenset[str]]]()
     for group, function in _GROUPED:
         if column_of_name.keys() >= set(group):
             plan.append(([column_of_name.pop(name) for name in group], function, frozenset()))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, no_type_check
+from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
@@ -31,11 +31,9 @@ def fingerprints(rows: Sequence[Row]) -> UInt64[np.ndarray, " row word"]:
     refuse_single_text("rows", rows)
     parts = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
     smiles = list({smiles for row in parts for smiles in row})
-    bits_of_smiles: Sequence[Any] = [None]
-    if processes_run() and len(smiles) >= POOLED_FROM:
-        bits_of_smiles = in_blocks(_bits, smiles)
-
-    if any(bits is None for bits in bits_of_smiles):  # there are none, or one of them died
+    is_pooled = processes_run() and len(smiles) >= POOLED_FROM
+    bits_of_smiles = [bits for bits in in_blocks(_bits, smiles) if bits is not None] if is_pooled else []
+    if len(bits_of_smiles) < len(smiles):  # there are no processes, or one of them died
         bits_of_smiles = _bits(smiles)
     bits_of = dict(zip(smiles, bits_of_smiles, strict=True))
     if not parts:

@@ -9,17 +9,18 @@ Source: Verlet 1967; Hairer, Lubich & Wanner 2003.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 
 Places = Float[np.ndarray, " trajectory body space"]
 Laws = Callable[[Places], tuple[Places, Float[np.ndarray, " trajectory"]]]
 """From positions to the accelerations and the potential energy."""
-Pulls = Callable[[Places, Places], tuple[Places, Any]]
+Extras = TypeVar("Extras")
+Pulls = Callable[[Places, Places], tuple[Places, Extras]]
 """From positions and velocities to the accelerations, and whatever else is known then."""
 
 
@@ -43,7 +44,7 @@ class System:
     """What the bodies are called."""
     units: dict[str, str]
     """The unit of time, position, velocity, acceleration, mass, charge and energy."""
-    described: Mapping[str, Any] = field(default_factory=dict)
+    described: Mapping[str, object] = field(default_factory=dict)
     """The law in words that a file can keep, as `law_of` reads them; nothing where it has none."""
 
 
@@ -124,8 +125,8 @@ def integrate(system: System, *, time_step: float, num_steps: int, keep_every: i
 
 
 def leapfrog(
-    pull: Pulls, positions: Places, velocities: Places, *, time_step: float, num_steps: int, keep_every: int
-) -> Iterator[tuple[Places, Places, Places, Any]]:
+    pull: Pulls[Extras], positions: Places, velocities: Places, *, time_step: float, num_steps: int, keep_every: int
+) -> Iterator[tuple[Places, Places, Places, Extras]]:
     """Positions, velocities and what `pull` gives, at the beginning and after every `keep_every` steps.
 
     Where the accelerations depend on velocities, those in the middle of the step are handed over, and the scheme is
@@ -190,7 +191,7 @@ def elastic(couplings: Float[np.ndarray, " trajectory body body"]) -> Laws:
 
 
 def law_of(
-    described: Mapping[str, Any],
+    described: Mapping[str, object],
     masses: Float[np.ndarray, " trajectory body"],
     couplings: Float[np.ndarray, " trajectory body body"],
 ) -> Laws | None:
@@ -201,11 +202,18 @@ def law_of(
     """
     name = described.get("name")
     if name == "gravity":
-        return gravity(masses, float(described["constant"]), float(described["softening"]))
+        return gravity(masses, _number(described, "constant"), _number(described, "softening"))
     if name == "electric":
-        return electric(couplings, float(described["largest"]))
+        return electric(couplings, _number(described, "largest"))
 
     return elastic(couplings) if name == "elastic" else None
+
+
+def _number(described: Mapping[str, object], name: str) -> float:
+    value = described.get(name)
+    if not isinstance(value, int | float):
+        raise DataError(f"the law {described['name']}: {name} is {value!r:.60}; expected a number.")
+    return float(value)
 
 
 def differences(
@@ -380,7 +388,7 @@ def _system(
     couplings: np.ndarray,
     names: tuple[str, ...],
     units: dict[str, str],
-    described: dict[str, Any],
+    described: Mapping[str, object],
 ) -> System:
     """A system and the law that is described."""
     law = law_of(described, masses, couplings)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from jaxtyping import Float, Float32, Float64, Int64
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
 from edgewise.graph.records import BodyBatch
+from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.dynamics import Trajectories, differences
 from edgewise.learn.tables.arrays import read_arrays, require_kind
 from edgewise.learn.tables.magnitude import LARGEST_SINGLE, MIN_SINGLE, too_large
@@ -48,7 +49,7 @@ class Motion:
     """Their accelerations: from the file, or by `differences`; NaN where not known."""
     names: tuple[str, ...] = ()
     """What the bodies are called."""
-    law: Mapping[str, Any] = field(default_factory=dict)
+    law: Mapping[str, object] = field(default_factory=dict)
     """The law that they follow, as `law_of` reads it; nothing where the file does not say."""
     time_step: float | None = None
     """The time step of the integrator that made the file."""
@@ -260,12 +261,12 @@ def _require_scalable(path: str, name: str, array: np.ndarray) -> None:
         )
 
 
-def _object(path: str, arrays: Mapping[str, np.ndarray], name: str) -> dict[str, Any]:
+def _object(path: str, arrays: Mapping[str, np.ndarray], name: str) -> JsonObject:
     """A JSON object among the arrays; an empty one where it is not there."""
     if name not in arrays:
         return {}
     try:
-        content: Any = json.loads(str(arrays[name]))
+        content: object = json.loads(str(arrays[name]))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: {name} is not JSON: {error}") from error
     return {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}

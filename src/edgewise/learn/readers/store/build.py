@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,12 @@ from edgewise.learn.readers.store.layout import (
     OWN,
     STATE,
     VERSION,
+    Config,
+    FileRecord,
+    FileState,
     GraphStore,
+    Manifest,
+    State,
     again,
     is_ours,
     is_store,
@@ -93,15 +97,15 @@ class Build:
 
         self.resumed = bool(self.state["stages"])
 
-    def _new_state(self, words: Sequence[str]) -> dict[str, Any]:
+    def _new_state(self, words: Sequence[str]) -> State:
         """The state of a new store."""
-        config: dict[str, Any] = {
+        config: Config = {
             "columns": asdict(self.columns),
             "graph": asdict(self.source),
             "dtype": self.settings.dtype,
+            "edge_time_column": self.settings.edge_time_column,
+            "table": asdict(current_format()),
         }
-        config |= {"edge_time_column": self.settings.edge_time_column, "table": asdict(current_format())}
-
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -112,12 +116,12 @@ class Build:
             "seconds": {},
         }
 
-    def _tables(self) -> list[list[Any]]:
+    def _tables(self) -> list[FileState]:
         """The files of the tables: path, size, time of the last change."""
         infos = [(path, Path(path).stat()) for path in (*self.nodes.paths, *self.edges.paths)]
         return [[path, info.st_size, info.st_mtime_ns] for path, info in infos]
 
-    def _checked(self, started: dict[str, Any], overwrite: bool) -> dict[str, Any]:
+    def _checked(self, started: State, overwrite: bool) -> State:
         """The state to go on from."""
         if not self.folder.exists():
             return started
@@ -150,8 +154,11 @@ class Build:
                 "with --overwrite."
             )
 
-        for name, what in (("config", "other settings"), ("tables", "other tables, or they have changed since")):
-            if state.get(name) != started[name]:
+        for name, before, what in (
+            ("config", started["config"], "other settings"),
+            ("tables", started["tables"], "other tables, or they have changed since"),
+        ):
+            if state.get(name) != before:
                 raise DataError(
                     f"{self.folder} was started with {what}; start again with --overwrite, or go on with: "
                     f"{again(self.folder, state)}"
@@ -189,26 +196,19 @@ class Build:
                 f"{self.nodes.name} or {self.edges.name} was changed while it was read; start again with --overwrite."
             )
 
-        stages = self.state["stages"]
-        manifest = {name: self.state[name] for name in ("format", "version", "words", "tables", "config", "seconds")}
-        for stage_record in stages.values():
-            manifest |= {name: value for name, value in stage_record.items() if name != "files"}
-        files = {
-            name: file_record
-            for stage_record in stages.values()
-            for name, file_record in stage_record.get("files", {}).items()
-        }
-        manifest["files"] = {
-            name: {**file_record, "written": (self.folder / file_record["name"]).stat().st_mtime_ns}
-            for name, file_record in files.items()
-        }
+        state = self.state
+        manifest: Manifest = {"format": state["format"], "version": state["version"], "words": state["words"]}
+        manifest |= {"tables": state["tables"], "config": state["config"], "seconds": state["seconds"]}
+        manifest |= self._written()
+        for record in manifest["files"].values():
+            record["written"] = (self.folder / record["name"]).stat().st_mtime_ns
         write_manifest(self.folder, manifest)
         for path in (*(self._path(name) for name in RECORDS), self.folder / STATE):
             path.unlink(missing_ok=True)
 
         return GraphStore(self.folder)
 
-    def _stage(self, name: str, work: Callable[[Scratch], dict[str, Any]]) -> None:
+    def _stage(self, name: str, work: Callable[[Scratch], Manifest]) -> None:
         """One stage, unless it is done."""
         if name in self.state["stages"]:
             return
@@ -224,7 +224,7 @@ class Build:
     def _finished(self, name: str, dtype: np.dtype) -> Path:
         """The records that an earlier stage wrote; raises DataError where they are not all there."""
         path, stage = self._path(name), self.state["stages"][name]
-        expected = stage["num_records" if name == "edges" else "num_mirrored"] * dtype.itemsize
+        expected = (stage["num_records"] if name == "edges" else stage["num_mirrored"]) * dtype.itemsize
         if not path.is_file() or path.stat().st_size != expected:
             raise DataError(f"{path} is missing, or was cut off or changed; start again with --overwrite.")
         return path
@@ -232,44 +232,54 @@ class Build:
     @property
     def _store(self) -> GraphStore:
         """The store with the stages that are finished."""
-        stages = self.state["stages"]
-        record = {name: value for stage in stages.values() for name, value in stage.items()}
-        files = {name: file for stage in stages.values() for name, file in stage.get("files", {}).items()}
-        return GraphStore(self.folder, {**record, "files": files})
+        return GraphStore(self.folder, self._written())
 
-    def _nodes(self, _: Scratch) -> dict[str, Any]:
+    def _written(self) -> Manifest:
+        """What the finished stages have written."""
+        manifest: Manifest = {}
+        files: dict[str, FileRecord] = {}
+        for record in self.state["stages"].values():
+            manifest |= record
+            files |= record.get("files", {})
+        return {**manifest, "files": files}
+
+    def _nodes(self, _: Scratch) -> Manifest:
         record = write_nodes(self.nodes, self.columns, self.folder, self.settings.dtype)
         return {**record, "source": self.nodes.name}
 
-    def _records(self, scratch: Scratch) -> dict[str, Any]:
+    def _records(self, scratch: Scratch) -> Manifest:
         columns = EdgeColumns(self.edges, self.source, self.settings.edge_time_column)
         return write_records(self.edges, columns, self._store, self._path("edges"), scratch, self.limit)
 
-    def _mirrored(self, scratch: Scratch) -> dict[str, Any]:
+    def _mirrored(self, scratch: Scratch) -> Manifest:
         count = self._store.num_nodes
         dtype = self.edge_columns.record(count)
         paths = self._finished("edges", dtype), self._path("mirrored")
         first = self.state["stages"]["edges"]["num_rows"]
         return {"num_mirrored": write_mirrored(*paths, dtype, count, first, scratch, self.limit)}
 
-    def _incoming(self, scratch: Scratch) -> dict[str, Any]:
+    def _incoming(self, scratch: Scratch) -> Manifest:
         count = self._store.num_nodes
         dtype = self.edge_columns.record(count)
         paths = [self._finished(name, dtype) for name in RECORDS if name in self.state["stages"]]
         return write_incoming(paths, dtype, self.edge_columns, count, self.folder, scratch, self.limit)
 
-    def _outgoing(self, scratch: Scratch) -> dict[str, Any]:
+    def _outgoing(self, scratch: Scratch) -> Manifest:
         return {"files": write_outgoing(self._store, self.folder, scratch, self.limit)}
 
     def summary(self, store: GraphStore) -> list[str]:
         """A summary of the store in a few lines."""
-        way = "one way each" if self.source.directed else f"both ways, {store['num_mirrored']:,} of them added for it"
+        way = (
+            "one way each"
+            if self.source.directed
+            else f"both ways, {store.manifest['num_mirrored']:,} of them added for it"
+        )
         size = sum(stored_file.size for stored_file in store.files.values())
         lines = [
             f"{store.folder}: {plural(store.num_nodes, 'node')}, {plural(store.num_edges, 'edge')}, {way}; "
             f"{plural(len(store.features), 'feature')} of a node in {store.feature_dtype}; {size / 1e6:,.1f} MB"
         ]
-        kept = [name for name, words in store.words.items() if words] + list(store["numbers"])
+        kept = [name for name, words in store.words.items() if words] + list(store.manifest["numbers"])
         lines += [f"  columns that are kept beside the features: {', '.join(kept)}"] if kept else []
 
         dropped = [name for name, words in store.words.items() if not words and name not in store.features]
@@ -282,8 +292,8 @@ class Build:
         unused = [name for name in self.edges.columns if name not in self.edge_columns.all]
         lines += [f"  {line}" for line in note_of_unused(unused, f"{AS_FEATURES}, times with --edge-time-column")]
         for problems, one, many in (
-            (store["rejected_nodes"], "node has", "nodes have"),
-            (store["rejected_edges"], "row of the edges has", "rows of the edges have"),
+            (store.manifest["rejected_nodes"], "node has", "nodes have"),
+            (store.manifest["rejected_edges"], "row of the edges has", "rows of the edges have"),
         ):
             if problems["count"]:
                 _, file, line, column, _, reason = problems["first"][0]

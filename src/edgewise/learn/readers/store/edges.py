@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from edgewise.learn.files import FileWriter, Scratch, mapped_array
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.ends import ends_of
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.readers.store.layout import FileRecord, GraphStore, Manifest
 from edgewise.learn.readers.store.names import NumberIndex, TextJoin
 from edgewise.learn.readers.store.nodes import MAX_NAMED_WORDS, NodeArrays, Rejections, Words, narrowed
 from edgewise.learn.readers.store.sort import Key, read_pieces, sorted_blocks
@@ -57,13 +56,17 @@ class EdgeColumns:
     def record(self, num_nodes: int) -> np.dtype:
         """The fields of an edge."""
         node = "<i4" if num_nodes < INT32_LIMIT else "<i8"
-        fields: list[Any] = [("sender", node), ("receiver", node), ("place", "<i8")]
+        fields: list[tuple[str, str] | tuple[str, str, tuple[int, ...]]] = [
+            ("sender", node),
+            ("receiver", node),
+            ("place", "<i8"),
+        ]
         fields += [("features", "<f4", (len(self.features),))] if self.features else []
         fields += [("words", "<i4", (len(self.words),))] if self.words else []
         fields += [("time", "<f8")] if self.time else []
         return np.dtype(fields)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Manifest:
         """As the manifest has them."""
         return {
             "edge_columns": list(self.ends),
@@ -76,7 +79,7 @@ class EdgeColumns:
 
 def write_records(
     table: TableStream, columns: EdgeColumns, nodes: GraphStore, path: Path, scratch: Scratch, limit: int
-) -> dict[str, Any]:
+) -> Manifest:
     """Writes a record for each edge, in the order of their rows, with the numbers of its nodes; and the nodes that rows
     name which cannot be read.
 
@@ -107,13 +110,13 @@ def write_records(
             current.done = total
 
     if isinstance(lookup, TextJoin):
-        matches, unknown = lookup.results(2 * total, limit, nodes["source"])
+        matches, unknown = lookup.results(2 * total, limit, nodes.manifest["source"])
         listed = {row for row, *_ in rejected.first}
         for number, name in unknown:
             if number // 2 in listed:
                 continue
             first, file, line = max((start for start in starts if start[0] <= number // 2), key=lambda start: start[0])
-            reason = f"{name!r} is not a node of {nodes['source']}" if name else "the cell names no node"
+            reason = f"{name!r} is not a node of {nodes.manifest['source']}" if name else "the cell names no node"
             row = number // 2
             rejected.add(row, file, line + row - first, (columns.ends[number % 2], name, reason))
         written = _joined(str(raw.path), dtype, matches, path, lost)
@@ -129,7 +132,12 @@ def write_records(
         arrays, lost_ends = NodeArrays(path.parent, "", exits), np.flatnonzero(lost)
         arrays.write("lost_ends", lost_ends)
         files = {"lost_ends": arrays.file("lost_ends", np.int64, lost_ends.shape)}
-    record = {**columns.to_json(), "num_rows": total, "num_records": written, "rejected_edges": rejected.to_json()}
+    record: Manifest = {
+        **columns.to_json(),
+        "num_rows": total,
+        "num_records": written,
+        "rejected_edges": rejected.to_json(),
+    }
     return {**record, "files": files}
 
 
@@ -209,7 +217,7 @@ def _known(
 
         texts = chunk.texts(column).take(pa.array(edge_rows[:1000])).to_pylist()
         for row, name in zip(edge_rows.tolist(), [*texts, *[""] * max(0, len(edge_rows) - 1000)], strict=True):
-            reason = f"{name!r} is not a node of {nodes['source']}" if name else "the cell names no node"
+            reason = f"{name!r} is not a node of {nodes.manifest['source']}" if name else "the cell names no node"
             rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (column, name, reason))
 
     return ends_of_edges
@@ -243,17 +251,18 @@ class RowIndex:
 
 def index_of(nodes: GraphStore, scratch: Scratch) -> RowIndex | NumberIndex | TextJoin:
     """The index of nodes by their names; raises DataError where two nodes share a name."""
-    count, naming = nodes.num_nodes, nodes["names"]
+    count, naming = nodes.num_nodes, nodes.manifest["names"]
     if naming == "rows":
         return RowIndex(count)
-    smallest, largest = nodes["name_bounds"]
+    smallest, largest = nodes.manifest["name_bounds"]
     if naming == "numbers" and NumberIndex.fits(count, smallest, largest):
         index, names = NumberIndex(count, largest, scratch.folder), nodes.array("names")
         for start in range(0, count, PIECE):
             if (twice := index.add(names[start : start + PIECE])) is not None:
                 name, first, second = twice
                 raise DataError(
-                    f"{nodes['source']}: the node '{name}' is in rows {first + 1} and {second + 1}; names must differ."
+                    f"{nodes.manifest['source']}: the node '{name}' is in rows {first + 1} and {second + 1}; "
+                    "names must differ."
                 )
         return index
 
@@ -306,7 +315,7 @@ def write_incoming(
     folder: Path,
     scratch: Scratch,
     limit: int,
-) -> dict[str, Any]:
+) -> Manifest:
     """Writes the edges by receiver, loops by themselves."""
     count = sum(path.stat().st_size // dtype.itemsize for path in paths)
     index = np.dtype(np.int32 if max(num_nodes, count) < INT32_LIMIT else np.int64)
@@ -356,7 +365,7 @@ def _write_known(arrays: NodeArrays, name: str, records: np.ndarray) -> None:
             arrays.write(f"{name}_{column}", records[field])
 
 
-def write_outgoing(store: GraphStore, folder: Path, scratch: Scratch, limit: int) -> dict[str, Any]:
+def write_outgoing(store: GraphStore, folder: Path, scratch: Scratch, limit: int) -> dict[str, FileRecord]:
     """Writes the edges by sender, each with its position among those by receiver."""
     offsets, links, num_nodes = store.array("incoming_offsets"), store.array("incoming_links"), store.num_nodes
     index = links.dtype

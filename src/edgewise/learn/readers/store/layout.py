@@ -4,16 +4,16 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, Self, TypeAlias, TypedDict
 
 import numpy as np
 import torch
 
 from edgewise.errors import DataError
-from edgewise.learn.files import write_bytes
+from edgewise.learn.files import JsonObject, write_bytes
 from edgewise.learn.progress import counted
 
 MANIFEST, STATE = "store.json", "prepare.json"
@@ -26,6 +26,100 @@ OWN = re.compile(
 )
 """Names of the files of a store: no other file is ever removed."""
 _BLOCK = 2**22
+
+
+FileState: TypeAlias = list[str | int]
+"""A file of a table: its path, its size, and the time of its last change."""
+
+
+class FileRecord(TypedDict):
+    """The entry of a file; see `StoreFile`."""
+
+    name: str
+    dtype: str
+    shape: Sequence[int]
+    sha256: str
+    written: NotRequired[int | None]
+
+
+class RejectedRecord(TypedDict):
+    """Rows with cells that cannot be read."""
+
+    count: int
+    first: list[tuple[int, str, int, str, str, str]]
+    """The first of the cells: the row, its file and line, the column, the cell, and what is wrong with it."""
+
+
+class Config(TypedDict):
+    """What a store was made with, as JSON has it."""
+
+    columns: JsonObject
+    graph: JsonObject
+    dtype: str
+    edge_time_column: str | None
+    table: JsonObject
+
+
+class Manifest(TypedDict, total=False):
+    """What a store holds; of an unfinished one, what its stages have written so far."""
+
+    format: str
+    version: int
+    byteorder: str
+    sha256: str
+    words: list[str]
+    """The command that has made it."""
+    tables: list[FileState]
+    config: Config
+    seconds: dict[str, float]
+    """The time of each stage."""
+    source: str
+    """The table of nodes."""
+    num_nodes: int
+    features: list[str]
+    feature_dtype: str
+    nonzero: list[int]
+    """Of each feature, how many nodes have one that is not 0."""
+    least: list[float | None]
+    """The least of them that is not 0; None without any."""
+    columns: dict[str, list[str]]
+    """The different cells of each column that is kept as words."""
+    numbers: list[str]
+    """The columns that are kept as numbers."""
+    names: str
+    """What names are: the numbers of `rows`, `numbers` or `texts`."""
+    name_bounds: list[int]
+    name_column: str | None
+    rejected_nodes: RejectedRecord
+    places: dict[str, int]
+    """The place of each column in the table."""
+    edge_columns: list[str]
+    edge_features: list[str]
+    edge_words: dict[str, list[str]]
+    edge_type_column: str | None
+    edge_time_column: str | None
+    num_rows: int
+    """Rows of the table of edges."""
+    num_records: int
+    """Those that are edges."""
+    rejected_edges: RejectedRecord
+    num_mirrored: int
+    """Edges that were added for the other way; left out where edges are one way."""
+    num_edges: int
+    num_loops: int
+    files: dict[str, FileRecord]
+
+
+class State(TypedDict, total=False):
+    """How far a store is; empty where nothing is known of it."""
+
+    format: str
+    version: int
+    words: list[str]
+    tables: list[FileState]
+    config: Config
+    stages: dict[str, Manifest]
+    seconds: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -42,6 +136,11 @@ class StoreFile:
     """The checksum of its bytes."""
     written: int | None = None
     """When it was last changed, in nanoseconds, as the file system had it when the store was finished."""
+
+    @classmethod
+    def of(cls, record: FileRecord) -> Self:
+        """A file out of its entry in a manifest."""
+        return cls(record["name"], record["dtype"], tuple(record["shape"]), record["sha256"], record.get("written"))
 
     @property
     def size(self) -> int:
@@ -63,23 +162,19 @@ class GraphStore:
         DataError: it is none, is not finished, is newer than can be read, or a file is missing or too short.
     """
 
-    def __init__(self, folder: str | Path, manifest: Mapping[str, Any] | None = None):
+    def __init__(self, folder: str | Path, manifest: Manifest | None = None):
         self.folder = Path(folder)
         self.manifest = read_manifest(self.folder) if manifest is None else manifest
         listed = self.manifest["files"].items()
-        self.files = {name: StoreFile(**{**file, "shape": tuple(file["shape"])}) for name, file in listed}
-        self.num_nodes: int = self.manifest["num_nodes"]
-        self.num_edges: int = self.manifest.get("num_edges", 0)
-        self.features: tuple[str, ...] = tuple(self.manifest["features"])
-        self.feature_dtype: str = self.manifest["feature_dtype"]
+        self.files = {name: StoreFile.of(record) for name, record in listed}
+        self.num_nodes = self.manifest["num_nodes"]
+        self.num_edges = self.manifest.get("num_edges", 0)
+        self.features = tuple(self.manifest["features"])
+        self.feature_dtype = self.manifest["feature_dtype"]
         self.words = {name: tuple(words) for name, words in self.manifest["columns"].items()}
         for file in self.files.values():
             check_size(self.folder, file)
         self._arrays: dict[str, np.ndarray] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        """An entry of the manifest."""
-        return self.manifest[name]
 
     def array(self, name: str) -> np.ndarray:
         """An array, mapped.
@@ -123,7 +218,7 @@ class _Address:
 
     def __init__(self, array: np.ndarray):
         self.array = array  # stays as long as what is made from its place
-        self.__array_interface__: dict[str, Any] = {**array.__array_interface__}
+        self.__array_interface__: dict[str, object] = {**array.__array_interface__}
         self.__array_interface__["data"] = (array.__array_interface__["data"][0], False)
 
 
@@ -148,18 +243,18 @@ def is_ours(path: Path) -> bool:
     return FORMAT.encode() in path.read_bytes()
 
 
-def again(folder: Path, state: Mapping[str, Any]) -> str:
+def again(folder: Path, state: State) -> str:
     """The command that builds a store, or goes on with it."""
     import shlex
 
     return shlex.join(["edgewise", "prepare", *state.get("words", ["NODES", "EDGES", "-o", str(folder)])])
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
     """The list of the files of a finished store; raises DataError where there is none that can be read."""
     path = folder / MANIFEST
     try:
-        content = json.loads(path.read_bytes())
+        content: Manifest = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         if (folder / STATE).is_file():
             raise DataError(
@@ -190,21 +285,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return content
 
 
-def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
+def write_manifest(folder: Path, content: Manifest) -> None:
     """Writes the list of the files of a store, with a checksum of its own."""
-    content = {**content, "byteorder": sys.byteorder}
+    content = content | {"byteorder": sys.byteorder}
     text = json.dumps({**content, "sha256": _digest(content)}, indent=1)
     write_bytes(folder / MANIFEST, (text + "\n").encode())
 
 
-def _digest(content: Mapping[str, Any]) -> str:
+def _digest(content: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def read_state(folder: Path) -> dict[str, Any]:
+def read_state(folder: Path) -> State:
     """The state of an unfinished store; empty where the file is missing or damaged."""
     try:
-        content = json.loads((folder / STATE).read_bytes())
+        content: State = json.loads((folder / STATE).read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

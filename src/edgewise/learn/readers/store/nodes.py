@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from edgewise.errors import DataError
 from edgewise.learn.files import FileWriter
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.nodes import NAMES, NUMBERS
-from edgewise.learn.readers.store.layout import GraphStore, StoreFile
+from edgewise.learn.readers.store.layout import FileRecord, GraphStore, Manifest, RejectedRecord
 from edgewise.learn.tables.cell import is_missing, is_numeric, joined, pa, text_arrays, texts_of
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.read import check_columns
@@ -40,9 +40,9 @@ class Rejections:
         if len(self.first) < MAX_LISTED:
             self.first += [(row, file, line, *cell) for cell in cells]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> RejectedRecord:
         """As the manifest has them."""
-        return {"count": self.count, "first": [list(problem) for problem in sorted(self.first)]}
+        return {"count": self.count, "first": sorted(self.first)}
 
 
 class Words:
@@ -155,18 +155,18 @@ class NodeArrays:
             self.writers[name] = self.exits.enter_context(FileWriter(self.folder / f"{name}.bin"))
         self.writers[name].write(np.ascontiguousarray(values))
 
-    def file(self, name: str, dtype: npt.DTypeLike, shape: Sequence[int]) -> dict[str, Any]:
+    def file(self, name: str, dtype: npt.DTypeLike, shape: Sequence[int]) -> FileRecord:
         """The manifest entry of an array that has been written."""
         self.write(name, np.zeros(0, dtype))
         sha256 = self.writers[name].sha256
-        return vars(StoreFile(f"{name}.bin", np.dtype(dtype).name, tuple(shape), sha256))
+        return {"name": f"{name}.bin", "dtype": np.dtype(dtype).name, "shape": tuple(shape), "sha256": sha256}
 
 
 class NotNumbersError(Exception):
     """A name of a node is not a whole number, though those before it are."""
 
 
-def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) -> dict[str, Any]:
+def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) -> Manifest:
     """Writes the arrays of the nodes, and returns their part of the manifest.
 
     Raises:
@@ -178,7 +178,7 @@ def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) 
         return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=False)
 
 
-def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_numbers: bool) -> dict[str, Any]:
+def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_numbers: bool) -> Manifest:
     rejected, counted_bytes = Rejections(), 0
     count = num_usable = 0
     num_features = len(roles.features)
@@ -244,7 +244,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
 
 def _files(
     arrays: NodeArrays, roles: Roles, count: int, counted_bytes: int, dtype: str, are_numbers: bool
-) -> dict[str, Any]:
+) -> dict[str, FileRecord]:
     """The manifest entries of the files."""
     of_features = "uint16" if dtype == "bfloat16" else dtype
     files = {"features": arrays.file("features", of_features, (count, len(roles.features)))}
@@ -338,7 +338,7 @@ def narrowed(values: np.ndarray, dtype: str, source: str, names: Sequence[str]) 
 
 def node_names(store: GraphStore, start: int, stop: int) -> list[int] | list[str]:
     """The names of the nodes `start:stop` of a store."""
-    naming = store["names"]
+    naming = store.manifest["names"]
     if naming == "rows":
         return list(range(start, stop))
     if naming == "numbers":

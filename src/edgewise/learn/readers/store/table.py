@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -85,9 +84,9 @@ class StoredFeatures:
         """Whether they say how much a node has of a few out of many features; as `NodeFeatures` has it."""
         if self.shape[1] < 64 or self.has_degrees:
             return False
-        count = sum(self.store["nonzero"][column] for column in self._places.tolist())
+        count = sum(self.store.manifest["nonzero"][column] for column in self._places.tolist())
         count += len(self.categories) * self.shape[0]
-        least = [self.store["least"][column] for column in self._places.tolist()]
+        least = [self.store.manifest["least"][column] for column in self._places.tolist()]
         return 0 < count < 0.2 * self.shape[0] * self.shape[1] and all(value is None or value > 0 for value in least)
 
 
@@ -156,7 +155,7 @@ class StoredTable:
     @property
     def num_edge_features(self) -> int:
         """Numbers that are known of an edge, words counted one by one."""
-        return len(self.store["edge_features"]) + sum(map(len, self.edge_categories.values()))
+        return len(self.store.manifest["edge_features"]) + sum(map(len, self.edge_categories.values()))
 
 
 def read_store(
@@ -182,7 +181,7 @@ def read_store(
         DataError: it is not a finished store, a column is missing, or no node can be used.
     """
     store = GraphStore(folder)
-    name_column = store["name_column"] or NUMBERS
+    name_column = store.manifest["name_column"] or NUMBERS
     if columns.node_column not in (AUTO, name_column):
         raise DataError(
             f"{folder}: the names of its nodes are those of column {name_column!r}, not of {columns.node_column!r}; "
@@ -192,7 +191,7 @@ def read_store(
 
     columns = replace(columns, node_column=name_column)
     present = [*dict.fromkeys([*store.features, *(name for name, words in store.words.items() if words)])]
-    present += [name for name in store["numbers"] if name not in present]
+    present += [name for name in store.manifest["numbers"] if name not in present]
     others = (columns.weight_column, columns.splits_column, columns.group_column)
     needed = (*columns.target_columns, *(name for name in others if name)) if need_targets else ()
     check_columns(str(folder), present, (*needed, *columns.descriptors_columns, *columns.category_columns))
@@ -224,7 +223,7 @@ def read_store(
         {name: column_of(store, name, is_name=name == columns.group_column) for name in needed},
         index=range(store.num_nodes),
     )
-    listed = store["rejected_nodes"]["first"]
+    listed = store.manifest["rejected_nodes"]["first"]
     cells_of = {(row, column): (cell, reason) for row, _, _, column, cell, reason in listed}
     for row, column in unread_features(store, features):
         problems.add(row, column, *cells_of.get((row, column), ("", "the cell cannot be read as a number")))
@@ -259,7 +258,7 @@ def unread_features(store: GraphStore, features: Sequence[str]) -> Iterator[tupl
             yield int(batch[index]), features[int(is_unread[index].argmax())]
 
 
-def _placed(rejection: Rejection, line_of_row: Mapping[int, tuple[Any, ...]]) -> Rejection:
+def _placed(rejection: Rejection, line_of_row: Mapping[int, tuple[str, int]]) -> Rejection:
     """A rejected row with the file and the line that it came from."""
     file, line = line_of_row.get(rejection.line - 2, (rejection.file, rejection.line))
     return replace(rejection, file=file, line=line)
@@ -281,7 +280,7 @@ def _check_words(store: GraphStore, categories: Categories, problems: Problems) 
 
 def _edge_words(store: GraphStore, model_words: Categories | None) -> Categories:
     """The words of the columns of words of edges, but for their types."""
-    names = [name for name in store["edge_words"] if name != store["edge_type_column"]]
+    names = [name for name in store.manifest["edge_words"] if name != store.manifest["edge_type_column"]]
     if model_words is not None:
         if len(names) != len(model_words):
             raise DataError(
@@ -290,7 +289,7 @@ def _edge_words(store: GraphStore, model_words: Categories | None) -> Categories
                 "--edge-category-columns."
             )
         return dict(zip(names, model_words.values(), strict=True))
-    return {name: sorted({*store["edge_words"][name]} - {""}) for name in names}
+    return {name: sorted({*store.manifest["edge_words"][name]} - {""}) for name in names}
 
 
 def is_fractional(store: GraphStore, name: str) -> bool:
@@ -298,7 +297,7 @@ def is_fractional(store: GraphStore, name: str) -> bool:
     return not store.words.get(name)
 
 
-def column_of(store: GraphStore, name: str, *, is_name: bool = False) -> Any:
+def column_of(store: GraphStore, name: str, *, is_name: bool = False) -> pd.api.extensions.ExtensionArray:
     """A column as texts, as a table of nodes has them.
 
     Args:
@@ -311,7 +310,7 @@ def column_of(store: GraphStore, name: str, *, is_name: bool = False) -> Any:
     """
     if words := store.words.get(name):
         return pd.Categorical.from_codes(store.array(f"words_{name}"), list(words))
-    if name in store["numbers"]:
+    if name in store.manifest["numbers"]:
         values = np.array(store.array(f"numbers_{name}"))
     elif store.feature_dtype != "float32":
         raise DataError(

@@ -1,7 +1,6 @@
 """A letter and its accent: one character in NFC, two in NFD, and one for vocabularies that compose them."""
 
 import unicodedata
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
@@ -15,12 +14,12 @@ except ImportError as error:
     raise MissingExtraError("tokenizers", "text") from error
 
 
-def composing(lowercase: bool) -> Any:
+def composing(lowercase: bool) -> normalizers.Normalizer:
     """The normalizer that joins a letter and its accent, which are one character in NFC and two in NFD."""
     return normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()]) if lowercase else normalizers.NFC()
 
 
-def without_composing(inner: Any) -> Any:
+def without_composing(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     """A tokenizer for texts that are in NFC already, which composing again would take a fifth of the time."""
     forms = {composing(lowercase).__getstate__(): lowercase for lowercase in (False, True)}
     normalizer = inner.normalizer

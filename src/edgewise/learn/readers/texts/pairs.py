@@ -1,8 +1,8 @@
 """Texts in files: pairs of texts and their translations, or texts alone; lines of text files or cells of tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Int64
@@ -18,7 +18,7 @@ from edgewise.learn.tables.read import read_tables
 SPLITS = ("train", "val", "test")
 
 
-Texts = Any
+Texts: TypeAlias = Collection[str]
 """Several texts: a list, an array, a column of a table."""
 
 

@@ -3,15 +3,15 @@
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
 
 from edgewise.errors import DataError, SettingError, refuse_single_text
 from edgewise.formatting import plural
+from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.texts.pairs import FileRows
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.cell import OK, Rejection
@@ -39,7 +39,7 @@ class Sentence:
     """Its words; none where it cannot be used."""
     tags: list[str]
     """The tag of each word; none where they are not needed."""
-    row: dict[str, Any]
+    row: JsonObject
     """The whole JSON object; of columns, the words."""
     problem: tuple[int, str, str, str] | None
     """Line, column, value and reason where it cannot be used."""
@@ -53,7 +53,7 @@ class TaggedSentences(FileRows):
     """The words of each; none where it cannot be used."""
     tags: list[list[str]]
     """The tag of each word; none where they were not read."""
-    rows: list[dict[str, Any]]
+    rows: list[JsonObject]
     """The whole JSON object of each; of columns, the words."""
 
 
@@ -115,7 +115,7 @@ def names_of(
     return (*text_columns, usual[0])[0], (*target_columns, usual[1])[0]
 
 
-def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | None = None) -> TaggedSentences:
+def sentences_from_lists(sentences: Collection[object], tags: Collection[object] | None = None) -> TaggedSentences:
     """Sentences from Python, with the checks of a file.
 
     Args:
@@ -137,7 +137,7 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
             if isinstance(entry, str | bytes):
                 raise DataError(f"{name} {number} is one text, {_shown(entry)}; expected a list of its {unit}.")
 
-    rows = [{KEYS[0]: _as_list(words)} for words in sentences]
+    rows: list[JsonObject] = [{KEYS[0]: _as_list(words)} for words in sentences]
     if tags is not None:
         rows = [{**row, KEYS[1]: _as_list(entry)} for row, entry in zip(rows, tags, strict=True)]
     read_sentences = [_from_row(number, row, KEYS, tags is not None) for number, row in enumerate(rows)]
@@ -193,9 +193,9 @@ class WrittenSentence:
         return self.starts[word] + positions - joined[word]
 
 
-def _as_list(words: object) -> Any:
+def _as_list(words: object) -> object:
     """A list, where it is one of a kind; a text is none, though Python could take it apart."""
-    return words if isinstance(words, str) or not hasattr(words, "__iter__") else list(words)
+    return list(words) if isinstance(words, Iterable) and not isinstance(words, str) else words
 
 
 def _from_columns(path: str, names: tuple[str, str], need_tags: bool) -> Iterator[Sentence]:
@@ -280,7 +280,7 @@ def _from_row(line: int, row: object, names: tuple[str, str], need_tags: bool) -
 
 
 def _judged(
-    line: int, words: list[str], tags: list[str], row: dict[str, Any], problem: tuple[int, str, str, str] | None
+    line: int, words: list[str], tags: list[str], row: JsonObject, problem: tuple[int, str, str, str] | None
 ) -> Sentence:
     """A sentence; without its words where it cannot be used."""
     return Sentence(line, words, tags, row, None) if problem is None else Sentence(line, [], [], row, problem)

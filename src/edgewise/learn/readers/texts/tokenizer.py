@@ -2,11 +2,10 @@
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -96,7 +95,7 @@ class Tokenizer:
     It is a Hugging Face tokenizer inside, and is saved in their format.
     """
 
-    def __init__(self, inner: Any, kind: TokenKind):
+    def __init__(self, inner: tokenizers.Tokenizer, kind: TokenKind):
         # A checkpoint may ask for texts to be cut or filled up, which nothing here expects.
         inner.no_truncation()
         inner.no_padding()
@@ -166,7 +165,7 @@ class Tokenizer:
             inner.pre_tokenizer = pre_tokenizers.Sequence(
                 [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(r"\w+|[^\w\s]"), "isolated")]
             )
-            trainer: Any = trainers.WordLevelTrainer(
+            trainer: trainers.Trainer = trainers.WordLevelTrainer(
                 vocab_size=vocabulary_size,
                 min_frequency=min_count,
                 special_tokens=[UNKNOWN, END, *special],
@@ -218,7 +217,7 @@ class Tokenizer:
         return Tokens(*(np.concatenate(parts or none) for parts in (numbers, starts, stops)))
 
     @cached_property
-    def _plain(self) -> Any:
+    def _plain(self) -> tokenizers.Tokenizer:
         """The same for texts that are in NFC already."""
         return without_composing(self.inner)
 
@@ -360,10 +359,10 @@ class _Readable:
             raise DataError(f"the tokenizer cannot be read: {error}") from error
 
 
-def _kind_of(content: dict[str, Any]) -> TokenKind:
+def _kind_of(content: Mapping[str, object]) -> TokenKind:
     """The kind of a tokenizer by its content, where it does not name it."""
-    model, pre_tokenizer = content["model"], content.get("pre_tokenizer")
-    pre_tokenizer = pre_tokenizer if isinstance(pre_tokenizer, dict) else {}
+    parts = (content.get("model"), content.get("pre_tokenizer"))
+    model, pre_tokenizer = (part if isinstance(part, dict) else {} for part in parts)
     if "merges" in model:
         return "bpe"
     if "max_input_chars_per_word" in model:
@@ -390,14 +389,14 @@ def visible(text: str) -> str:
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in signs)
 
 
-def _normalized(text: str, normalizer: Any, *, lowercase: bool) -> Iterable[str]:
+def _normalized(text: str, normalizer: normalizers.Normalizer, *, lowercase: bool) -> Iterable[str]:
     """The characters of a text as a normalizer leaves them, each at least once."""
     if not lowercase and unicodedata.is_normalized("NFC", text):
         return text
     return (character for _, chunk in chunks(text, whole=False) for character in normalizer.normalize_str(chunk))
 
 
-def _on_bytes(inner: Any) -> Any:
+def _on_bytes(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     """A tokenizer that takes the bytes of a text for its letters."""
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()

@@ -1,7 +1,5 @@
 """Edges of a graph, as the methods of explanation and an `Explainer` see them."""
 
-from typing import Any
-
 import numpy as np
 
 from edgewise.errors import DataError
@@ -38,7 +36,7 @@ def edge_item(
     *,
     hops: int | None = None,
     target: str | None = None,
-    label: Any = None,
+    label: object = None,
 ) -> Explainable:
     """An edge of a graph, what of the neighborhood of its ends the model attends to, and what changes its prediction.
 
@@ -52,7 +50,8 @@ def edge_item(
     if (count := len(rows_between(table, sender, receiver, is_directed))) > 1:
         notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
     title = title_of(table.names[sender], table.names[receiver], is_directed)
-    edge = trained.batches(table).batch(np.array([row]))
+    edge = trained.encoder.batches(table, trained.target_scale).batch(np.array([row]))
+    assert isinstance(edge, Batch)
     features = edge.supervision.row_features
 
     def to_batch(batch: Batch) -> Batch:

@@ -79,7 +79,7 @@ class EdgeEncoder:
         on_graph, settings = self.on_graph, self.on_graph.settings
         num_features = table.nodes.shape[1], table.edges.features.shape[1]
         check_features(table.rows.source, (on_graph.num_columns, len(self.edge_scaler.mean)), num_features)
-        check_same_kind(on_graph, table, on_graph.num_columns)
+        check_same_kind(on_graph.has_degrees, table, on_graph.num_columns)
         check_weights(table.rows.source, table.edges, settings, self.sizes)
 
         features = self.edge_scaler.transform(table.edges.features.astype(np.float64)).astype(np.float32)

@@ -1,11 +1,12 @@
 """Forecast: the next values of the series of the nodes of a graph."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from edgewise.formatting import plural
+from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import note
 from edgewise.learn.readers.graphs.series import Series, read_series, split_series
 from edgewise.learn.tasks.forecast.model import (
@@ -19,7 +20,7 @@ from edgewise.learn.tasks.forecast.model import (
 from edgewise.learn.tasks.forecast.settings import SETTINGS, ForecastRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.scores import ScoreTable, same, score_table, split_line
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, by_split, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
@@ -33,7 +34,11 @@ def load(folder: RunFolder) -> FittedForecast:
     return FittedForecast.load(folder, SETTINGS.format, encoder=SeriesEncoder, output=SeriesValues)
 
 
-def prepare(settings: ForecastRunSettings) -> Prepared:
+PreparedSeries: TypeAlias = Prepared[ForecastRunSettings, Series, dict[str, np.ndarray], FittedForecast]
+"""Series that are read; the starts of the windows of each split."""
+
+
+def prepare(settings: ForecastRunSettings) -> PreparedSeries:
     graph = settings.graph
     series = read_series(
         settings.data[0],
@@ -47,7 +52,7 @@ def prepare(settings: ForecastRunSettings) -> Prepared:
     return prepared(settings, series)
 
 
-def prepared(settings: ForecastRunSettings, series: Series) -> Prepared:
+def prepared(settings: ForecastRunSettings, series: Series) -> PreparedSeries:
     """The same of series that are read; the scale is that of the training steps."""
     model = settings.model
     splits = split_series(series, model.context, model.horizon, settings.split_sizes)
@@ -58,26 +63,26 @@ def prepared(settings: ForecastRunSettings, series: Series) -> Prepared:
     return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
 
 
-def notes(prepared: Prepared) -> list[str]:
+def notes(prepared: PreparedSeries) -> list[str]:
     """How the nodes are scaled, where it is not all alike."""
     if not prepared.fitted.output.node_std:
         return []
     return ["each node is scaled by its own mean and standard deviation, as these differ by orders of magnitude"]
 
 
-def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+def loader(prepared: PreparedSeries, split: str, batch_size: int, seed: int | None) -> Loader:
     fitted, starts = prepared.fitted, prepared.splits[split]
     windows = fitted.encoder.windows(prepared.data, starts, fitted.output, are_known=True)
     size = batch_size if split == "train" else WINDOWS_PER_BATCH
     return RowLoader(np.arange(len(starts)), windows.batch, size, seed)
 
 
-def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+def evaluate(prepared: PreparedSeries, results: "list[FitResult]") -> JsonObject:
     """The errors by step ahead, beside those of the last value repeated."""
     fitted: FittedForecast = prepared.fitted
     series, splits, encoder = prepared.data, prepared.splits, fitted.encoder
     counts = {name: len(starts) for name, starts in splits.items()}
-    metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+    metrics: JsonObject = {"rows": counts, **training_metrics(prepared, results[0])}
 
     for split, name in (("val", "validation"), ("test", "test")):
         if len(starts := splits[split]):
@@ -88,7 +93,7 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     return metrics
 
 
-def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+def describe(prepared: PreparedSeries, folder: RunFolder) -> list[str]:
     series, settings = prepared.data, prepared.settings
     edges, model, num_nodes = series.edges, settings.model, len(series.names)
     steps, empty = plural(len(series.values), "step"), plural(series.num_missing, "empty cell")
@@ -111,7 +116,7 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     return lines
 
 
-def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
     """The scores at a quarter, half and all of the steps ahead."""
     models, horizon = TASK.scores_of_models(metrics, split), len(metrics[split]["mae"])
     tables: list[ScoreTable | str] = []
@@ -123,7 +128,7 @@ def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
     return tables
 
 
-def predict_file(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     """The steps that come after the last of a series."""
     folder = request.run_folder
     fitted, config = load(folder), folder.read_config()

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgewise.errors import UnsupportedError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
@@ -16,6 +15,7 @@ from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
 from edgewise.graph import Batch
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
 from edgewise.learn.readers.graphs.union import copies, led_to
@@ -58,7 +58,7 @@ def graph_item(
     row: int,
     *,
     target: str | None = None,
-    label: Any = None,
+    label: object = None,
 ) -> Explainable:
     """The prediction for a graph, where the model attends in it, and what changes the prediction.
 
@@ -85,6 +85,7 @@ def graph_item(
     """
     name = checked_row("graph", table, row, table.rows.cells.frame[table.columns.graph_column].array)
     batch = trained.batches(table).batch(np.array([row]))
+    assert isinstance(batch, Batch)
     if (count := batch.graph.num_nodes) > MAX_NODES:
         raise UnsupportedError(
             f"the graph {name!r} has {plural(count, 'node')}; at most {MAX_NODES:,} can be explained."
@@ -184,7 +185,7 @@ class ExplainedGraph:
             for member in self.trained.members
         ]
 
-    def _of_features(self, member: Any, features: Tensor) -> Tensor:
+    def _of_features(self, member: nn.Module, features: Tensor) -> Tensor:
         copied = copies(self.batch, np.ones(features.shape[:2], dtype=bool))
         return self.explained.of_scores(member(copied.with_node_features(features.flatten(0, 1))))
 
@@ -217,7 +218,7 @@ class ExplainedGraph:
             notes=notes,
         )
 
-    def describe(self, item: Explainable) -> dict[str, Any]:
+    def describe(self, item: Explainable) -> JsonObject:
         """The graph and its nodes."""
         notes = [*item.attention.notes]
         if len(self.roots):

@@ -1,7 +1,7 @@
 """Graphs: a number or a class for each of many graphs."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ import torch
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.graph import Batch, Graph, Supervision
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
@@ -83,7 +84,7 @@ class GraphsEncoder:
         return max(1, min(ROWS_A_BATCH, int(NODES_A_BATCH / self.sizes.typical_nodes)))
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> JsonObject:
         """How graphs to predict are read: without targets, with the words that the model knows."""
         words = {"categories": self.categories, "edge_categories": self.edge_categories}
         return {"need_roots": self.whole.needs_roots, "need_targets": False, "may_lack_edges": True, **words}
@@ -111,7 +112,7 @@ class GraphsEncoder:
                     f"{table.rows.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
                     f"model was trained on {len(scaler.mean) - added}."
                 )
-        check_same_kind(self, table, len(scales.node.mean))
+        check_same_kind(self.has_degrees, table, len(scales.node.mean))
         features, edge_features, conditions = (
             scaler.transform(values.astype(np.float64)).astype(np.float32) for values, scaler in columns.values()
         )
@@ -297,7 +298,7 @@ def notes(prepared: Prepared) -> list[str]:
     return lines
 
 
-def open_graphs(request: PredictRequest) -> tuple[Any, Any]:
+def open_graphs(request: PredictRequest) -> tuple[FittedTable[GraphsEncoder], GraphTable]:
     trained = load(request.run_folder)
     of_training = trained.encoder.columns
     columns = of_training.to_predict(

@@ -8,7 +8,6 @@ removed.
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +41,7 @@ MAX_READ = 4096
 """Tokens of a prompt that are read: what a model of any length costs grows with their square."""
 
 
-def prompt_item(trained: FittedLanguage, prompt: str, label: Any = None, top: int | None = None) -> Explainable:
+def prompt_item(trained: FittedLanguage, prompt: str, label: object = None, top: int | None = None) -> Explainable:
     """A prompt and the token that may follow it.
 
     Args:
@@ -96,7 +95,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: Any = None, top: in
     ).explainable
 
 
-def item(trained: FittedLanguage, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
+def item(trained: FittedLanguage, row: Row, target: str | None, label: object, top: int | None) -> Explainable:
     """A prompt and the token that may follow it."""
     if target not in (None, NEXT):
         raise SettingError(f"explain: target is {target!r}; the model predicts {NEXT}.")
@@ -154,7 +153,7 @@ def to_prediction(
     return TargetPrediction(NEXT, float(best[0]), label, math.sqrt(share * (1 - share)), probabilities=listed)
 
 
-def token_number(trained: FittedLanguage, label: Any, prediction: TargetPrediction) -> int:
+def token_number(trained: FittedLanguage, label: object, prediction: TargetPrediction) -> int:
     """The token that is meant: that of the text `label`, or the one that is shown so; the most probable by default.
 
     Raises:

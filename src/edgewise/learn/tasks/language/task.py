@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from edgewise.choices import TokenKind
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.generate import generate
 from edgewise.learn.networks.language import NextTokenModel
@@ -67,7 +68,7 @@ class NextToken:
         """The scores of a text, for metrics.json."""
         return {"loss": loss, "perplexity": perplexity(loss)}
 
-    def baselines(self, training: np.ndarray, validation: np.ndarray, num_tokens: int) -> dict[str, Any]:
+    def baselines(self, training: np.ndarray, validation: np.ndarray, num_tokens: int) -> JsonObject:
         """The scores of counting pairs of tokens."""
         return {"pairs": {"validation": self.metrics(pair_loss(training, validation, num_tokens))}}
 
@@ -198,7 +199,11 @@ def generate_text(
         yield text[len(shown) :]
 
 
-def prepare(settings: LanguageRunSettings) -> Prepared:
+PreparedText: TypeAlias = Prepared[LanguageRunSettings, str, dict[str, np.ndarray], FittedLanguage]
+"""A text that is read; the tokens of each split."""
+
+
+def prepare(settings: LanguageRunSettings) -> PreparedText:
     check_files_differ(input_files(settings))
     for path in input_files(settings):
         if path.lower().endswith(TABLES):
@@ -210,7 +215,7 @@ def prepare(settings: LanguageRunSettings) -> Prepared:
     return prepared(settings, "".join(map(read_text, settings.data)), validation)
 
 
-def prepared(settings: LanguageRunSettings, text: str, validation: str | None = None) -> Prepared:
+def prepared(settings: LanguageRunSettings, text: str, validation: str | None = None) -> PreparedText:
     """The same of a text, and perhaps another for validation; the vocabulary is that of its training part.
 
     Raises:
@@ -243,12 +248,12 @@ def untrained(settings: LanguageRunSettings, text: str) -> FittedLanguage:
     return Fitted(format=SETTINGS.format, encoder=encoder, output=NextToken())
 
 
-def recipe(prepared: Prepared) -> TrainSettings:
+def recipe(prepared: PreparedText) -> TrainSettings:
     epochs, _ = prepared.settings.schedule(len(prepared.splits["training"]))
     return replace(prepared.settings.train, epochs=epochs)
 
 
-def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+def loaders(prepared: PreparedText) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
     training, validation = (torch.from_numpy(prepared.splits[split]) for split in ("training", "validation"))
     context = prepared.settings.model.context
     _, steps = prepared.settings.schedule(len(training))
@@ -261,7 +266,7 @@ def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loade
     return of_member
 
 
-def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+def evaluate(prepared: PreparedText, results: "list[FitResult]") -> JsonObject:
     """The loss of the validation text, beside that of counting pairs of tokens."""
     fitted, splits = prepared.fitted, prepared.splits
     epochs, steps = prepared.settings.schedule(len(splits["training"]))
@@ -277,7 +282,7 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     return metrics
 
 
-def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+def describe(prepared: PreparedText, folder: RunFolder) -> list[str]:
     counts = {split: len(numbers) for split, numbers in prepared.splits.items()}
     lines = [
         f"{', '.join(prepared.settings.data)}: {plural(len(prepared.data), 'character')}; "
@@ -290,7 +295,7 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     return [*lines, *(f"  {note}" for note in (*warnings(prepared), *prepared.decisions))]
 
 
-def warnings(prepared: Prepared) -> list[str]:
+def warnings(prepared: PreparedText) -> list[str]:
     """Tokens that the vocabulary of a pretrained model lacks."""
     unknown, splits = prepared.fitted.encoder.tokenizer.unknown, prepared.splits
     if prepared.settings.pretrained is None or unknown is None:
@@ -300,7 +305,7 @@ def warnings(prepared: Prepared) -> list[str]:
     return [note] if note else []
 
 
-def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
     return TASK.score_table(metrics, split, f"validation text: {plural(metrics['tokens']['validation'], 'token')}")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ def link_item(
     graph: LinkGraph | None = None,
     hops: int | None = None,
     target: str | None = None,
-    label: Any = None,
+    label: object = None,
 ) -> Explainable:
     """The probability of a link, what of the neighborhood of its ends the model attends to, and what changes it.
 
@@ -200,7 +200,7 @@ def check_ends(graph: LinkGraph, sender: int, receiver: int) -> None:
         raise DataError(f"the node {graph.names[sender]!r} is named twice: a link joins two different nodes.")
 
 
-def check_choice(target: str | None, label: Any) -> None:
+def check_choice(target: str | None, label: object) -> None:
     """Raise a SettingError where something else than the probability is named."""
     if target not in (None, TARGET):
         raise SettingError(f"explain: target is {target!r}; the model predicts {TARGET}.")
@@ -250,7 +250,7 @@ def predict_rows(pairs: PairsByName, rows: Sequence[Row]) -> list[tuple[TargetPr
     return [(link_prediction(value),) for value in predict_links(pairs.trained, senders, receivers).tolist()]
 
 
-def item(pairs: PairsByName, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
+def item(pairs: PairsByName, row: Row, target: str | None, label: object, top: int | None) -> Explainable:
     """One pair; all weights are listed, as few nodes are near it."""
     return link_item(pairs.trained, *pairs.ends_of(row), target=target, label=label)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
 from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings, NodeSizes, num_edge_inputs
 from edgewise.learn.networks.link import LinkModel
@@ -210,7 +211,7 @@ class LinkEncoder:
         )
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> JsonObject:
         """How another graph is read, with the words that the model knows."""
         fills_edges = bool(self.edge_imputer.median)
         return {**self.on_graph.known_words, "may_lack_edges": True, "fills_edges": fills_edges}

@@ -9,6 +9,7 @@ import numpy as np
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
+from edgewise.learn.files import JsonObject
 from edgewise.learn.outputs import scatter_rows
 from edgewise.learn.progress import counted
 from edgewise.learn.readers.graphs.edges import AS_FEATURES, read_edges
@@ -50,7 +51,7 @@ from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.evaluation import evaluated_links
 from edgewise.learn.tasks.scores import ScoreTable, command, free_name, same, split_line
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, training_metrics
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.links import LINK_SCORES
@@ -82,7 +83,11 @@ def load(folder: RunFolder) -> FittedLinks:
     return FittedLinks.load(folder, SETTINGS.format, prefix=PREFIX, encoder=LinkEncoder, output=Pairs)
 
 
-def prepare(settings: LinkRunSettings) -> Prepared:
+PreparedLinks: TypeAlias = Prepared[LinkRunSettings, LinkData, LinkSplits, FittedLinks]
+"""A graph whose links are split."""
+
+
+def prepare(settings: LinkRunSettings) -> PreparedLinks:
     column, seed = settings.splits_column, settings.data_seed
     how = {"edge_splits_column": column, "fills_edges": settings.missing == "impute"}
     table = _graph(settings.data, settings.columns, settings.graph, settings.strict, **how)
@@ -104,7 +109,7 @@ def prepare(settings: LinkRunSettings) -> Prepared:
     return replace(ready, rows=rows, rejected=table.rows.rejected)
 
 
-def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> Prepared:
+def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> PreparedLinks:
     """The same of a graph whose links are split.
 
     Raises:
@@ -130,7 +135,7 @@ def untrained(settings: LinkRunSettings, graph: LinkGraph, table: NodeTable | No
     return FittedLinks(format=SETTINGS.format, encoder=encoder, output=Pairs(settings.link), prefix=PREFIX)
 
 
-def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+def loaders(prepared: PreparedLinks) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
     """Messages go along the training links alone, without those that a step predicts."""
     links, splits, negatives = prepared.data.links, prepared.splits, prepared.settings.negatives
     graph = prepared.fitted.encoder.scaled(prepared.data.graph)
@@ -146,18 +151,18 @@ def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loade
     return of_member
 
 
-def whole_graph(prepared: Prepared) -> str | None:
+def whole_graph(prepared: PreparedLinks) -> str | None:
     return "train in one process, with a --batch-size if you like"
 
 
-def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+def evaluate(prepared: PreparedLinks, results: "list[FitResult]") -> JsonObject:
     """The scores of the model and of baselines, messages going along the training links alone."""
     splits, settings, output = prepared.splits, prepared.settings, prepared.fitted.output
     data: LinkData = prepared.data
     counts = {name: len(getattr(splits, name)) for name in ("train", "val", "test")}
     if data.table is not None:
         counts["rejected"] = len(data.table.rows.rejected)
-    metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+    metrics: JsonObject = {"rows": counts, **training_metrics(prepared, results[0])}
 
     scorers: dict[str, PairScores] = {"edgewise": scores_of_model(prepared)}
     if settings.baselines:
@@ -175,7 +180,7 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     return metrics
 
 
-def scores_of_model(prepared: Prepared) -> PairScores:
+def scores_of_model(prepared: PreparedLinks) -> PairScores:
     """The scores of the model where messages go along the links that training sees."""
     fitted, data = prepared.fitted, prepared.data
     seen = fitted.encoder.scaled(data.graph).graph(data.links.edges_of(prepared.splits.seen))
@@ -183,7 +188,7 @@ def scores_of_model(prepared: Prepared) -> PairScores:
     return lambda senders, receivers: pair_scores(fitted, vectors, senders, receivers)
 
 
-def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+def write_predictions(prepared: PreparedLinks, folder: RunFolder, metrics: JsonObject) -> None:
     """Writes the test links, the pairs without a link, and their probabilities."""
     data, names, score = prepared.data, prepared.data.graph.names, scores_of_model(prepared)
     rows = []
@@ -197,9 +202,10 @@ def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, 
     folder.write_table("test_predictions.csv", ["sender", "receiver", "is_link", "link_prob"], rows)
 
 
-def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+def describe(prepared: PreparedLinks, folder: RunFolder) -> list[str]:
     data, splits, settings = prepared.data, prepared.splits, prepared.settings
     table, links = data.table, data.links
+    assert table is not None
     lines = [
         f"{table.rows.source}: {plural(len(table.rows), 'node')}, {plural(len(links), 'link')}, "
         f"{plural(len(table.rows.rejected), 'row')} rejected"
@@ -220,7 +226,7 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     return lines
 
 
-def warnings(prepared: Prepared) -> list[str]:
+def warnings(prepared: PreparedLinks) -> list[str]:
     """Features of nodes that do not vary; Python warns of them, too."""
     encoder: LinkEncoder = prepared.fitted.encoder
     graph, scaler = encoder.graph, encoder.scaler
@@ -242,7 +248,7 @@ def warnings(prepared: Prepared) -> list[str]:
     return [*lines, *constant_features(scaler, names, "nodes")]
 
 
-def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
     links, others = (metrics[split][name] for name in ("num_links", "num_others"))
     pairs = plural(others, "pair without a link", "pairs without a link")
     return TASK.score_table(metrics, split, f"{plural(links, split + ' link')} and {pairs}")
@@ -255,7 +261,7 @@ def next_commands(folder: RunFolder) -> list[str]:
     return [command("fingerprint", folder.path, config["data"][0], "-o", free_name("vectors.npz"))]
 
 
-def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     """How probably each pair of a table is a link, and whether it is one already."""
     fitted = _loaded(request)
     graph, source = graph_of(fitted, request), fitted.encoder.place
@@ -268,12 +274,16 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Any, str]:
     status = with_lost(table.status, scatter_rows(hops, rows, table.num_rows, NOWHERE), "its nodes")
     links = Links.of(graph.edges, len(graph), source.directed, may_be_none=True)
     are_known = links.know(links.pairs.of(*ends)).astype(int)
-    is_known: list[Any] = [""] * table.num_rows
+    is_known: list[str | bool] = [""] * table.num_rows
     for row, known_link in zip(rows.tolist(), are_known.tolist(), strict=True):
         is_known[row] = known_link
 
     probabilities = predict(fitted, *ends, graph, pick_device(request.device))
-    added = {"link_prob": scatter_rows(probabilities, rows, table.num_rows), "is_known": is_known, "status": status}
+    added: dict[str, np.ndarray | Sequence[object]] = {
+        "link_prob": scatter_rows(probabilities, rows, table.num_rows),
+        "is_known": is_known,
+        "status": status,
+    }
     content = with_columns(table.frame, added, request.data, suffix)
     num_lacking = int((hops != NOWHERE).sum())
     summary = (
@@ -301,10 +311,11 @@ def test_targets(folder: RunFolder) -> "list[Numbers | Labels]":
     return evaluated_links(folder)
 
 
-def notes(prepared: Prepared) -> list[str]:
+def notes(prepared: PreparedLinks) -> list[str]:
     """The graph, what was assumed of it, and what it lacks."""
     data, splits, settings = prepared.data, prepared.splits, prepared.settings
     table, links = data.table, data.links
+    assert table is not None
     edges, num_nodes, num_features = table.edges, len(table.rows), table.features.shape[1]
     no_features = "no features: each node learns a vector of its own"
     features = f"{plural(num_features, 'feature')} of a node" if num_features else no_features

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -11,11 +11,12 @@ import torch
 from edgewise.choices import TokenKind
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.graph.records import TextBatch
+from edgewise.graph.records import MaskedBatch, TextBatch
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.encoder import MaskedModel
 from edgewise.learn.networks.text_settings import TransformerSettings
-from edgewise.learn.readers.texts.pairs import read_corpus
+from edgewise.learn.readers.texts.pairs import Corpus, read_corpus
 from edgewise.learn.readers.texts.script import script_note
 from edgewise.learn.readers.texts.table import LINE_SUFFIXES, TextTable, read_texts
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
@@ -57,7 +58,7 @@ class HiddenTokens:
         """The scores of hidden tokens, for metrics.json."""
         return {"loss": scores.loss, "perplexity": perplexity(scores.loss), "accuracy": scores.accuracy}
 
-    def baselines(self, training: TokenChunks, masking: Masking, loader: MaskLoader, num_tokens: int) -> dict[str, Any]:
+    def baselines(self, training: TokenChunks, masking: Masking, loader: MaskLoader, num_tokens: int) -> JsonObject:
         """The scores of the most frequent token."""
         scores = scores_of_frequency(training, masking, loader, num_tokens)
         return {"frequency": {"validation": self.metrics(scores)}}
@@ -160,11 +161,15 @@ def scores_of_frequency(training: TokenChunks, masking: Masking, loader: MaskLoa
     counts = np.bincount(training.numbers, minlength=num_tokens)[masking.ordinary] + 1
     losses = np.full(num_tokens, math.inf)
     losses[masking.ordinary] = -np.log(counts / counts.sum())
-    targets = torch.cat([batch.targets for batch in loader]).numpy()
+    targets = torch.cat([batch.targets for batch in loader if isinstance(batch, MaskedBatch)]).numpy()
     return TokenScores(float(losses[targets].mean()), float((targets == losses.argmin()).mean()))
 
 
-def prepare(settings: MaskedRunSettings) -> Prepared:
+PreparedTexts: TypeAlias = Prepared[MaskedRunSettings, Corpus, dict[str, TokenChunks], FittedMasked]
+"""Texts that are read; the tokens of each split."""
+
+
+def prepare(settings: MaskedRunSettings) -> PreparedTexts:
     texts = read_corpus(settings.data, settings.text_columns)
     rows = texts.split(settings.split_sizes, settings.data_seed)
     texts_of_split = {split: texts.of_rows(split_rows) for split, split_rows in rows.items()}
@@ -192,14 +197,14 @@ def prepare(settings: MaskedRunSettings) -> Prepared:
     return Prepared(settings, texts, splits, fitted, listed_rows, texts.rejected)
 
 
-def validation_loader(prepared: Prepared) -> MaskLoader | None:
+def validation_loader(prepared: PreparedTexts) -> MaskLoader | None:
     """The validation texts, always the same tokens hidden; None where none can be."""
     masking = masking_of(prepared.fitted.encoder.tokenizer, prepared.settings)
     chunks = prepared.splits["val"]
     return MaskLoader(chunks, masking, TOKENS_PER_BATCH) if len(masking.able(chunks.numbers)) else None
 
 
-def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+def loaders(prepared: PreparedTexts) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
     masking = masking_of(prepared.fitted.encoder.tokenizer, prepared.settings)
     validation = validation_loader(prepared)
 
@@ -210,12 +215,12 @@ def loaders(prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loade
     return of_member
 
 
-def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+def evaluate(prepared: PreparedTexts, results: "list[FitResult]") -> JsonObject:
     """The scores on hidden tokens of the validation texts, beside those of the most frequent token."""
     fitted, splits, validation = prepared.fitted, prepared.splits, validation_loader(prepared)
     tokenizer, output = fitted.encoder.tokenizer, fitted.output
     counts = {split: len(chunks.numbers) for split, chunks in splits.items()}
-    metrics: dict[str, Any] = {
+    metrics: JsonObject = {
         "texts": {split: chunks.num_texts for split, chunks in splits.items()},
         "pieces": {split: len(chunks) for split, chunks in splits.items()},
         "tokens": {"vocabulary": len(tokenizer), **counts},
@@ -224,13 +229,13 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     }
     if validation is not None:
         masking = masking_of(tokenizer, prepared.settings)
-        metrics["tokens"]["hidden"] = sum(len(batch.places) for batch in validation)
+        metrics["tokens"]["hidden"] = sum(len(batch.places) for batch in validation if isinstance(batch, MaskedBatch))
         metrics["validation"] = output.metrics(token_scores(fitted, validation))
         metrics["baselines"] = output.baselines(splits["train"], masking, validation, len(tokenizer))
     return metrics
 
 
-def split_contents(prepared: Prepared) -> SplitContents:
+def split_contents(prepared: PreparedTexts) -> SplitContents:
     """The texts of each split, those of one row one below the other."""
     texts_of_row: dict[int, list[str]] = {}
     for row, text in zip(prepared.data.row_of_text.tolist(), prepared.data.texts, strict=True):
@@ -238,7 +243,7 @@ def split_contents(prepared: Prepared) -> SplitContents:
     return contents_of_texts("texts", prepared.rows, lambda row: "\n".join(texts_of_row[row]))
 
 
-def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+def describe(prepared: PreparedTexts, folder: RunFolder) -> list[str]:
     texts, train, val = prepared.data, prepared.splits["train"], prepared.splits["val"]
     rejected = f", {plural(len(texts.rejected), 'empty cell')} rejected" if texts.rejected else ""
     lines = [
@@ -261,7 +266,7 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     return lines
 
 
-def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
     return TASK.score_table(metrics, split, f"validation texts: {plural(metrics['tokens']['hidden'], 'hidden token')}")
 
 
@@ -270,7 +275,7 @@ def next_commands(folder: RunFolder) -> list[str]:
     return [command("fingerprint", folder.path, data, "-o", free_name("vectors.npz"))]
 
 
-def open_texts(request: PredictRequest) -> tuple[Any, Any]:
+def open_texts(request: PredictRequest) -> tuple[FittedMasked, TextTable]:
     """The trained model, and the table, or the lines, with the columns it has read."""
     folder = request.run_folder
     trained, text_columns = load(folder), request["text_columns"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgewise.graph import Batch
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.forest import Forest
 from edgewise.learn.companions.gaussian_process import GaussianProcess
@@ -35,6 +36,12 @@ def counting(encoder: MoleculesEncoder) -> MoleculesEncoder:
     return replace(encoder, num_substructures=NUM_SUBSTRUCTURES)
 
 
+def known(batch: object) -> np.ndarray:
+    """`(row, feature)`: what trees read of a batch."""
+    assert isinstance(batch, Batch)
+    return features_of(batch).numpy()
+
+
 def grow_forest(
     fitted: FittedMolecules, table: MoleculeTable, rows: np.ndarray, judging: np.ndarray, seed: int
 ) -> Fresh:
@@ -43,7 +50,7 @@ def grow_forest(
     def grown(rows: np.ndarray) -> Forest:
         batches = fitted.batches(table)
         parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)]
-        features = np.concatenate([features_of(batches.batch(part)).numpy() for part in parts])
+        features = np.concatenate([known(batches.batch(part)) for part in parts])
         # Most substructures are rare, and a tree tries few of them at a time.
         trees, num_classes = num_trees(len(rows), math.isqrt(features.shape[1])), fitted.num_classes
         forests = fit_forest(

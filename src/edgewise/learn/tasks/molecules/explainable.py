@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgewise.errors import DataError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
@@ -20,6 +19,7 @@ from edgewise.graph import Batch, Supervision
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.stack import network_of
 from edgewise.learn.companions.substructures import with_substructures
+from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.molecule_transformer import MoleculeTransformer
 from edgewise.learn.networks.property import GraphEncoder
 from edgewise.learn.readers.graphs.union import copies
@@ -212,7 +212,7 @@ class ExplainedRow:
             for member in self.trained.members
         ]
 
-    def _of_features(self, member: Any, features: Tensor) -> Tensor:
+    def _of_features(self, member: nn.Module, features: Tensor) -> Tensor:
         batch = self._copies(np.ones(features.shape[:2], dtype=bool))
         return self.explained.of_scores(member(batch.with_node_features(features.flatten(0, 1))).double())
 
@@ -253,7 +253,7 @@ class ExplainedRow:
         rows = Supervision(graph_of_row=graph_of_row.expand(len(raw), -1), row_features=torch.from_numpy(scaled))
         return self.explained.of_batch(replace(batch, supervision=rows))
 
-    def describe(self, item: Explainable) -> dict[str, Any]:
+    def describe(self, item: Explainable) -> JsonObject:
         """The molecules and their atoms."""
         trained, row, notes = self.trained, self.row, [REMOVAL]
         if trained.encoder.descriptors:
@@ -384,11 +384,17 @@ def statuses(trained: FittedMolecules, rows: Sequence[Values]) -> list[str]:
     return [conformer_status([conformer.how for conformer in of_row], names) for of_row in embedded]
 
 
-def item(trained: FittedMolecules, row: Values, target: Any, label: Any, top: int | None) -> Explainable:
+def item(trained: FittedMolecules, row: Values, target: str | None, label: object, top: int | None) -> Explainable:
     """The molecules of one row; all weights are listed, as atoms are few."""
     predict(trained, [row])  # raises where a value cannot be read
     size = len(trained.columns.smiles_columns)
-    return molecule_item(trained, tuple(map(as_smiles, row[:size])), row[size:], target=target, label=label)
+    return molecule_item(
+        trained,
+        tuple(map(as_smiles, row[:size])),
+        row[size:],
+        target=target,
+        label=None if label is None else str(label),
+    )
 
 
 def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
@@ -426,7 +432,7 @@ EXPLAINABLE = ExplainableTask(
     over="molecules",
     fields=fields,
     targets=targets_of_table,
-    model_name=lambda trained: trained.encoder.settings.model,
+    model_name=lambda trained: trained.encoder.settings.model or "",
     predict=predict,
     item=item,
     statuses=statuses,

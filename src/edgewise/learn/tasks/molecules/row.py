@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -89,8 +88,8 @@ class Row:
 
 def _batch(trained: FittedMolecules, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
     """One row whose molecules lie one behind the other, each alone in a store: none is shared, none is reordered."""
-    options: dict[str, Any] = {"with_descriptors": trained.encoder.descriptors, "limits": trained.encoder.limits}
-    stores = [MoleculeStore.from_smiles([text], **options) for text in smiles]
+    names, limits = trained.encoder.descriptors, trained.encoder.limits
+    stores = [MoleculeStore.from_smiles([text], with_descriptors=names, limits=limits) for text in smiles]
     stores = [store.with_coordinates() for store in stores] if trained.encoder.settings.needs_coordinates else stores
     offsets = offsets_of([len(store.node_features) for store in stores])
     senders, receivers = (

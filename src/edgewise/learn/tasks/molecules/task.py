@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ from edgewise.learn.tasks.report.leakage import SplitContents, by_key, molecule_
 from edgewise.learn.tasks.table_notes import constant_features
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows
 from edgewise.learn.tasks.targets import check_same_numbers, targets_of, untrained_model
-from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
+from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask, Written
 from edgewise.learn.training.baseline import FiniteFeatures
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.settings import Steps, share_molecules
@@ -234,13 +233,13 @@ def notes(prepared: Prepared) -> list[str]:
     return notes
 
 
-def open_molecules(request: PredictRequest) -> tuple[Any, Any]:
+def open_molecules(request: PredictRequest) -> tuple[FittedMolecules, MoleculeTable]:
     return read_rows(ROWS, request)
 
 
 def predict_molecules(
     request: PredictRequest, suffix: str, workers: Workers | None = None
-) -> Generator[tuple[Any, str]]:
+) -> Generator[tuple[Written, str]]:
     return predictions(ROWS, request, suffix, workers)
 
 

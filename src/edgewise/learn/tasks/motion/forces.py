@@ -5,13 +5,13 @@ import io
 import itertools
 import json
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 
 from edgewise.errors import SettingError
 from edgewise.formatting import formatted, percent, plural
+from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
 from edgewise.learn.readers.motion.motion import Moments, Motion
 from edgewise.learn.tasks.motion.model import FittedMotion, predict
@@ -27,7 +27,7 @@ NUM_DISTANCES, NUM_STRETCHES = 60, 5
 MAX_ROWS = 2000
 """Moments out of which distances are taken."""
 
-TableOfCells = tuple[list[str], list[list[Any]]]
+TableOfCells = tuple[list[str], list[list[object]]]
 """A header and rows."""
 
 
@@ -120,7 +120,7 @@ def accelerations_of(fitted: FittedMotion, motion: Motion, trajectories: np.ndar
     return pull
 
 
-def rollout_metrics(rollout: Rollout, motion: Motion, moment: int) -> dict[str, Any]:
+def rollout_metrics(rollout: Rollout, motion: Motion, moment: int) -> JsonObject:
     """How far a rollout ends from the true positions, beside bodies that go straight on, and how well it conserves the
     energy, by the law of the file; None where the file names none, or a number is not finite."""
     rows = np.ix_(rollout.trajectories, np.arange(moment, moment + len(rollout.times)))
@@ -166,12 +166,12 @@ def energy_drift(
         return drift_of(energies, velocities, masses)
 
 
-def finite(value: Any) -> float | None:
+def finite(value: float | np.floating) -> float | None:
     """A number for JSON, which cannot hold infinities."""
     return float(value) if np.isfinite(value) else None
 
 
-def write_rollout(fitted: FittedMotion, test: Moments, folder: RunFolder) -> dict[str, Any]:
+def write_rollout(fitted: FittedMotion, test: Moments, folder: RunFolder) -> JsonObject:
     """Rolls out test trajectories by the learned accelerations, from their first moment on; how far they end from where
     the bodies went. rollout.npz has what a file of trajectories has, and the true positions and velocities."""
     motion, moment = test.motion, int(test.moment.min())
@@ -209,10 +209,10 @@ class PairPull:
     law: np.ndarray | None
     """(distance): the same by the law of the file; None where it has none."""
 
-    def scores(self) -> dict[str, Any]:
+    def scores(self) -> JsonObject:
         """Exponents of a power law through each, with how much they differ from stretch to stretch, and how far the
         learned pull is from the law, as a fraction of it."""
-        scores: dict[str, Any] = {
+        scores: JsonObject = {
             "receiver": self.receiver,
             "sender": self.sender,
             "nearest": float(self.distances[0]),
@@ -309,7 +309,7 @@ def pull_table(pull: PairPull, motion: Motion) -> TableOfCells:
     return header, [[f"{number:.7g}" for number in row] for row in np.stack(columns, axis=1)]
 
 
-def lines_of_force(metrics: dict[str, Any]) -> list[str]:
+def lines_of_force(metrics: JsonObject) -> list[str]:
     """What was learned of the force between two bodies; nothing where none was read off."""
     if "force" not in metrics:
         return []
@@ -327,7 +327,7 @@ def lines_of_force(metrics: dict[str, Any]) -> list[str]:
     return lines
 
 
-def lines_of_rollout(metrics: dict[str, Any]) -> list[str]:
+def lines_of_rollout(metrics: JsonObject) -> list[str]:
     """Where the learned force led the test bodies; nothing without a rollout."""
     if "rollout" not in metrics:
         return []

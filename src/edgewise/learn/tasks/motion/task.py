@@ -2,13 +2,14 @@
 
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.graph.records import BodyBatch
+from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.learn.tasks.motion.forces import (
     TableOfCells,
@@ -28,7 +29,7 @@ from edgewise.learn.tasks.motion.model import (
 )
 from edgewise.learn.tasks.motion.settings import SETTINGS, DynamicsRunSettings
 from edgewise.learn.tasks.scores import ScoreTable, command, score_table, split_line
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, by_split, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
@@ -49,11 +50,15 @@ def load(folder: RunFolder) -> FittedMotion:
     return FittedMotion.load(folder, SETTINGS.format, encoder=BodyEncoder, output=Trajectory)
 
 
-def prepare(settings: DynamicsRunSettings) -> Prepared:
+PreparedMotion: TypeAlias = Prepared[DynamicsRunSettings, Motion, dict[str, Moments], FittedMotion]
+"""Trajectories that are read; the moments of each split."""
+
+
+def prepare(settings: DynamicsRunSettings) -> PreparedMotion:
     return prepared(settings, read_motion(settings.data[0]))
 
 
-def prepared(settings: DynamicsRunSettings, motion: Motion, validation: Motion | None = None) -> Prepared:
+def prepared(settings: DynamicsRunSettings, motion: Motion, validation: Motion | None = None) -> PreparedMotion:
     """The same of trajectories that are read, and perhaps others for validation; the units are those of the
     training moments."""
     if validation is not None:
@@ -72,7 +77,7 @@ def prepared(settings: DynamicsRunSettings, motion: Motion, validation: Motion |
     return Prepared(settings, motion, splits, fitted, rows)
 
 
-def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+def loader(prepared: PreparedMotion, split: str, batch_size: int, seed: int | None) -> Loader:
     moments, output = prepared.splits[split], prepared.fitted.output
 
     def batch(rows: np.ndarray) -> BodyBatch:
@@ -83,11 +88,11 @@ def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) ->
     return RowLoader(np.arange(len(moments.moment)), batch, size, seed)
 
 
-def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+def evaluate(prepared: PreparedMotion, results: "list[FitResult]") -> JsonObject:
     """The errors of the model beside those of the simplest predictions."""
     fitted, splits, output = prepared.fitted, prepared.splits, prepared.fitted.output
     counts = {name: len(moments.moment) for name, moments in splits.items()}
-    metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+    metrics: JsonObject = {"rows": counts, **training_metrics(prepared, results[0])}
     for split, name in (("val", "validation"), ("test", "test")):
         if counts[split]:
             metrics[name] = output.metrics(predict(fitted, splits[split]), splits[split])
@@ -101,7 +106,7 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     return metrics
 
 
-def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+def write_predictions(prepared: PreparedMotion, folder: RunFolder, metrics: JsonObject) -> None:
     """Writes the predictions of the test moments; of accelerations also rollouts and the learned force."""
     fitted, test = prepared.fitted, prepared.splits["test"]
     if len(test.moment):
@@ -117,7 +122,7 @@ def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, 
         folder.write_table("force.csv", *pull_table(pull, prepared.data))
 
 
-def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+def describe(prepared: PreparedMotion, folder: RunFolder) -> list[str]:
     motion, settings = prepared.data, prepared.settings
     num_trajectories, num_times, num_bodies, space_dim = motion.positions.shape
     counts = {split: len(moments.moment) for split, moments in prepared.splits.items()}
@@ -137,7 +142,7 @@ def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
     return lines
 
 
-def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
     """The scores on test moments, the learned force and the rollouts."""
     if split != "test":
         return []
@@ -148,11 +153,11 @@ def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
 
 
 def next_commands(folder: RunFolder) -> list[str]:
-    report = [command("report", folder.path)] if "test" in folder.read_json("metrics.json") else []
+    report = [command("report", folder.path)] if "test" in folder.read_object("metrics.json") else []
     return [*report, TASK.prediction(folder, "later.npz")]
 
 
-def predict_file(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     """Where the bodies of a file will be from each of its moments on, or their accelerations at it."""
     fitted = load(request.run_folder)
     fitted.threads = request.threads

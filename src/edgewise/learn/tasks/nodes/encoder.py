@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from edgewise.errors import DataError
 from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
+from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.outputs import Targets
@@ -72,7 +73,7 @@ class NodeEncoder:
         return max(0, self.sizes.num_edge_features - added)
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> JsonObject:
         """How a graph to predict is read, with the types and words that the model knows."""
         return {
             "with_types": self.types is not None,
@@ -99,7 +100,7 @@ class NodeEncoder:
         on_graph, settings = self.on_graph, self.on_graph.settings
         num_features = table.features.shape[1], table.num_edge_features
         check_features(table.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
-        check_same_kind(on_graph, table, on_graph.num_columns)
+        check_same_kind(on_graph.has_degrees, table, on_graph.num_columns)
         reads_weights = settings.spec.reads_edge_weights and num_features[1] == 1
         if reads_weights:
             check_stored_weights(table, settings)
@@ -130,7 +131,7 @@ class NodeEncoder:
         on_graph, settings = self.on_graph, self.on_graph.settings
         num_features = table.features.shape[1], table.edges.features.shape[1]
         check_features(table.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
-        check_same_kind(on_graph, table, on_graph.num_columns)
+        check_same_kind(on_graph.has_degrees, table, on_graph.num_columns)
         check_weights(table.rows.source, table.edges, settings, self.sizes)
 
         features = self.features(on_graph.node_features(table.features, table.edges), table.types)

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
@@ -17,6 +16,7 @@ from edgewise.explain.rollout import rollout
 from edgewise.formatting import formatted
 from edgewise.graph import Batch, Graph, SparseFeatures
 from edgewise.layers.convolution import spread_evenly
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
@@ -218,7 +218,7 @@ class Surroundings:
             notes=[f"Attention over distances of 0, 1, 2, … hops: {listed}."],
         )
 
-    def describe(self, item: Explainable) -> dict[str, Any]:
+    def describe(self, item: Explainable) -> JsonObject:
         """The centers and their surroundings."""
         link_notes = () if item.linked is None else item.linked.notes
         positions = []
@@ -255,7 +255,7 @@ class Surroundings:
 
 
 def ensemble_item(
-    trained: Any,
+    trained: FittedTable,
     settings: NodeSettings,
     graph: Graph,
     centers: Sequence[int],
@@ -264,8 +264,8 @@ def ensemble_item(
     title: str,
     hops: int | None,
     target: str | None,
-    label: Any,
-    to_batch: Callable[[Batch], Any] = lambda batch: batch,
+    label: object,
+    to_batch: Callable[[Batch], Batch] = lambda batch: batch,
     notes: Sequence[str] = (),
 ) -> Explainable:
     """What an ensemble predicts at center nodes: the centers themselves, or the edge between them.
@@ -286,7 +286,7 @@ def ensemble_item(
     batch = to_batch(subgraph.batch)
     explained = Explained.of(trained, lambda place, member: member(batch, traces[place]), target, label)
 
-    def of_member(member: Any, batch: Batch) -> Tensor:
+    def of_member(member: nn.Module, batch: Batch) -> Tensor:
         return explained.of_scores(member(to_batch(batch))).squeeze(0)
 
     surroundings = Surroundings(
@@ -339,7 +339,7 @@ class Number:
 
     explained: Explained
     """The number."""
-    to_batch: Callable[[Batch], Any]
+    to_batch: Callable[[Batch], Batch]
     """From copies of a graph to the batch of a model."""
 
     def of_batch(self, batch: Batch) -> np.ndarray:
@@ -374,7 +374,7 @@ def node_item(
     *,
     hops: int | None = None,
     target: str | None = None,
-    label: Any = None,
+    label: object = None,
 ) -> Explainable:
     """A node of a graph, what of its neighborhood it attends to, and what changes its prediction.
 
@@ -400,7 +400,8 @@ def node_item(
     Cost: a prediction for every node and link near the node, up to 2,000 of each.
     """
     name = checked_row("node", table, node, table.names)
-    graph, settings = trained.batches(table).graph, trained.encoder.on_graph.settings
+    graph, settings = trained.encoder.batches(table, trained.target_scale).graph, trained.encoder.on_graph.settings
+    assert graph is not None
     return ensemble_item(
         trained, settings, graph, [node], names=table.names, title=name, hops=hops, target=target, label=label
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ import torch
 from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.readers.graphs.union import offsets_of, runs
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.training.loader import Shard
+from edgewise.learn.training.loader import Idle, Shard
 from edgewise.neighborhood import Edges
 from edgewise.sampling import NeighborSampler
 from edgewise.sampling.ahead import ahead
@@ -83,7 +83,7 @@ class SampledLoader:
     def __len__(self) -> int:
         return self.num_batches
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch | Idle]:
         # A generator starts at the first `next`: by then the number of the epoch has been set.
         epoch = self.epoch
         order = np.random.default_rng([self.seed, epoch]).permutation(self.rows)

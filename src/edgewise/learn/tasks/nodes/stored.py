@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
@@ -80,13 +80,13 @@ class StoredNodes:
         self.reads_weights, self.num_marks = reads_weights, num_marks
         self._weights: np.ndarray | None = None
         self._words = [
-            (column, one_hot_of(self.store["edge_words"][name], words))
+            (column, one_hot_of(self.store.manifest["edge_words"][name], words))
             for column, (name, words) in self._edge_words(table)
         ]
-        self._kept: dict[tuple[int, str], tuple[Any, tuple[int, ...], torch.Tensor]] = {}
+        self._kept: dict[tuple[int, str], tuple[nn.Module, tuple[int, ...], torch.Tensor]] = {}
 
     def _edge_words(self, table: StoredTable) -> list[tuple[int, tuple[str, Sequence[str]]]]:
-        stored = list(self.store["edge_words"])
+        stored = list(self.store.manifest["edge_words"])
         return [(stored.index(name), (name, words)) for name, words in table.edge_categories.items()]
 
     def features(self, nodes: np.ndarray) -> torch.Tensor:
@@ -226,7 +226,7 @@ class StoredNodes:
         """Samples around rows."""
         return StoreSampler(self, fanouts, seed)
 
-    def outputs(self, member: Any, compute: Callable[[], torch.Tensor], kind: str) -> torch.Tensor:
+    def outputs(self, member: nn.Module, compute: Callable[[], torch.Tensor], kind: str) -> torch.Tensor:
         """What a model gives for all nodes, computed once as long as its weights stay."""
         key, versions = (id(member), kind), tuple(weight._version for weight in member.parameters())
         # The model is kept too: while it is, no other has its id.
@@ -274,19 +274,21 @@ def notes_of_store(table: StoredTable, settings: NodeSettings) -> list[str]:
     mirrored = store.manifest.get("num_mirrored")
     way = "one way each" if mirrored is None else f"both ways, {mirrored:,} of them added for it"
     lines = [f"{plural(store.num_edges, 'edge')}, {way}; {plural(table.features.shape[1], 'feature')} of a node"]
-    if count := store["num_loops"]:
+    if count := store.manifest["num_loops"]:
         lines.append(plural(count, "edge is a loop, counted as a neighbor", "edges are loops, counted as neighbors"))
-    if count := store["rejected_edges"]["count"]:
-        _, file, line, column, _, reason = store["rejected_edges"]["first"][0]
+    if count := store.manifest["rejected_edges"]["count"]:
+        _, file, line, column, _, reason = store.manifest["rejected_edges"]["first"][0]
         what = f"{plural(count, 'row of the edges has', 'rows of the edges have')} a cell that cannot be read"
         lines.append(f"{what}, the first in {file}, line {line}, column {column!r}: {reason}")
     lines += note_of_edges(table.num_edge_features, settings)
-    types = store["edge_type_column"], store["config"]["columns"]["node_type_column"]
-    for column, whose in zip(types, ("edges", "nodes"), strict=True):
-        if column:
-            lines.append(f"the types of {whose} (column {column!r}) are stored; --model {settings.model} ignores them")
-    if column := store["edge_time_column"]:
-        lines.append(f"the times of edges (column {column!r}) are stored; no model reads them")
+    types = store.manifest["edge_type_column"], store.manifest["config"]["columns"]["node_type_column"]
+    for types_column, whose in zip(types, ("edges", "nodes"), strict=True):
+        if types_column:
+            lines.append(
+                f"the types of {whose} (column {types_column!r}) are stored; --model {settings.model} ignores them"
+            )
+    if times_column := store.manifest["edge_time_column"]:
+        lines.append(f"the times of edges (column {times_column!r}) are stored; no model reads them")
     return lines
 
 

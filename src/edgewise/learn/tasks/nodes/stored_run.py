@@ -3,7 +3,6 @@
 from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ from edgewise.learn.tasks.chunks import Tally, note_empty_intervals
 from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
 from edgewise.learn.tasks.nodes.stored import EDGE_CHUNK, StoredNodes
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
-from edgewise.learn.tasks.task import PredictRequest, Prepared
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Written
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.estimate import of_counts, size
 
@@ -70,7 +69,7 @@ def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], 
     Raises:
         DataError: `strict`, and there is one.
     """
-    rejected_edges = store["rejected_edges"]
+    rejected_edges = store.manifest["rejected_edges"]
     rejections = [Rejection(*record[1:]) for record in rejected_edges["first"]]
     if rejections and strict:
         first = rejections[0]
@@ -89,9 +88,9 @@ def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
     Raises:
         DataError: `strict`, and there is one.
     """
-    store, columns = table.store, list(table.store["edge_words"])
+    store, columns = table.store, list(table.store.manifest["edge_words"])
     for name, words_of_model in table.edge_categories.items():
-        words = store["edge_words"][name]
+        words = store.manifest["edge_words"][name]
         if not (unknown := [code for code, word in enumerate(words) if word not in words_of_model]):
             continue
         count = 0
@@ -115,9 +114,11 @@ def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
 def source_of(store: GraphStore) -> GraphSource:
     """How the edges of a store were read."""
     return GraphSource(
-        edge_columns=tuple(store["edge_columns"]),
-        edge_feature_columns=tuple(store["edge_features"]),
-        edge_category_columns=tuple(name for name in store["edge_words"] if name != store["edge_type_column"]),
+        edge_columns=tuple(store.manifest["edge_columns"]),
+        edge_feature_columns=tuple(store.manifest["edge_features"]),
+        edge_category_columns=tuple(
+            name for name in store.manifest["edge_words"] if name != store.manifest["edge_type_column"]
+        ),
         directed="num_mirrored" not in store.manifest,
     )
 
@@ -140,20 +141,20 @@ class Remembered:
         self.nodes, self.member, self.rows = nodes, member, rows
         self.everyone = Batch(nodes.graph, Supervision(nodes=torch.arange(nodes.num_nodes, device=device)))
 
-    def __call__(self, _: Any) -> torch.Tensor:
+    def __call__(self, _: object, /) -> torch.Tensor:
         return self.nodes.outputs(self.member, lambda: self.member(self.everyone).cpu(), "outputs")[self.rows]
 
-    def fingerprint(self, _: Any) -> torch.Tensor:
+    def fingerprint(self, _: object, /) -> torch.Tensor:
         """The learned vectors of the rows."""
         vectors = self.nodes.outputs(self.member, lambda: self.member.fingerprint(self.everyone).cpu(), "vectors")
         return vectors[self.rows]
 
 
 def stored_predictions(
-    trained: FittedTable[Any], table: StoredTable, request: PredictRequest, suffix: str
-) -> Generator[tuple[Any, str]]:
+    trained: FittedTable, table: StoredTable, request: PredictRequest, suffix: str
+) -> Generator[tuple[Written, str]]:
     """The names of the nodes of a store with their predictions, some at a time, and a line about those so far."""
-    usable, column = table.rows.usable, table.store["name_column"] or "node"
+    usable, column = table.rows.usable, table.store.manifest["name_column"] or "node"
     statuses, tally = trained.statuses(table), Tally()
     for start in range(0, len(table.rows), PREDICTION_CHUNK):
         stop = min(start + PREDICTION_CHUNK, len(table.rows))
@@ -164,7 +165,7 @@ def stored_predictions(
         )
         frame = pd.DataFrame({column: node_names(table.store, start, stop)})
         status = statuses[start:stop]
-        added: dict[str, Any] = {**prediction_columns(trained, predictions), "status": status}
+        added = {**prediction_columns(trained, predictions), "status": status}
         without_edges = sum(said != read for said, read in zip(status, table.rows.status[start:stop], strict=True))
         tally += Tally(stop - start, len(rows), num_without_edges=without_edges)
         yield with_columns(frame, added, request.data, suffix, with_header=not start), tally.summary

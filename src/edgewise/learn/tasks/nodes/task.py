@@ -2,7 +2,6 @@
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -53,7 +52,7 @@ from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows, row_loader, rows_to_score
 from edgewise.learn.tasks.targets import targets_of, untrained_model
-from edgewise.learn.tasks.task import PredictRequest, Prepared
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Written
 from edgewise.learn.training.baseline import filled
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader
@@ -97,13 +96,14 @@ def whole_graph(prepared: Prepared) -> str | None:
     return None if prepared.settings.fanouts else "sample neighborhoods with --fanouts 15 10 --batch-size 1024"
 
 
-def training_loader(rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
+def training_loader(rows: np.ndarray, prepared: Prepared, batches: RowBatches, recipe: TrainSettings) -> Loader:
     """Batches see sampled neighborhoods where there are fanouts."""
     if not (fanouts := prepared.settings.fanouts):
         return row_loader(rows, prepared, batches, recipe)
     graph, seed = batches.graph, recipe.seed
-    is_stored = isinstance(graph.stored, StoredNodes)
-    samples = graph.stored.sampler(fanouts, seed) if is_stored else GraphSampler(graph, fanouts, seed)
+    assert graph is not None
+    stored = graph.stored
+    samples = stored.sampler(fanouts, seed) if isinstance(stored, StoredNodes) else GraphSampler(graph, fanouts, seed)
     return SampledLoader(batches, samples, rows, recipe.batch_size or SAMPLED_ROWS, seed)
 
 
@@ -194,7 +194,7 @@ def notes(prepared: Prepared) -> list[str]:
     return lines
 
 
-def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
+def open_nodes(request: PredictRequest) -> tuple[FittedTable[NodeEncoder], NodeTable | StoredTable]:
     trained = load(request.run_folder)
     columns = trained.columns.to_predict(
         node_column=request["node_column"] or AUTO,
@@ -229,7 +229,9 @@ def open_nodes(request: PredictRequest) -> tuple[Any, Any]:
     return trained, table
 
 
-def predict_nodes(request: PredictRequest, suffix: str, workers: Workers | None = None) -> Generator[tuple[Any, str]]:
+def predict_nodes(
+    request: PredictRequest, suffix: str, workers: Workers | None = None
+) -> Generator[tuple[Written, str]]:
     """The nodes of a graph together; those of a store some at a time."""
     TASK.refuse_workers(workers)
     if not is_store(request.data):
@@ -238,6 +240,7 @@ def predict_nodes(request: PredictRequest, suffix: str, workers: Workers | None 
         return
     with stage(f"reading {request.data}"):
         trained, table = open_nodes(request)
+    assert isinstance(table, StoredTable)
     trained.threads = request.threads
     trained.check_coverage(request["coverage"])
     yield from stored_predictions(trained, table, request, suffix)
@@ -249,7 +252,7 @@ def split_contents(prepared: Prepared) -> SplitContents:
     return contents_of_rows(prepared)
 
 
-def without_splits(table: Any, settings: NodeRunSettings) -> Any:
+def without_splits(table: NodeTable | StoredTable, settings: NodeRunSettings) -> NodeTable | StoredTable:
     """The table without its column of splits where another split is asked for."""
     if settings.split in (None, "column"):
         return table

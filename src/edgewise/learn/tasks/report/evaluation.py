@@ -205,7 +205,7 @@ def worst(target: Numbers | Labels, most: int) -> np.ndarray:
 
 def evaluated_targets(folder: RunFolder) -> list[Numbers | Labels]:
     """The targets of the test rows of a finished run over a table, beside their predictions; nothing without rows."""
-    cells, model = _cells(folder), folder.read_json("model.json")
+    cells, model = _cells(folder), folder.read_object("model.json")
     if cells is None:
         return []
     # pandas takes a moment, and other runs do without it.

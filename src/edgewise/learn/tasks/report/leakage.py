@@ -9,10 +9,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from edgewise.learn.files import JsonObject
 from edgewise.learn.tables.split import evenly
 
 MAX_QUERIED, MAX_KNOWN = 1_000, 10_000
@@ -24,6 +25,7 @@ MAX_EXAMPLES = 10
 """Pairs that are shown of each split."""
 _WORD = re.compile(r"\w+")
 
+Content = TypeVar("Content")
 Near = Callable[[Sequence[Any], Sequence[Any]], tuple[np.ndarray, np.ndarray]]
 """From contents and known ones to the largest similarity of each, and the place of the known one it is to; -1 where
 none is near."""
@@ -47,7 +49,7 @@ class SplitContents:
     """In a few words, what the similarity is."""
 
 
-def leakage(split: SplitContents) -> dict[str, Any]:
+def leakage(split: SplitContents) -> JsonObject:
     """Who of the validation and test rows is also, or nearly, among the training rows; for `metrics.json`.
 
     A row is the same as a training row where their contents are equal, and near one where the similarity of its
@@ -67,9 +69,9 @@ def leakage(split: SplitContents) -> dict[str, Any]:
     train_keys, first = np.unique(keys["train"], return_index=True)
     first_row = train_rows[first] if len(train_keys) else train_rows
     distinct = evenly(train_keys[np.argsort(first)], MAX_KNOWN)
-    metrics: dict[str, Any] = {"unit": split.unit, "least": split.least, "about": split.about}
+    metrics: JsonObject = {"unit": split.unit, "least": split.least, "about": split.about}
 
-    def training_row(key: Any) -> int:
+    def training_row(key: int) -> int:
         return int(first_row[np.searchsorted(train_keys, key)])
 
     for split_key, name in (("val", "validation"), ("test", "test")):
@@ -77,8 +79,8 @@ def leakage(split: SplitContents) -> dict[str, Any]:
         if not len(rows):
             continue
         is_same = np.isin(split_keys, train_keys)
-        scores: dict[str, Any] = {"rows": len(rows), "same": int(is_same.sum())}
-        examples: list[dict[str, Any]] = [
+        scores: JsonObject = {"rows": len(rows), "same": int(is_same.sum())}
+        examples: list[dict[str, float]] = [
             {"row": int(rows[index]), "training_row": training_row(split_keys[index])}
             for index in np.flatnonzero(is_same)[:MAX_EXAMPLES].tolist()
         ]
@@ -111,7 +113,7 @@ def leakage(split: SplitContents) -> dict[str, Any]:
 
 def _numbered(
     contents: Mapping[str, Sequence[Hashable] | np.ndarray],
-) -> tuple[dict[str, np.ndarray], Callable[[np.ndarray], list[Any]]]:
+) -> tuple[dict[str, np.ndarray], Callable[[np.ndarray], list[Hashable]]]:
     """A number for each content, and what contents are handed on for some numbers."""
     if all(isinstance(content, np.ndarray) for content in contents.values()):
         return {split: np.asarray(content) for split, content in contents.items()}, lambda keys: keys.tolist()
@@ -128,7 +130,7 @@ def molecule_contents(
     unit: str,
     rows: Mapping[str, Sequence[int] | np.ndarray],
     contents: Mapping[str, Sequence[Hashable] | np.ndarray],
-    molecules: Callable[[Sequence[Any]], Sequence[Any]] = list,
+    molecules: Callable[[Sequence[Any]], Sequence[str | Sequence[str]]] = list,
 ) -> SplitContents:
     """A split of molecules, one or several a row.
 
@@ -173,7 +175,7 @@ def text_contents(
 
 
 def contents_of_texts(
-    unit: str, rows: Mapping[str, Sequence[int]] | None, text_of_row: Callable[[int], str]
+    unit: str, rows: Mapping[str, Sequence[int] | np.ndarray] | None, text_of_row: Callable[[int], str]
 ) -> SplitContents:
     """A split of rows that hold a text each.
 
@@ -187,8 +189,8 @@ def contents_of_texts(
 
 
 def by_key(
-    rows: Mapping[str, Any], keys: Mapping[str, Any], read: Callable[[np.ndarray], list[Any]]
-) -> Callable[[Sequence[int]], list[Any]]:
+    rows: Mapping[str, Any], keys: Mapping[str, Any], read: Callable[[np.ndarray], list[Content]]
+) -> Callable[[Sequence[int]], list[Content]]:
     """From numbers that stand for the contents of rows to these contents.
 
     Args:

@@ -8,12 +8,13 @@ import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from edgewise.formatting import formatted, percent, plural
 from edgewise.learn.companions import LABELS as COMPANIONS
+from edgewise.learn.files import JsonObject
 from edgewise.learn.tasks.registry import task_of
 from edgewise.learn.tasks.report.evaluation import (
     EvaluatedRows,
@@ -39,7 +40,8 @@ MAX_SCORES, MAX_REASONS = 40, 10
 SPLITS = ("test", "validation", "training")
 """Splits by their names in `metrics.json`, the most important first."""
 
-Section = tuple[str, list[Any]]
+Content: TypeAlias = str | PageTable | Picture | Caution
+Section = tuple[str, list[Content]]
 """A heading, and the sentences, tables and pictures below it."""
 
 
@@ -49,7 +51,7 @@ def sections(folder: RunFolder) -> list[Section]:
     Raises:
         RunFolderError: a file of the folder is damaged.
     """
-    metrics, config = folder.read_json("metrics.json"), folder.read_config()
+    metrics, config = folder.read_object("metrics.json"), folder.read_config()
     report: list[Section] = [("Scores", scores(metrics, config))]
     cautions = leakage_warnings(metrics)
     if cautions:
@@ -108,7 +110,7 @@ def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
     }
 
 
-def scores(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
+def scores(metrics: JsonObject, config: JsonObject) -> list[Content]:
     """What predicts, and a table of the scores of each target: the model beside its parts and baselines."""
     columns: dict[str, dict[str, dict[str, float]]] = {}
     baselines = {LABELS.get(name, _spaced(name)): of for name, of in (metrics.get("baselines") or {}).items()}
@@ -120,7 +122,7 @@ def scores(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
         for label, by_target in models.items():
             for target, numbers in _by_target(by_target).items():
                 columns.setdefault(target, {})[f"{label}, {split}"] = numbers
-    tables: list[Any] = []
+    tables: list[Content] = []
     for target, by_column in columns.items():
         names = list(dict.fromkeys(score for numbers in by_column.values() for score in numbers))
         rows = [[_spaced(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MAX_SCORES]]
@@ -131,13 +133,13 @@ def scores(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
     return [*predicted_by, *tables, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
 
 
-def number_sections(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
+def number_sections(target: Numbers, metrics: JsonObject) -> list[Section]:
     """A target that is a number: predictions, errors, promises, and the worst predicted rows."""
     rows = target.known
     if not len(rows):
         return []
     errors = target.residuals
-    content: list[Any] = [
+    content: list[Content] = [
         f"{plural(len(rows), 'test row')}; half of the errors are below "
         f"{formatted(np.median(np.abs(errors)))}, the largest is "
         f"{formatted(np.abs(errors).max())}; on average predictions are {formatted(abs(errors.mean()))} too "
@@ -174,7 +176,7 @@ def label_sections(target: Labels) -> list[Section]:
     true, predicted = ([target.classes[number] for number in side[rows]] for side in (target.true, target.predicted))
     mixed = confusion(true, predicted, target.classes)
     right = sum(one == other for one, other in zip(true, predicted, strict=True))
-    content: list[Any] = [
+    content: list[Content] = [
         f"{plural(len(rows), 'test row')}, {right:,} of them right.",
         Picture(
             svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its share of the row."
@@ -223,7 +225,7 @@ def tag_sections(sentences: Sequence[tuple[list[str], list[str], list[str]]]) ->
                 f"{word}: {one}, predicted {other}" for word, one, other in zip(words, true, predicted) if one != other
             ]
             rows.append([str(number), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
-    content: list[Any] = [
+    content: list[Content] = [
         Picture(
             svg(draw_confusion(mixed.labels, mixed.counts)),
             "Words of the test sentences. A row is a true tag, shaded by its share of the row.",
@@ -235,10 +237,10 @@ def tag_sections(sentences: Sequence[tuple[list[str], list[str], list[str]]]) ->
     return [("Tags: predicted and true", content)]
 
 
-def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
+def data(folder: RunFolder, metrics: JsonObject, config: JsonObject) -> list[Content]:
     """The files, how many rows each split has, which were rejected and why, and what is in two splits."""
     files = config.get("data", [])
-    content: list[Any] = [f"Read from {', '.join([files] if isinstance(files, str) else files)}."]
+    content: list[Content] = [f"Read from {', '.join([files] if isinstance(files, str) else files)}."]
     for name, what in (("rows", "rows"), ("texts", "texts"), ("tokens", "tokens")):
         counts = metrics.get(name)
         if isinstance(counts, Mapping):
@@ -269,10 +271,11 @@ GRAVE_LEAKAGE = 0.05
 """The share of leaked rows from which the warning calls the score interpolation."""
 
 
-def leakage_warnings(metrics: Mapping[str, Any]) -> list[Any]:
+def leakage_warnings(metrics: JsonObject) -> list[Content]:
     """Warnings where leakage between the splits makes the scores look better than they are."""
 
-    leaks, cautions = metrics.get("leakage") or {}, []
+    leaks = metrics.get("leakage") or {}
+    cautions: list[Content] = []
     for split in ("test", "validation"):
         scores = leaks.get(split) or {}
         unit, rows = leaks.get("unit", "rows"), scores.get("rows", 0)
@@ -292,7 +295,7 @@ def leakage_warnings(metrics: Mapping[str, Any]) -> list[Any]:
     return cautions
 
 
-def leakage_section(metrics: Mapping[str, Any]) -> list[Any]:
+def leakage_section(metrics: JsonObject) -> list[Content]:
     """The data leakage between the splits, with examples; nothing where it was not measured."""
     leaks = metrics.get("leakage")
     if not leaks:
@@ -306,7 +309,7 @@ def leakage_section(metrics: Mapping[str, Any]) -> list[Any]:
         ]
         for split in looked
     ]
-    content: list[Any] = [
+    content: list[Content] = [
         PageTable(
             f"{leaks['unit'].capitalize()} that stand in training rows as well",
             ["split", "rows", "the same", "nearly the same, of those compared"],
@@ -324,7 +327,7 @@ def leakage_section(metrics: Mapping[str, Any]) -> list[Any]:
     return content
 
 
-def settings(config: Mapping[str, Any]) -> Any:
+def settings(config: JsonObject) -> PageTable:
     """Every setting of the run."""
     rows = [
         [name, _cut(" ".join(map(str, value)) if isinstance(value, list) else str(value))]
@@ -354,7 +357,7 @@ def _worst(
     return PageTable(title, header, rows, (*words, *range(4, len(header))))
 
 
-def _by_target(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def _by_target(found: JsonObject) -> dict[str, dict[str, float]]:
     """Scores by target; under the empty name where there is none."""
     if found and all(isinstance(value, Mapping) for value in found.values()):
         return {str(target): _flat(value) for target, value in found.items()}
@@ -388,6 +391,6 @@ def _spaced(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     """A score, a count, or a word; a dash where there is none."""
     return formatted(value) if value is None or isinstance(value, int | float) else str(value)

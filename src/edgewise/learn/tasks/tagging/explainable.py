@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -74,7 +73,11 @@ class TagNumber:
 
 
 def sentence_item(
-    trained: FittedTagger, sentence: str | Sequence[str], target: Any = None, label: Any = None, top: int | None = None
+    trained: FittedTagger,
+    sentence: str | Sequence[str],
+    target: object = None,
+    label: object = None,
+    top: int | None = None,
 ) -> Explainable:
     """The probability that one word has one tag.
 
@@ -132,7 +135,7 @@ def sentence_item(
     ).explainable
 
 
-def tag_number(trained: FittedTagger, prediction: TargetPrediction, label: Any) -> int:
+def tag_number(trained: FittedTagger, prediction: TargetPrediction, label: object) -> int:
     """The number of the tag that is meant; the predicted one by default.
 
     Raises:

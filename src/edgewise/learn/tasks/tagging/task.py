@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from edgewise.choices import TokenKind
 from edgewise.errors import DataError
 from edgewise.formatting import plural
 from edgewise.graph.records import TextBatch
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSettings
@@ -23,7 +24,7 @@ from edgewise.learn.tasks.pretrained import scheduled
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable, same, score_table
 from edgewise.learn.tasks.tagging.settings import SETTINGS, TaggingRunSettings
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, by_split, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.vocabulary import coverage_warning, tokenizer_and_weights
 from edgewise.learn.training.device import cpu_threads, pick_device
@@ -66,7 +67,7 @@ class Tags:
         number_of_tag = {tag: number for number, tag in enumerate(self.tags)}
         return [number_of_tag.get(tag, -1) for tag in tags]
 
-    def metrics(self, tags: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, Any]:
+    def metrics(self, tags: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> JsonObject:
         """The scores of some sentences."""
         return tag_scores(tags, predicted, spans=self.mark_spans)
 
@@ -174,14 +175,18 @@ HEADLINES = {True: same("f1", "precision", "recall", "accuracy"), False: same("a
 """The scores that tables show, for tags that mark spans and for others."""
 
 
-def prepare(settings: TaggingRunSettings) -> Prepared:
+PreparedSentences: TypeAlias = Prepared[TaggingRunSettings, TaggedSentences, dict[str, np.ndarray], FittedTagger]
+"""Sentences that are read and split."""
+
+
+def prepare(settings: TaggingRunSettings) -> PreparedSentences:
     sentences = read_tagged(settings.data, settings.text_columns, settings.target_columns, strict=settings.strict)
     return prepared(settings, sentences)
 
 
 def prepared(
     settings: TaggingRunSettings, sentences: TaggedSentences, splits: dict[str, np.ndarray] | None = None
-) -> Prepared:
+) -> PreparedSentences:
     """The same of sentences that are read; the vocabulary and the tags are those of the training sentences.
 
     Raises:
@@ -209,15 +214,15 @@ def prepared(
     return Prepared(settings, sentences, splits, fitted, rows, sentences.rejected)
 
 
-def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+def loader(prepared: PreparedSentences, split: str, batch_size: int, seed: int | None) -> Loader:
     size = batch_size if split == "train" else CHUNKS_PER_BATCH
     return tag_loader(prepared.fitted, prepared.data, prepared.splits[split], size, seed)
 
 
-def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+def evaluate(prepared: PreparedSentences, results: "list[FitResult]") -> JsonObject:
     """The scores of validation and test sentences, beside those of each word's most frequent tag."""
     fitted, sentences, splits = prepared.fitted, prepared.data, prepared.splits
-    metrics: dict[str, Any] = {
+    metrics: JsonObject = {
         "rows": {split: len(rows) for split, rows in splits.items()} | {"rejected": len(sentences.rejected)},
         "tokens": {"vocabulary": len(fitted.encoder.tokenizer)},
         "tags": list(fitted.output.tags),
@@ -233,7 +238,7 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     return metrics
 
 
-def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+def write_predictions(prepared: PreparedSentences, folder: RunFolder, metrics: JsonObject) -> None:
     """Writes the test sentences with their tags and the predicted ones."""
     fitted = prepared.fitted
     words, tags = contents(prepared.data, prepared.splits["test"])
@@ -243,27 +248,27 @@ def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, 
         folder.write("test_predictions.jsonl", json_lines(rows).encode())
 
 
-def split_contents(prepared: Prepared) -> SplitContents:
+def split_contents(prepared: PreparedSentences) -> SplitContents:
     """The sentences of each split."""
     words = prepared.data.words
     return contents_of_texts("sentences", prepared.rows, lambda row: " ".join(words[row]))
 
 
-def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+def describe(prepared: PreparedSentences, folder: RunFolder) -> list[str]:
     sentences, fitted = prepared.data, prepared.fitted
     counts = f"{plural(len(sentences.words), 'sentence')}, {len(sentences.rejected):,} rejected"
     learned = f"{plural(len(fitted.output.tags), 'tag')}, a vocabulary of {len(fitted.encoder.tokenizer):,}"
     return TASK.describe_rows(prepared, folder, f"{', '.join(sentences.files)}: {counts}; {learned}", "sentence")
 
 
-def warnings(prepared: Prepared) -> list[str]:
+def warnings(prepared: PreparedSentences) -> list[str]:
     """Tags that no training sentence has."""
     if not (count := num_unknown(prepared)):
         return []
     return [f"{plural(count, 'word to be scored has', 'words to be scored have')} a tag that no training sentence has"]
 
 
-def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
     scores = metrics[split]
     title = f"{plural(scores['num_sentences'], split + ' sentence')}, {plural(scores['num_words'], 'word')}"
     tables: list[ScoreTable | str] = [
@@ -275,7 +280,7 @@ def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
     return tables
 
 
-def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+def predict(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     """The tag of each word of a file of sentences."""
     trained = load(request.run_folder)
     trained.threads = request.threads
@@ -313,18 +318,18 @@ def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
     return content, summary
 
 
-def contents(sentences: TaggedSentences, rows: np.ndarray) -> tuple[list[Any], list[Any]]:
+def contents(sentences: TaggedSentences, rows: np.ndarray) -> tuple[list[list[str]], list[list[str]]]:
     """The words and the tags of some sentences."""
     return [sentences.words[row] for row in rows], [sentences.tags[row] for row in rows]
 
 
-def num_unknown(prepared: Prepared) -> int:
+def num_unknown(prepared: PreparedSentences) -> int:
     """Words of validation and test sentences whose tag no training sentence has."""
     rows = [row for split in ("val", "test") for row in prepared.splits[split]]
     return sum(prepared.fitted.output.targets(prepared.data.tags[row]).count(-1) for row in rows)
 
 
-def columns(sentences: Any, tags: list[list[str]]) -> str:
+def columns(sentences: TaggedSentences, tags: list[list[str]]) -> str:
     """A word and its tag a line, a blank line behind each sentence."""
     lines = []
     for line, words, tags_of_words in zip(sentences.lines, sentences.words, tags, strict=True):

@@ -5,13 +5,13 @@ numbers are means over the members. Memory stays linear in the length of a text 
 to 512 tokens costs a prediction for every token, of longer ones groups are removed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgewise.errors import DataError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
@@ -48,7 +48,7 @@ class TextNumber:
     """The number."""
 
     @classmethod
-    def of(cls, trained: FittedTable[TextsEncoder], tokens: TokenRow, target: str | None, label: Any) -> Self:
+    def of(cls, trained: FittedTable[TextsEncoder], tokens: TokenRow, target: str | None, label: object) -> Self:
         """The number of a target and a label.
 
         Raises:
@@ -58,7 +58,7 @@ class TextNumber:
         batch = text_rows(tokens.row, [np.ones(len(tokens), dtype=bool)], nothing)
         traces = [(tokens.new_trace(), Trace()) for _ in trained.members]
 
-        def record(place: int, member: Any) -> Tensor:
+        def record(place: int, member: nn.Module) -> Tensor:
             layers, readout = traces[place]
             output: Tensor = member(batch, layers, readout_trace=readout)
             return output
@@ -107,7 +107,7 @@ class TextNumber:
 
 
 def item(
-    trained: FittedTable[TextsEncoder], texts: Row, target: str | None, label: Any, top: int | None
+    trained: FittedTable[TextsEncoder], texts: Row, target: str | None, label: object, top: int | None
 ) -> Explainable:
     """One row of texts.
 
@@ -162,9 +162,9 @@ def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRows:
     return TextRows.packed(tokens, columns)
 
 
-def row_of(texts: Any) -> Row:
+def row_of(texts: object) -> Row:
     """The texts of a row, out of one text or several."""
-    return (texts,) if isinstance(texts, str) else tuple(texts)
+    return tuple(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else (texts,)
 
 
 def predict(trained: FittedTable[TextsEncoder], rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from edgewise.learn.tasks.chunks import CutCells, Tally, predictions, read_rows
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
 from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of, untrained_model
-from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
+from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask, Written
 from edgewise.learn.tasks.texts.settings import SETTINGS, TextRunSettings
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.vocabulary import cut_note, tokenizer_and_weights
@@ -195,11 +194,13 @@ def warnings(prepared: Prepared) -> list[str]:
     return [*script_note(sample, encoder.tokenizer.kind), *([cut] if cut else [])]
 
 
-def open_texts(request: PredictRequest) -> tuple[Any, Any]:
+def open_texts(request: PredictRequest) -> tuple[FittedTable[TextsEncoder], TextTable]:
     return read_rows(ROWS, request)
 
 
-def predict_texts(request: PredictRequest, suffix: str, workers: Workers | None = None) -> Generator[tuple[Any, str]]:
+def predict_texts(
+    request: PredictRequest, suffix: str, workers: Workers | None = None
+) -> Generator[tuple[Written, str]]:
     return predictions(ROWS, request, suffix, workers)
 
 

@@ -11,7 +11,7 @@ receiver is the token that is being written, and its senders in the decoder are 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -239,7 +239,7 @@ def notes_of(translated: Translated) -> list[str]:
     return notes
 
 
-def item(trained: FittedTranslation, row: Row, target: Any, label: Any, top: int | None) -> Explainable:
+def item(trained: FittedTranslation, row: Row, target: str | None, label: object, top: int | None) -> Explainable:
     """A sentence and its translation."""
     if label is not None:
         raise SettingError(f"explain: label is {label!r}, but a translation has no classes; leave it out.")

@@ -2,9 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from edgewise.choices import TokenKind
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.formatting import plural
 from edgewise.graph.records import PairBatch
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.beam import translate
 from edgewise.learn.networks.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
@@ -28,7 +29,7 @@ from edgewise.learn.tasks.chunks import unpredicted
 from edgewise.learn.tasks.prediction_columns import with_columns
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable
-from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, by_split, training_metrics
+from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, token_scores
 from edgewise.learn.tasks.translation.settings import SETTINGS, TranslationRunSettings
 from edgewise.learn.training.device import cpu_threads, pick_device
@@ -64,7 +65,7 @@ class Translations:
         """The score of some translations."""
         return {"bleu": bleu(written, references)}
 
-    def baselines(self, sources: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    def baselines(self, sources: Sequence[str], references: Sequence[str]) -> JsonObject:
         """The score of texts that are not translated at all."""
         return {"copy": {"test": self.metrics(sources, references)}}
 
@@ -190,7 +191,7 @@ class TokenPairs:
         return PairBatch(source, source_lengths, tokens, targets)
 
 
-def bleu(written: Sequence[str], references: Sequence[str]) -> float:
+def bleu(written: Collection[str], references: Collection[str]) -> float:
     """sacreBLEU's corpus score of translations, cased, by its tokenizer 13a (Post 2018)."""
     try:
         import sacrebleu
@@ -212,12 +213,16 @@ class TranslationData:
     """The pairs as tokens."""
 
 
-def prepare(settings: TranslationRunSettings) -> Prepared:
+PreparedPairs: TypeAlias = Prepared[TranslationRunSettings, TranslationData, dict[str, np.ndarray], FittedTranslation]
+"""Pairs of texts that are read and split."""
+
+
+def prepare(settings: TranslationRunSettings) -> PreparedPairs:
     texts = read_pairs(settings.data, settings.text_columns, settings.target_columns)
     return prepared(settings, texts, texts.split(settings.split_sizes, settings.data_seed))
 
 
-def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[str, np.ndarray]) -> Prepared:
+def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[str, np.ndarray]) -> PreparedPairs:
     """The same of pairs that are read and split; the vocabulary is that of the training rows."""
     training_texts = [text for row in splits["train"] for text in (texts.sources[row], texts.targets[row])]
     tokenizer = Tokenizer.learned(training_texts, "bpe", settings.vocabulary_size)
@@ -244,15 +249,15 @@ def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[st
     return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
 
 
-def loader(prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+def loader(prepared: PreparedPairs, split: str, batch_size: int, seed: int | None) -> Loader:
     return prepared.data.tokens.loader(prepared.splits[split], batch_size, seed)
 
 
-def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+def evaluate(prepared: PreparedPairs, results: "list[FitResult]") -> JsonObject:
     """The loss of validation and test rows; `write_predictions` adds the BLEU of the test rows."""
     fitted, pairs, splits = prepared.fitted, prepared.data.tokens, prepared.splits
     counts = {split: len(rows) for split, rows in splits.items()}
-    metrics: dict[str, Any] = {
+    metrics: JsonObject = {
         "rows": {**counts, "rejected": len(prepared.rejected)},
         "tokens": {"vocabulary": len(fitted.encoder.tokenizer)},
         **training_metrics(prepared, results[0]),
@@ -263,7 +268,7 @@ def evaluate(prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
     return metrics
 
 
-def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+def write_predictions(prepared: PreparedPairs, folder: RunFolder, metrics: JsonObject) -> None:
     """Writes the translations of the test rows, and adds their BLEU and that of the sources to the metrics."""
     fitted, texts, rows = prepared.fitted, prepared.data.texts, prepared.splits["test"]
     if not len(rows):
@@ -278,19 +283,19 @@ def write_predictions(prepared: Prepared, folder: RunFolder, metrics: dict[str, 
     folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, references, written, strict=True))
 
 
-def split_contents(prepared: Prepared) -> SplitContents:
+def split_contents(prepared: PreparedPairs) -> SplitContents:
     """The texts that are translated, of each split."""
     return contents_of_texts("texts", prepared.rows, prepared.data.texts.sources.__getitem__)
 
 
-def describe(prepared: Prepared, folder: RunFolder) -> list[str]:
+def describe(prepared: PreparedPairs, folder: RunFolder) -> list[str]:
     texts, num_tokens = prepared.data.texts, len(prepared.fitted.encoder.tokenizer)
     counts = f"{plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} rejected"
     opening = f"{', '.join(texts.files)}: {counts}; a vocabulary of {num_tokens:,} byte pairs"
     return TASK.describe_rows(prepared, folder, opening, "pair")
 
 
-def score_tables(metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
     """The BLEU of test rows; validation rows have none."""
     title = plural(metrics["rows"]["test"], "test pair")
     return TASK.score_table(metrics, split, title) if split == "test" else []
@@ -303,7 +308,7 @@ def next_commands(folder: RunFolder) -> list[str]:
     return [TASK.prediction(folder, "translations.csv", data=data)]
 
 
-def predict(request: PredictRequest, suffix: str) -> tuple[Any, str]:
+def predict(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     """The translations of a column of a table, or of the lines of a text."""
     trained = load(request.run_folder)
     trained.threads = request.threads
