@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NotRequired, Self, TypeAlias, TypedDict
+from typing import NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -138,7 +138,7 @@ class StoreFile:
     """When it was last changed, in nanoseconds, as the file system had it when the store was finished."""
 
     @classmethod
-    def of(cls, record: FileRecord) -> Self:
+    def of(cls, record: FileRecord) -> "StoreFile":
         """A file out of its entry in a manifest."""
         return cls(record["name"], record["dtype"], tuple(record["shape"]), record["sha256"], record.get("written"))
 
