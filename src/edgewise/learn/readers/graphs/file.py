@@ -153,7 +153,7 @@ def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.nda
         has_label, y = has_label.astype(bool) & (y >= 0), labels[y]
 
     cells = y.astype(object)
-    cells[~has_label.astype(bool)] = ""
+    cells[~has_label.astype(bool)] = None if np.issubdtype(y.dtype, np.floating) else ""
     return cells
 
 
