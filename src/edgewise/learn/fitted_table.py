@@ -290,7 +290,7 @@ class FittedTable(Fitted[T, Targets]):
     ) -> Prediction:
         """The prediction of one target out of the values `(member, row)`."""
         mean = values.mean(axis=0)
-        std, low, high = self.intervals.around(mean, column, coverage, sigma)
+        std, low, high = self.intervals.interval(mean, column, coverage, sigma)
         if self.output.bounds:
             low, high = (np.clip(end, self.output.bounds[0], self.output.bounds[1]) for end in (low, high))
         value, std, low, high, sigma = (scatter_rows(part, rows, num_rows) for part in (mean, std, low, high, sigma))

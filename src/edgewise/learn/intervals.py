@@ -1,4 +1,4 @@
-"""How far predictions of numbers may be off, learned from the errors on rows that no member has trained on."""
+"""Conformal prediction intervals, calibrated by the errors on rows that no member was trained on."""
 
 import math
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from edgewise.errors import DataError
 from edgewise.learn.training.conformal import Difficulty, interval_radius
 
 SPREAD_FLOOR = 1e-3
-"""The smallest spread that counts, in standard deviations of the target."""
+"""Smaller spreads are raised to this, in standard deviations of the target."""
 
 
 def _tensors_of(name: str, array: np.ndarray | None) -> dict[str, Tensor]:
-    """What of the validation rows lies in model.safetensors."""
+    """The tensors of the validation rows in model.safetensors."""
     return {} if array is None else {f"validation.{name}": torch.from_numpy(np.ascontiguousarray(array))}
 
 
@@ -48,7 +48,7 @@ SIGMA = {"saved": False, "to_tensors": partial(_tensors_of, "sigma"), "from_tens
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Split conformal intervals, as wide as the difficulty of a row asks for.
+    """Split conformal intervals, scaled by the difficulty of each row.
 
         half the width = σ(row) · the quantile of error / σ over the calibration rows
 
@@ -58,13 +58,13 @@ class Intervals:
     errors: np.ndarray = field(metadata=ERRORS)
     """`(validation row, target)`: prediction minus target, NaN where missing; of size 0 for classes."""
     sigma: np.ndarray | None = field(metadata=SIGMA, default=None)
-    """`(validation row, target)`: the size of error to be expected of each; None where it is the same for all."""
+    """`(validation row, target)`: the expected size of each error; None where it is the same for all."""
     coverage: float = 0.9
     """The coverage of intervals where no other is given."""
     calibration: Calibration | None = None
     """How the validation rows were drawn, and how new rows differ; None for classes."""
     difficulty: tuple[Difficulty, ...] = ()
-    """The size of error to be expected of a row, for each target; none where it is the same for all."""
+    """For each target the model of the expected error of a row; empty where it is the same for all."""
 
     @property
     def scores(self) -> np.ndarray:
@@ -76,15 +76,15 @@ class Intervals:
         radius = interval_radius(self.scores[:, column], coverage)
         return radius if math.isfinite(radius) else math.nan
 
-    def around(
+    def interval(
         self, mean: np.ndarray, column: int, coverage: float, sigma: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The standard deviation and both ends of the interval of one target, from predictions and σ `(row)`."""
         scores = self.scores[:, column]
         scores = scores[~np.isnan(scores)]
         std = sigma * (math.sqrt((scores**2).mean()) if len(scores) else math.nan)
-        half = sigma * self.radius(column, coverage)
-        return std, mean - half, mean + half
+        half_width = sigma * self.radius(column, coverage)
+        return std, mean - half_width, mean + half_width
 
     def expected_errors(self, features: np.ndarray) -> np.ndarray:
         """`(row, target)`: σ from features of difficulty `(row, target, feature)`."""
@@ -112,9 +112,9 @@ class Intervals:
 
 
 def difficulty_features(spreads: np.ndarray, stds: np.ndarray, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
-    """`(row, target, feature)`: what grows with the difficulty of rows.
+    """`(row, target, feature)`: the features that the expected error is fitted to.
 
-        log of the spread of the outputs, and 1 − similarity to the nearest training row where that is known
+        the log of the spread of the outputs; and 1 − the similarity to the nearest training row, where it is known
 
     Args:
         spreads: `(row, target)`, over the variants of the model.

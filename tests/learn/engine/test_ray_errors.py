@@ -72,7 +72,7 @@ def test_ctrl_c_at_the_start_is_no_error_of_ray(monkeypatch):
     ],
 )
 def test_errors_of_workers_keep_their_type_and_message(monkeypatch, error):
-    restored = pickle.loads(pickle.dumps(WorkerError.of(error))).restored()
+    restored = pickle.loads(pickle.dumps(WorkerError.from_error(error))).to_error()
     assert (type(restored), str(restored)) == (type(error), str(error))
 
     def work(_):

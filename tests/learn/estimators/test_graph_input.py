@@ -67,7 +67,7 @@ def test_types_of_nodes_and_edges():
     np.testing.assert_array_equal(found, same)
 
 
-@pytest.mark.filterwarnings("ignore:fit. 5 edges are loops")
+@pytest.mark.filterwarnings("ignore:fit. 5 edges are self-loops")
 def test_links():
     options = {"model": "gcn", "split_sizes": (0.6, 0.2, 0.2), **FEW}
     pairs = [[0, 5], [2, 7]]

@@ -59,16 +59,16 @@ def test_no_coverage_without_errors_or_rows():
 def test_reliability_by_hand():
     chances = np.array([0.05, 0.05, 0.75, 0.75, 0.75, 1.0])
     found = reliability(labels([0, 1, 1, 1, 0, 1], np.stack([1 - chances, chances], 1)))
-    assert found.about == "being b"
+    assert found.event == "being b"
     np.testing.assert_allclose(found.mean, [0.05, 0.75, 1.0])
     np.testing.assert_allclose(found.observed, [0.5, 2 / 3, 1.0])
     assert found.counts.tolist() == [2, 3, 1]
     assert found.error == pytest.approx((2 * 0.45 + 3 * (0.75 - 2 / 3)) / 6)
 
 
-def test_of_several_classes_the_most_probable_is_judged():
+def test_reliability_of_several_classes_uses_the_most_probable():
     found = reliability(labels([2, 0, -1], [[0.1, 0.2, 0.7], [0.1, 0.2, 0.7], [1, 0, 0]], ("a", "b", "c")))
-    assert (found.about, found.counts.tolist(), found.observed.tolist()) == ("being right", [2], [0.5])
+    assert (found.event, found.counts.tolist(), found.observed.tolist()) == ("being right", [2], [0.5])
     assert reliability(labels([-1], [[0.5, 0.5]])) is None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgewise.errors import EdgewiseError
-from edgewise.learn.engine.ray import MAX_FAILURES, WorkerError, cluster, failure
+from edgewise.learn.engine.ray import MAX_FAILURES, WorkerError, cluster, ray_error
 from edgewise.learn.engine.workers import Workers
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def map_chunks(
             for row in results.iter_rows():
                 error, content = pickle.loads(row["content"])
                 if error is not None:
-                    raise error.restored()
+                    raise error.to_error()
                 if row["number"] != count:
                     raise EdgewiseError(f"{name}: chunk {count} did not come, but {row['number']}.")
                 count += 1
                 yield content
         except ray.exceptions.RayError as lost:
-            raise failure(f"{name} in {workers.count} Ray workers", lost) from lost
+            raise ray_error(f"{name} in {workers.count} Ray workers", lost) from lost
 
 
 def _block(number: int, error: WorkerError | None, content: object) -> "pa.Table":
@@ -102,7 +102,7 @@ def _source(read: Callable[[], Iterable[object]], folder: str) -> "Datasource":
             for number, chunk in enumerate(read(), 1):
                 yield _block(number - 1, None, chunk)
         except EdgewiseError as error:
-            yield _block(number, WorkerError.of(error), None)
+            yield _block(number, WorkerError.from_error(error), None)
 
     class ChunkSource(Datasource):
         """Chunks."""
@@ -128,7 +128,7 @@ class _Actor:
         try:
             self.work, self.error = make(), None
         except EdgewiseError as error:  # raised here, Ray would make the actor again and again
-            self.error = WorkerError.of(error)
+            self.error = WorkerError.from_error(error)
 
     def __call__(self, table: "pa.Table") -> "pa.Table":
         number, packed = table["number"][0].as_py(), table["content"][0].as_py()
@@ -139,4 +139,4 @@ class _Actor:
         try:
             return _block(number, None, self.work(chunk))
         except EdgewiseError as wrong:
-            return _block(number, WorkerError.of(wrong), None)
+            return _block(number, WorkerError.from_error(wrong), None)

@@ -1,4 +1,4 @@
-"""Ray: started on this machine, or connected to where a cluster runs; imported only when it is named."""
+"""Starts Ray on this machine or connects to a cluster; Ray is imported only when it is used."""
 
 import contextlib
 import os
@@ -9,12 +9,12 @@ from types import ModuleType
 from edgewise.errors import EdgewiseError, MissingExtraError, SettingError
 
 MAX_FAILURES = 3
-"""How often lost workers are replaced before the work is given up."""
+"""How often lost workers are replaced before the run fails."""
 
 
-def imported() -> ModuleType:
+def import_ray() -> ModuleType:
     """The package `ray`; raises MissingExtraError where it is not installed."""
-    # Otherwise Ray sends statistics of its use to its developers.
+    # Otherwise Ray sends usage statistics to its developers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its processes write to our screen
     try:
@@ -34,14 +34,14 @@ def cluster(
         address: of a running cluster, as `ray start` prints it; None is that of the variable RAY_ADDRESS, or starts a
             cluster on this machine, which listens on this machine alone and ends with the block.
         num_cpus: cores of a cluster that is started here; all by default.
-        object_store_memory: bytes that it holds of what goes from one worker to another; by default Ray decides.
+        object_store_memory: bytes of Ray's object store; by default Ray decides.
 
     Raises:
         MissingExtraError: Ray is not installed.
         SettingError: no cluster answers at the address.
         EdgewiseError: none could be started here.
     """
-    ray = imported()
+    ray = import_ray()
     if ray.is_initialized():  # by the calling program
         yield ray
         return
@@ -73,8 +73,8 @@ def cluster(
         ray.shutdown()
 
 
-def failure(what: str, error: Exception) -> EdgewiseError:
-    """What Ray reports at length, in a line: the last one of its report."""
+def ray_error(what: str, error: Exception) -> EdgewiseError:
+    """An EdgewiseError with the last line of Ray's report."""
     return EdgewiseError(f"{what} failed: {_last_line(error)}")
 
 
@@ -85,20 +85,20 @@ def _last_line(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class WorkerError:
-    """An error of a worker on its way: not every one of ours can be pickled."""
+    """The type and message of an error in a worker: not every EdgewiseError can be pickled."""
 
-    kind: type[EdgewiseError]
-    """Its type."""
+    error_type: type[EdgewiseError]
+    """The type of the error."""
     message: str
-    """What it says."""
+    """The message of the error."""
 
     @classmethod
-    def of(cls, error: EdgewiseError) -> "WorkerError":
-        """That of an error."""
+    def from_error(cls, error: EdgewiseError) -> "WorkerError":
+        """From an error."""
         return cls(type(error), str(error))
 
-    def restored(self) -> EdgewiseError:
+    def to_error(self) -> EdgewiseError:
         """An error of the same type and message."""
-        error = self.kind.__new__(self.kind)
+        error = self.error_type.__new__(self.error_type)
         error.args = (self.message,)
         return error

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgewise.learn.engine.ray import MAX_FAILURES, cluster, failure
+from edgewise.learn.engine.ray import MAX_FAILURES, cluster, ray_error
 
 Given = TypeVar("Given")
 Work = Callable[[Given], str | None]
@@ -48,7 +48,7 @@ def train(
         try:
             result = trainer.fit()
         except TrainingFailedError as error:
-            raise failure(f"the training in {num_workers} Ray workers", error) from error
+            raise ray_error(f"the training in {num_workers} Ray workers", error) from error
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from edgewise.errors import EdgewiseError
-from edgewise.learn.engine.ray import MAX_FAILURES, WorkerError, cluster, failure
+from edgewise.learn.engine.ray import MAX_FAILURES, WorkerError, cluster, ray_error
 from edgewise.learn.progress import stage
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ class Workers:
                         number = running.pop(reference)
                         results[number], error = ray.get(reference)
                         if error is not None:
-                            raise error.restored()
+                            raise error.to_error()
                         current.done += 1
             except ray.exceptions.RayError as error:
-                raise failure(f"{name} in {self.count} Ray workers", error) from error
+                raise ray_error(f"{name} in {self.count} Ray workers", error) from error
             finally:
                 for reference in running:
                     ray.cancel(reference, force=True)
@@ -73,4 +73,4 @@ def _run_item(work: Callable[[Item], Result], item: Item, folder: str) -> tuple[
     try:
         return work(item), None
     except EdgewiseError as error:
-        return None, WorkerError.of(error)
+        return None, WorkerError.from_error(error)

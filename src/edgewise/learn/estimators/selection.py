@@ -11,15 +11,15 @@ from edgewise.learn.estimators.labels import has_target, labels_of
 
 
 class NodeKFold:
-    """K folds of the nodes that have a target; the others are in the graph, but in no fold.
+    """K folds of the nodes with a target; the other nodes stay in the graph, but in no fold.
 
     Labels are stratified: each fold has about the same share of each class. Numbers are drawn at random.
 
         GridSearchCV(NodeClassifier(), {"model": ["gcn", "gat"]}, cv=NodeKFold(5)).fit(GraphNodes(graph), y)
 
     Args:
-        n_splits: How many folds, two or more.
-        random_state: Seed of the draw.
+        n_splits: The number of folds, at least 2.
+        random_state: The seed of the shuffle.
     """
 
     def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
@@ -51,11 +51,11 @@ class NodeKFold:
         seed = self.random_state
         if groups is not None:
             groups = np.asarray(groups)[rows]
-            grouped = GroupKFold(self.n_splits) if is_number else StratifiedGroupKFold(self.n_splits)
-            folds = grouped.split(rows, labels, groups)
+            splitter = GroupKFold(self.n_splits) if is_number else StratifiedGroupKFold(self.n_splits)
+            folds = splitter.split(rows, labels, groups)
         else:
-            plain = KFold if is_number else StratifiedKFold
-            folds = plain(self.n_splits, shuffle=True, random_state=seed).split(rows, labels)
+            splitter_type = KFold if is_number else StratifiedKFold
+            folds = splitter_type(self.n_splits, shuffle=True, random_state=seed).split(rows, labels)
         for train, test in folds:
             yield rows[train], rows[test]
 

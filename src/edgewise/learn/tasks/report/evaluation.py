@@ -27,7 +27,7 @@ class EvaluatedRows:
     """The test rows as they stand in `test_predictions.csv`."""
 
     numbers: list[str]
-    """Where each stands in the data, counted from 0; the place in the test rows where that is unknown."""
+    """The row of each in the data, counted from 0; its position among the test rows where that is unknown."""
     header: tuple[str, ...]
     """The columns of the data, without targets."""
     cells: list[tuple[str, ...]]
@@ -50,14 +50,14 @@ class Numbers:
     """Prediction minus target on the validation rows, which the intervals are made of."""
 
     @cached_property
-    def known(self) -> Int64[np.ndarray, " known"]:
+    def known_rows(self) -> Int64[np.ndarray, " known"]:
         """The rows whose value and prediction are known."""
         return np.flatnonzero(~np.isnan(self.true) & ~np.isnan(self.predicted))
 
     @cached_property
     def residuals(self) -> Float64[np.ndarray, " known"]:
         """Prediction minus target where both are known."""
-        return (self.predicted - self.true)[self.known]
+        return (self.predicted - self.true)[self.known_rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Labels:
     """The rows."""
 
     @cached_property
-    def known(self) -> Int64[np.ndarray, " known"]:
+    def known_rows(self) -> Int64[np.ndarray, " known"]:
         """The rows whose class and prediction are known."""
         return np.flatnonzero((self.true >= 0) & ~np.isnan(self.probabilities).any(axis=1))
 
@@ -98,12 +98,12 @@ class Confusion:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """How many values lay in intervals of several promises."""
+    """Observed against promised coverage of intervals."""
 
     promised: Float64[np.ndarray, " step"]
-    """The promises that the validation rows are enough for."""
+    """The coverages that the validation rows are enough for."""
     observed: Float64[np.ndarray, " step"]
-    """The share of the test values that lay inside."""
+    """The share of the test values inside their interval."""
     num_rows: int
     """How many values there were."""
 
@@ -112,14 +112,14 @@ class Coverage:
 class Reliability:
     """Reliability: predicted probability against observed frequency, by bin."""
 
-    about: str
-    """What they are the probability of."""
+    event: str
+    """The event that the probabilities are of."""
     mean: Float64[np.ndarray, " bin"]
-    """The mean probability of each stretch that has rows."""
+    """The mean probability in each bin with rows."""
     observed: Float64[np.ndarray, " bin"]
-    """The share of its rows in which it was so."""
+    """The share of the rows of each bin in which the event occurred."""
     counts: Int64[np.ndarray, " bin"]
-    """Its rows."""
+    """The number of rows in each bin."""
 
     @property
     def error(self) -> float:
@@ -156,21 +156,21 @@ def reliability(target: Labels) -> Reliability | None:
 
     With two classes the probability of the second, with more that of the predicted class.
     """
-    rows = target.known
+    rows = target.known_rows
     if not len(rows):
         return None
     predicted = target.probabilities[rows]
     if len(target.classes) == 2:
-        about, chance, is_so = f"being {target.classes[1]}", predicted[:, 1], target.true[rows] == 1
+        event, chance, occurred = f"being {target.classes[1]}", predicted[:, 1], target.true[rows] == 1
     else:
-        about, chance, is_so = "being right", predicted.max(axis=1), predicted.argmax(axis=1) == target.true[rows]
+        event, chance, occurred = "being right", predicted.max(axis=1), predicted.argmax(axis=1) == target.true[rows]
     bin_of_row = np.minimum((chance * NUM_BINS).astype(int), NUM_BINS - 1)
     counts = np.bincount(bin_of_row, minlength=NUM_BINS)
     full = np.flatnonzero(counts)
     sums = [
-        np.bincount(bin_of_row, weights, NUM_BINS)[full] / counts[full] for weights in (chance, is_so.astype(float))
+        np.bincount(bin_of_row, weights, NUM_BINS)[full] / counts[full] for weights in (chance, occurred.astype(float))
     ]
-    return Reliability(about, sums[0], sums[1], counts[full])
+    return Reliability(event, sums[0], sums[1], counts[full])
 
 
 def confusion(true: Sequence[str], predicted: Sequence[str], order: Sequence[str] = ()) -> Confusion:
@@ -196,7 +196,7 @@ def confusion(true: Sequence[str], predicted: Sequence[str], order: Sequence[str
 
 def worst(target: Numbers | Labels, most: int) -> np.ndarray:
     """The worst predicted rows: those with the largest errors, or the wrong ones that were surest."""
-    rows = target.known
+    rows = target.known_rows
     if isinstance(target, Numbers):
         return rows[np.argsort(-np.abs(target.residuals), kind="stable")[:most]]
     wrong = rows[target.predicted[rows] != target.true[rows]]

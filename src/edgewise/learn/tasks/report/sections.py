@@ -135,7 +135,7 @@ def scores(metrics: JsonObject, config: JsonObject) -> list[Content]:
 
 def number_sections(target: Numbers, metrics: JsonObject) -> list[Section]:
     """A target that is a number: predictions, errors, promises, and the worst predicted rows."""
-    rows = target.known
+    rows = target.known_rows
     if not len(rows):
         return []
     errors = target.residuals
@@ -170,7 +170,7 @@ def number_sections(target: Numbers, metrics: JsonObject) -> list[Section]:
 
 def label_sections(target: Labels) -> list[Section]:
     """A target that is a class: what was taken for what, probabilities, and the worst predicted rows."""
-    rows = target.known
+    rows = target.known_rows
     if not len(rows):
         return []
     true, predicted = ([target.classes[number] for number in side[rows]] for side in (target.true, target.predicted))
@@ -186,7 +186,7 @@ def label_sections(target: Labels) -> list[Section]:
     if reliable is not None:
         content.append(
             Picture(
-                svg(draw_reliability(reliable.mean, reliable.observed, reliable.counts, reliable.about)),
+                svg(draw_reliability(reliable.mean, reliable.observed, reliable.counts, reliable.event)),
                 "Predicted probability against observed frequency. On average the probabilities are "
                 f"{percent(reliable.error)} off.",
             )
