@@ -285,7 +285,7 @@ FORECAST_METHODS = (
     delegating(
         "forecast",
         "explain",
-        (Argument("item", "object", "Any.", None),),
+        (Argument("item", "object", "An item.", None),),
         '"Explanation"',
         "Raise UnsupportedError: series cannot be explained.",
         "state.explain_item(self, forecast.SERIES, item)",
@@ -422,7 +422,7 @@ MOTION_METHODS = (
     delegating(
         "motion",
         "explain",
-        (Argument("item", "object", "Any.", None),),
+        (Argument("item", "object", "An item.", None),),
         '"Explanation"',
         "Raise UnsupportedError: motion cannot be explained.",
         "state.explain_item(self, motion.MOTION, item)",

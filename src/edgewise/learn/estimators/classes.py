@@ -4151,7 +4151,7 @@ class Forecaster(Estimator):
         """Raise UnsupportedError: series cannot be explained.
 
         Args:
-            item: Any.
+            item: An item.
         """
         from edgewise.learn.estimators import forecast
 
@@ -4382,7 +4382,7 @@ class DynamicsModel(Estimator):
         """Raise UnsupportedError: motion cannot be explained.
 
         Args:
-            item: Any.
+            item: An item.
         """
         from edgewise.learn.estimators import motion
 

@@ -289,7 +289,7 @@ def joined(texts: "pa.Array | pa.ChunkedArray") -> "pa.Array":
     return pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], texts.type)
 
 
-def text_arrays(names: Any) -> tuple[np.ndarray, np.ndarray]:
+def text_arrays(names: "pa.Array | pa.ChunkedArray") -> tuple[np.ndarray, np.ndarray]:
     """The lengths of texts, and their concatenated bytes."""
     texts = joined(names)
     offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]

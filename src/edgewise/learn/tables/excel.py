@@ -13,7 +13,7 @@ MISSING = "#N/A"
 """The value that Excel displays where it is not available."""
 
 
-def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[Any]], list[int]]:
+def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[object]], list[int]]:
     """Read one sheet.
 
     Args:
@@ -102,7 +102,7 @@ def _title(name: str, sheets: list[Any], sheet_name: str | None) -> str:
     return sheet_name
 
 
-def _rows(name: str, sheet: Any) -> dict[int, list[Any]]:
+def _rows(name: str, sheet: Any) -> dict[int, list[object]]:
     """The values of each row of a sheet, counted from 1."""
     # Some programs write wrong sizes.
     sheet.reset_dimensions()
@@ -113,7 +113,7 @@ def _rows(name: str, sheet: Any) -> dict[int, list[Any]]:
     return rows
 
 
-def _check_formulas(name: str, rows: dict[int, list[Any]], sheet: Any) -> None:
+def _check_formulas(name: str, rows: dict[int, list[object]], sheet: Any) -> None:
     """Raise a DataError where a cell holds a formula without its computed value."""
     sheet.reset_dimensions()
     for row, cells in enumerate(sheet.iter_rows(), start=1):
@@ -126,7 +126,7 @@ def _check_formulas(name: str, rows: dict[int, list[Any]], sheet: Any) -> None:
                 )
 
 
-def _text(cell: Any) -> Any:
+def _text(cell: object) -> object:
     """A cell as `as_text` of other formats expects it: dates as ISO 8601, empty for unavailable values."""
     if isinstance(cell, datetime) and cell.time() == time():
         cell = cell.date()

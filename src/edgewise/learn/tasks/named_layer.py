@@ -10,7 +10,7 @@ from edgewise.learn.networks.graph_layers import LAYERS, Task, with_recipe
 from edgewise.learn.settings import spelled
 
 
-def check_foreign(given: Mapping[str, Any], usual: Any, own: Sequence[str], name: str) -> None:
+def check_foreign(given: Mapping[str, object], usual: object, own: Sequence[str], name: str) -> None:
     """Raise SettingError where a setting was changed that the model `name` does not read.
 
     Args:
