@@ -21,7 +21,7 @@ class Record:
 
 
 def moved(value: Any, device: torch.device | str) -> Any:
-    """A field of a record on a device; what holds no tensor stays the same."""
+    """A field of a record on a device; anything without tensors stays the same."""
     if isinstance(value, Tensor):
         return sent(value, device)
     if isinstance(value, tuple):

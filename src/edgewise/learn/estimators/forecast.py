@@ -144,7 +144,7 @@ def series_of(X: object, edges: object, *, is_directed: bool, names: tuple[str, 
         X: As `Forecaster.fit` takes it.
         edges: As `Forecaster.fit` takes it.
         is_directed: Whether edges are one way.
-        names: The nodes that a trained model knows. An array has no names, and takes these where it has as many nodes;
+        names: The nodes that a trained model knows. An array is unnamed, and takes these where it has as many nodes;
             a DataFrame with the same columns in another order is put into this one.
 
     Raises:

@@ -150,7 +150,7 @@ def _part(graph: Graph, nodes: np.ndarray, edges: np.ndarray) -> Graph:
 def _copies(
     graph: Graph, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy center"]
 ) -> Batch:
-    """Copies of a part side by side, each with its own edges; centers that are blank have no features."""
+    """Copies of a part side by side, each with its own edges; the features of blank centers are zero."""
     (num_copies, num_centers), num_nodes = is_blank.shape, graph.num_nodes
     size = num_nodes * num_copies + graph.num_virtual_nodes
     shift, links = torch.from_numpy(copy_of_edge) * num_nodes, torch.from_numpy(edges)

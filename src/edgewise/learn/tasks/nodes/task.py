@@ -284,7 +284,7 @@ def note_of_fanouts(fanouts: tuple[int, ...], model: NodeSettings, batch_size: i
 
 
 def unlabelled_test(table: NodeTable | StoredTable) -> int:
-    """Nodes that the splits column calls test and that have no target."""
+    """Test nodes of the splits column without a target."""
     column = table.rows.columns.splits_column
     if column is None:
         return 0
