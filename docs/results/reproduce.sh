@@ -57,21 +57,21 @@ for what in "$@"; do
             # shellcheck disable=SC2086
             train "sst2_counts_$seed" $sst2 $texts --seed "$seed" --threads 1
             # shellcheck disable=SC2086
-            train "sst2_transformer_$seed" $sst2 $texts --no-word-counts --seed "$seed" --threads 1
+            train "sst2_transformer_$seed" $sst2 $texts --companions none --seed "$seed" --threads 1
             # shellcheck disable=SC2086
-            train "sst2_lstm_$seed" $sst2 $texts --no-word-counts --model lstm --seed "$seed" --threads 1
+            train "sst2_lstm_$seed" $sst2 $texts --companions none --model lstm --seed "$seed" --threads 1
             # shellcheck disable=SC2086
-            train "sst2_from_masked_$seed" $sst2 $texts --no-word-counts --pretrained runs/sst2_masked --dropout 0.3 \
+            train "sst2_from_masked_$seed" $sst2 $texts --companions none --pretrained runs/sst2_masked --dropout 0.3 \
                 --seed "$seed" --threads 1
         done
         for fold in 0 1 2 3 4 5 6 7 8 9; do
             # shellcheck disable=SC2086
             train "polarity_counts_$fold" polarity_folds.csv $texts --splits-column "fold_$fold" --threads 1
             # shellcheck disable=SC2086
-            train "polarity_transformer_$fold" polarity_folds.csv $texts --no-word-counts \
+            train "polarity_transformer_$fold" polarity_folds.csv $texts --companions none \
                 --splits-column "fold_$fold" --threads 1
             # shellcheck disable=SC2086
-            train "polarity_lstm_$fold" polarity_folds.csv $texts --no-word-counts --model lstm \
+            train "polarity_lstm_$fold" polarity_folds.csv $texts --companions none --model lstm \
                 --splits-column "fold_$fold" --threads 1
         done
     elif [ "$what" = citations ]; then

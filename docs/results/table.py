@@ -108,7 +108,7 @@ def tables() -> dict[str, str]:
     texts = [("default: rotary positions", load("shakespeare")), ("GPT-2's settings", load("shakespeare_gpt2"))]
     sentences = ["model", "accuracy, mean", "minimum", "maximum", "naive Bayes", "logistic regression"]
     architectures = {"transformer": "transformer", "lstm": "LSTM with attention"}
-    counted = {"counts": "transformer beside counts of words"}
+    counted = {"counts": "counts of words inside the transformer (before)"}
     starts = {**counted, **architectures, "from_masked": "transformer, pretrained on masked tokens"}
     translated = [("transformer", load("multi30k")), ("LSTM with Luong's attention", load("multi30k_lstm"))]
     layers = {"gcn": "GCN", "gat": "GAT", "hops": "hop attention"}

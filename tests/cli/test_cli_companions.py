@@ -1,4 +1,4 @@
-"""What stands beside the network of molecules: said, shown, scored alone, and left out on request."""
+"""What stands beside a network: said, shown, scored alone, and left out on request."""
 
 import json
 
@@ -6,26 +6,51 @@ import pytest
 
 from cli_tables import SMALL, molecules, read_csv, write_csv
 
-RUN = ["--smiles-columns", "smiles", "--target-columns", "y", *SMALL]
+MOLECULES = ["--smiles-columns", "smiles", "--target-columns", "y", *SMALL]
+TEXTS = ["--text-columns", "text", "--target-columns", "y", "--epochs", 2, "--model-dim", 8, "--num-heads", 2]
+LABELS = {"forest": "random forest", "gaussian-process": "Gaussian process", "word-counts": "word counts"}
+TABLES = {
+    "numbers of molecules": "gaussian-process",
+    "classes of molecules": "forest",
+    "numbers of texts": "word-counts",
+    "classes of texts": "word-counts",
+}
+"""Each kind of table, and what stands beside its network."""
 
 
-@pytest.fixture(scope="module", params=["regression", "classification"])
+def columns_of(kind):
+    """The columns of a table."""
+    if "molecules" in kind:
+        smiles = molecules()
+        numbers, classes = [len(text) + 0.25 for text in smiles], ["yes" if "O" in text else "no" for text in smiles]
+        columns = {"smiles": smiles}
+    else:
+        words, rows = ["fine", "great", "dull", "weak"], range(60)
+        numbers, classes = [row % 4 + row % 7 / 10 for row in rows], [("yes", "no")[row % 4 // 2] for row in rows]
+        columns = {"text": [f"a {words[row % 4]} film of {row % 7} hours" for row in rows]}
+    return columns | {"y": [f"{number:.2f}" for number in numbers] if "numbers" in kind else classes}
+
+
+@pytest.fixture(scope="module", params=TABLES)
 def run(request, tmp_path_factory):
-    """A finished run, what it printed, its table, and the name of its companion."""
+    """A finished run, its table, the name of its companion, and the flags of its table."""
     from edgewise.cli.main import main
 
-    folder = tmp_path_factory.mktemp(request.param)
-    smiles = molecules()
-    targets = [f"{len(text) + 0.25:.2f}" for text in smiles]
-    if request.param == "classification":
-        targets = ["yes" if "O" in text else "no" for text in smiles]
-    table = write_csv(folder / "table.csv", {"smiles": smiles, "y": targets})
-    assert main(["train", str(table), *map(str, RUN), "-o", str(folder / "run")]) == 0
-    return folder / "run", table, {"regression": "gaussian-process", "classification": "forest"}[request.param]
+    folder = tmp_path_factory.mktemp(request.param.replace(" ", "_"))
+    table, flags = write_csv(folder / "table.csv", columns_of(request.param)), TEXTS
+    if "molecules" in request.param:
+        flags = MOLECULES
+    assert main(["train", str(table), *map(str, flags), "-o", str(folder / "run")]) == 0
+    return folder / "run", table, TABLES[request.param], flags
+
+
+def name_of(flags):
+    """The network that is trained with these flags."""
+    return "attention" if flags is MOLECULES else "transformer"
 
 
 def test_the_summary_and_metrics_say_what_predicts(run, edgewise):
-    folder, _, companion = run
+    folder, _, companion, flags = run
     metrics = json.loads((folder / "metrics.json").read_text())
     assert set(metrics["shares"]) == {"network", companion} and sum(metrics["shares"].values()) == pytest.approx(1)
     for split in ("test", "validation"):
@@ -33,16 +58,16 @@ def test_the_summary_and_metrics_say_what_predicts(run, edgewise):
         for scores in metrics["parts"][split].values():
             assert scores["y"]["num_rows"] == metrics[split]["y"]["num_rows"]
     assert json.loads((folder / "model.json").read_text())["companions"].keys() == {companion}
-    page, label = (folder / "report.html").read_text(), {"forest": "random forest"}.get(companion, "Gaussian process")
-    assert "Predicted by: network (attention) " in page and f"{label} alone, test" in page
+    page = (folder / "report.html").read_text()
+    assert f"Predicted by: network ({name_of(flags)}) " in page and f"{LABELS[companion]} alone, test" in page
 
 
 def test_parts_weighted_by_their_shares_are_the_prediction(run, edgewise, tmp_path):
-    folder, table, companion = run
+    folder, table, _, _ = run
     code, _, _ = edgewise("predict", folder, table, "--show-parts", "-o", tmp_path / "shown.csv")
     assert code == 0
     shares = json.loads((folder / "metrics.json").read_text())["shares"]
-    column = "y_pred" if companion == "gaussian-process" else "y_prob_yes"
+    column = "y_prob_yes" if "y_prob_yes" in read_csv(tmp_path / "shown.csv")[0] else "y_pred"
     for row in read_csv(tmp_path / "shown.csv"):
         parts = {name: float(row[f"{column}_{name.replace('-', '_')}"]) for name in shares}
         assert sum(shares[name] * part for name, part in parts.items()) == pytest.approx(float(row[column]), rel=1e-5)
@@ -51,24 +76,28 @@ def test_parts_weighted_by_their_shares_are_the_prediction(run, edgewise, tmp_pa
 
 
 def test_none_is_the_network_alone(run, edgewise, tmp_path):
-    _, table, _ = run
-    code, out, _ = edgewise("train", table, *RUN, "--companions", "none", "-o", tmp_path / "alone")
-    assert code == 0 and "predicted by: network (attention) 100%" in out
+    _, table, _, flags = run
+    code, out, _ = edgewise("train", table, *flags, "--companions", "none", "-o", tmp_path / "alone")
+    assert code == 0 and f"predicted by: network ({name_of(flags)}) 100%" in out
     metrics = json.loads((tmp_path / "alone/metrics.json").read_text())
     assert metrics["shares"] == {"network": 1.0} and "parts" not in metrics
     assert "companions" not in json.loads((tmp_path / "alone/model.json").read_text())
 
 
 def test_a_companion_of_other_targets_is_refused(run, edgewise, tmp_path):
-    _, table, companion = run
+    _, table, companion, flags = run
     other = "forest" if companion == "gaussian-process" else "gaussian-process"
-    code, _, err = edgewise("train", table, *RUN, "--companions", other, "-o", tmp_path / "other")
-    assert code == 2 and f"--companions {other} predicts" in err and "leave it out" in err
+    code, _, err = edgewise("train", table, *flags, "--companions", other, "-o", tmp_path / "other")
+    if flags is TEXTS:
+        assert code == 2 and "--companions" in err and "none, word-counts" in err
+    else:
+        assert code == 2 and f"--companions {other} predicts" in err and "leave it out" in err
     assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(("words", "told"), [(["trees"], "'trees'"), (["none", "forest"], "none alone")])
 def test_unknown_companions_are_refused(run, edgewise, tmp_path, words, told):
-    _, table, _ = run
-    code, _, err = edgewise("train", table, *RUN, "--companions", *words, "-o", tmp_path / "unknown")
+    _, table, companion, flags = run
+    words = [companion if word == "forest" else word for word in words]
+    code, _, err = edgewise("train", table, *flags, "--companions", *words, "-o", tmp_path / "unknown")
     assert code == 2 and "--companions" in err and told in err

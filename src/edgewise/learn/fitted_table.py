@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import DataError, SettingError
 from edgewise.graph.records import Prediction
-from edgewise.learn.companions.stack import network_of, shares_of
+from edgewise.learn.companions.stack import NETWORK_COPIES, network_of, shares_of
 from edgewise.learn.fitted import PART, Fitted
 from edgewise.learn.intervals import Intervals, difficulty_features
 from edgewise.learn.outputs import Label, Outputs, Targets, scatter_rows
@@ -156,7 +156,7 @@ class FittedTable(Fitted[T, Targets]):
     def num_variants(self) -> int:
         """Variants of the head of a network, and the copies of its companions."""
         head = getattr(network_of(self.model), "head", None)
-        return getattr(head, "num_variants", 1) + sum(self.companions.values())
+        return getattr(head, "num_variants", NETWORK_COPIES) + sum(self.companions.values())
 
     def batches(self, table: Data) -> Batches:
         """The rows of a table as the network takes them."""

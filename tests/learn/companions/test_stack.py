@@ -37,9 +37,10 @@ def test_the_mean_of_its_variants_by_hand():
     torch.testing.assert_close(outputs.mean(1), torch.full((3, 1), (1 + 3 + 4 * 5 + 2 * 9) / 8))
 
 
-def test_a_network_without_variants_is_one():
+def test_a_network_without_variants_counts_as_four():
     outputs = Stack(Constant([1.0]), {"forest": Constant([4.0])}, {"forest": 2})(2)
-    torch.testing.assert_close(outputs.mean(1), torch.full((2, 1), 3.0))
+    assert outputs.shape == (2, 6, 1)
+    torch.testing.assert_close(outputs.mean(1), torch.full((2, 1), 2.0))
 
 
 def test_parts_are_what_each_predicts_alone():

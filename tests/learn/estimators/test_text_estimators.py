@@ -1,6 +1,7 @@
 """TextClassifier and TextRegressor behave as scikit-learn's estimators do."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,12 @@ from sklearn.model_selection import cross_val_score
 
 from cli_tables import write_csv
 from edgewise import DataError, RunFolderError, SettingError, TextClassifier, TextRegressor
+from edgewise.learn.companions.word_counts import WordCounts
 from edgewise.learn.estimators.parameters import changed_values
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
+from edgewise.learn.tasks.companions import FittingRows
 from edgewise.learn.tasks.texts.settings import SETTINGS
-from edgewise.learn.tasks.texts.task import TASK
+from edgewise.learn.tasks.texts.task import TABLE, TASK
 from review_tables import reviews
 
 SMALL = {"model_dim": 16, "num_heads": 2, "epochs": 12, "learning_rate": 3e-3, "batch_size": 16}
@@ -81,7 +84,7 @@ def test_in_the_habit_of_scikit_learn(classifier):
         TextClassifier().predict(TEXTS)
 
 
-def test_words_are_counted_in_training_rows_of_some_weight(tmp_path):
+def test_words_are_counted_in_rows_of_some_weight(tmp_path, monkeypatch):
     splits = ["train"] * 6 + ["val"] * 4
     columns = {
         "text": ["fine", "dull"] * 5,
@@ -91,10 +94,22 @@ def test_words_are_counted_in_training_rows_of_some_weight(tmp_path):
     }
     data = write_csv(tmp_path / "rows.csv", columns)
     roles = {"text_columns": ("text",), "target_columns": ("y",), "weight_column": "w", "splits_column": "s"}
-    encoder = TASK.prepare(SETTINGS.of({"data": (str(data),), **roles}, "this test")).fitted.encoder
-    fine = encoder.row_tokens(("fine",)).numbers[0]
-    assert encoder.counted["rows"].flatten().tolist() == [2.0, 2.0]
-    assert encoder.counted["counts"][:, fine].flatten().tolist() == [0.0, 2.0]
+    settings = SETTINGS.of({"data": (str(data),), **roles, "companions": ("word-counts",)}, "this test")
+    prepared = TASK.prepare(settings)
+    (kind,) = TABLE.companions
+    learned = []
+
+    def counted(names, texts, targets, weights, loss):
+        learned.append((len(texts), weights.tolist()))
+        return WordCounts.learned(names, texts, targets, weights, loss)
+
+    monkeypatch.setattr("edgewise.learn.tasks.texts.task.WordCounts", SimpleNamespace(learned=counted))
+    splits = prepared.splits
+    fresh = kind.fit(prepared.fitted, prepared.data, FittingRows(splits.train, splits.val, 0, TASK.loss(prepared)))
+    assert learned == [(4, [1.0, 1.0, 2.0, 2.0])]
+    before, after = fresh.module, fresh.with_judging()
+    assert learned[1:] == [(8, [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0])]
+    assert float(before.weights.abs().max()) > float(after.weights.abs().max())  # the classes are turned round there
 
 
 def test_inputs_that_cannot_be_learned_or_predicted(classifier):

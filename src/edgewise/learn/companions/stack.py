@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from edgewise.learn.companions import NETWORK
 from edgewise.trace import Trace
 
+NETWORK_COPIES = 4
+"""As how many variants a network without variants counts, so that a companion may weigh less than it."""
+
 
 class Stack(nn.Module):
     """The mean of a network and its companions, each with its weight.
@@ -17,7 +20,8 @@ class Stack(nn.Module):
         y = (Σ_v y_v + Σ_c n_c y_c) / (V + Σ_c n_c)
 
     with V variants v of the network's head, and companions c. A companion counts as n_c further variants. It learns
-    nothing from gradients: the network is trained alone, then companions join it.
+    nothing from gradients: the network is trained alone, then companions join it. A network whose head has no variants
+    counts as four that are equal.
 
     Args:
         network: gives `(row, variant, output)` or `(row, output)`.
@@ -32,22 +36,39 @@ class Stack(nn.Module):
 
     def forward(self, batch: Any, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
         """The outputs of every variant, those of the network first; their mean predicts."""
-        outputs = self.network(batch, trace)
-        outputs = outputs.unsqueeze(1) if outputs.ndim == 2 else outputs
+        return self.joined(self.network(batch, trace), {name: of(batch) for name, of in self.companions.items()})
+
+    def joined(self, outputs: Tensor, of_companions: Mapping[str, Tensor]) -> Float[Tensor, " row variant output"]:
+        """The same out of the outputs of the network, and those of each companion by name, `(row, output)`."""
         copied = [
-            companion(batch).to(outputs.dtype).unsqueeze(1).expand(-1, self.copies[name], -1)
-            for name, companion in self.companions.items()
+            of_companions[name].to(outputs.dtype).unsqueeze(1).expand(-1, count, -1)
+            for name, count in self.copies.items()
         ]
-        return torch.cat([outputs, *copied], 1)
+        return torch.cat([as_variants(outputs), *copied], 1)
 
     def fingerprint(self, batch: Any) -> Tensor:
         """The learned vector of each row: that of the network."""
         return self.network.fingerprint(batch)  # type: ignore[operator, no-any-return]
 
 
+def as_variants(outputs: Tensor) -> Float[Tensor, " row variant output"]:
+    """The outputs of a network, with an axis of variants."""
+    return outputs.unsqueeze(1).expand(-1, NETWORK_COPIES, -1) if outputs.ndim == 2 else outputs
+
+
 def network_of(member: nn.Module) -> Any:
     """The network of a member of an ensemble, without its companions."""
     return member.network if isinstance(member, Stack) else member
+
+
+def companions_of(member: nn.Module) -> dict[str, Any]:
+    """The companions of a member of an ensemble, by name."""
+    return dict(member.companions.items()) if isinstance(member, Stack) else {}
+
+
+def joined(member: nn.Module, outputs: Tensor, of_companions: Mapping[str, Tensor]) -> Tensor:
+    """What a member gives, out of the outputs of its network and of each companion; see `Stack.joined`."""
+    return member.joined(outputs, of_companions) if isinstance(member, Stack) else outputs
 
 
 def variants_of(copies: Mapping[str, int], num_variants: int) -> dict[str, slice]:

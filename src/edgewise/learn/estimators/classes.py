@@ -3026,8 +3026,6 @@ class TextClassifier(ClassifierMixin, Estimator):
         word_dropout: The fraction of tokens that is replaced by the unknown token in each training step.
         head_dropout: Dropout of the vectors before the output layer, in training.
         readout: How token vectors become one vector of the text.
-        word_counts: Whether the model of classes also reads how often each word, its stem and each pair of words stand
-            in training rows of each class.
         num_layers: Blocks.
         num_heads: Attention heads.
         num_key_heads: Heads of keys and values, each shared by as many query heads; None is as many as query heads.
@@ -3046,6 +3044,9 @@ class TextClassifier(ClassifierMixin, Estimator):
         vocabulary_size: Tokens of the vocabulary, at most.
         lowercase: Whether upper and lower case are the same.
         pretrained: The folder of a masked run whose vocabulary and weights are the start.
+        companions: What predicts beside the network, with the weight that predicts the validation rows best: word-
+            counts, a linear model over words, their stems and pairs of words; none. It learns from the validation rows,
+            too, once these have judged it. By default texts have it.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:
@@ -3092,7 +3093,6 @@ class TextClassifier(ClassifierMixin, Estimator):
         word_dropout: float = 0.2,
         head_dropout: float = 0.3,
         readout: Literal["attention", "mean", "sum", "max"] = "attention",
-        word_counts: bool = True,
         num_layers: int | Literal["auto"] = "auto",
         num_heads: int | Literal["auto"] = "auto",
         num_key_heads: int | None = None,
@@ -3111,6 +3111,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         vocabulary_size: int = 32768,
         lowercase: bool = False,
         pretrained: str | None = None,
+        companions: Sequence[str] | None = None,
         validation_size: float = 0.1,
     ) -> None:
         self.model = model
@@ -3144,7 +3145,6 @@ class TextClassifier(ClassifierMixin, Estimator):
         self.word_dropout = word_dropout
         self.head_dropout = head_dropout
         self.readout = readout
-        self.word_counts = word_counts
         self.num_layers = num_layers
         self.num_heads = num_heads
         self.num_key_heads = num_key_heads
@@ -3163,6 +3163,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         self.vocabulary_size = vocabulary_size
         self.lowercase = lowercase
         self.pretrained = pretrained
+        self.companions = companions
         self.validation_size = validation_size
 
     def fit(
@@ -3338,8 +3339,6 @@ class TextRegressor(RegressorMixin, Estimator):
         word_dropout: The fraction of tokens that is replaced by the unknown token in each training step.
         head_dropout: Dropout of the vectors before the output layer, in training.
         readout: How token vectors become one vector of the text.
-        word_counts: Whether the model of classes also reads how often each word, its stem and each pair of words stand
-            in training rows of each class.
         num_layers: Blocks.
         num_heads: Attention heads.
         num_key_heads: Heads of keys and values, each shared by as many query heads; None is as many as query heads.
@@ -3358,6 +3357,9 @@ class TextRegressor(RegressorMixin, Estimator):
         vocabulary_size: Tokens of the vocabulary, at most.
         lowercase: Whether upper and lower case are the same.
         pretrained: The folder of a masked run whose vocabulary and weights are the start.
+        companions: What predicts beside the network, with the weight that predicts the validation rows best: word-
+            counts, a linear model over words, their stems and pairs of words; none. It learns from the validation rows,
+            too, once these have judged it. By default texts have it.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:
@@ -3404,7 +3406,6 @@ class TextRegressor(RegressorMixin, Estimator):
         word_dropout: float = 0.2,
         head_dropout: float = 0.3,
         readout: Literal["attention", "mean", "sum", "max"] = "attention",
-        word_counts: bool = True,
         num_layers: int | Literal["auto"] = "auto",
         num_heads: int | Literal["auto"] = "auto",
         num_key_heads: int | None = None,
@@ -3423,6 +3424,7 @@ class TextRegressor(RegressorMixin, Estimator):
         vocabulary_size: int = 32768,
         lowercase: bool = False,
         pretrained: str | None = None,
+        companions: Sequence[str] | None = None,
         validation_size: float = 0.1,
     ) -> None:
         self.model = model
@@ -3456,7 +3458,6 @@ class TextRegressor(RegressorMixin, Estimator):
         self.word_dropout = word_dropout
         self.head_dropout = head_dropout
         self.readout = readout
-        self.word_counts = word_counts
         self.num_layers = num_layers
         self.num_heads = num_heads
         self.num_key_heads = num_key_heads
@@ -3475,6 +3476,7 @@ class TextRegressor(RegressorMixin, Estimator):
         self.vocabulary_size = vocabulary_size
         self.lowercase = lowercase
         self.pretrained = pretrained
+        self.companions = companions
         self.validation_size = validation_size
 
     def fit(

@@ -1,6 +1,5 @@
 """Networks that predict texts: encode the tokens, pool them by attention, predict."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -9,8 +8,7 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
 from edgewise.learn.networks.encoder import drop_words, encoder_of
-from edgewise.learn.networks.text_settings import CountSizes, ReaderSettings, TextSettings, TransformerSettings
-from edgewise.learn.networks.word_counts import KINDS, WordCounts
+from edgewise.learn.networks.text_settings import ReaderSettings, TextSettings, TransformerSettings
 from edgewise.trace import Trace
 
 
@@ -19,17 +17,12 @@ class TextModel(nn.Module):
 
         x = encode(E[token]);  h = Σ_i softmax_i(q · k_i / √d) v_i over the tokens of a text;  y = W h
 
-    With counts of words r (see `WordCounts`) there is a wide part beside the deep one, and the deep one reads r too:
-
-        x = encode(E[token] + U r);  y = W h + Σ_i s · r_i / √n over the n tokens of a text
-
     Args:
         num_tokens: size of the vocabulary.
         unknown: the token that hides others in training; None hides none.
         num_outputs: outputs for each text.
         text: what reads and how it is summed up.
         settings: the sizes of what reads.
-        counts: the sizes of the counts of words; None for a model without them.
 
     Source: the LSTM read out by attention is that of Lin et al. 2017 with one row of attention a head.
     """
@@ -41,7 +34,6 @@ class TextModel(nn.Module):
         num_outputs: int,
         text: TextSettings,
         settings: TransformerSettings,
-        counts: CountSizes | None = None,
     ):
         super().__init__()
         self.unknown, self.word_dropout = unknown, text.word_dropout
@@ -50,12 +42,6 @@ class TextModel(nn.Module):
         self.norm = nn.LayerNorm(settings.model_dim)
         self.dropout = Dropout(text.head_dropout)
         self.output = Linear(settings.model_dim, num_outputs)
-        self.counts = None if counts is None else WordCounts(num_tokens, counts)
-
-        if self.counts is not None:
-            self.read_counts = Linear(self.counts.num_columns, settings.model_dim, bias=False)
-            nn.init.normal_(self.read_counts.weight, std=0.02)
-            self.count_weight = nn.Parameter(torch.ones(KINDS))
 
     def forward(
         self,
@@ -75,34 +61,20 @@ class TextModel(nn.Module):
                 may be wanted whole where of the others only the strongest are.
         """
         vectors = self.inputs(batch) if vectors is None else vectors
-        deep = self.output(self.dropout(self._summed(batch, trace, vectors, readout_trace or trace)))
-        if self.counts is None:
-            return deep
-        lengths = batch.offsets.diff()
-        ratios = vectors[:, -self.counts.num_columns :].unflatten(1, (KINDS, -1))
-        log_odds = torch.einsum("tko,k->to", ratios, self.count_weight)
-        rows = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths, output_size=len(log_odds))
-        wide_outputs = deep.new_zeros(deep.shape).index_add(0, rows, log_odds.to(deep.dtype))
-
-        return deep + wide_outputs / lengths.clamp(min=1).sqrt().unsqueeze(1)
+        row_vectors = self._summed(batch, trace, vectors, readout_trace or trace)
+        return self.output(self.dropout(row_vectors))
 
     def fingerprint(self, batch: TextRows, trace: Trace | None = None) -> Float[Tensor, " row model_dim"]:
         """One vector that sums up each text."""
         return self._summed(batch, trace, self.inputs(batch), trace)
 
     def inputs(self, batch: TextRows) -> Float[Tensor, " token input"]:
-        """The learned vectors of the tokens, some of them hidden in training, and behind them what counts say."""
+        """The learned vectors of the tokens, some of them hidden in training."""
         texts = drop_words(batch.texts, self.unknown, self.word_dropout) if self.training else batch.texts
         vectors: Tensor = self.encoder.embedding(texts.tokens)
-        if self.counts is None:
-            return vectors
-        ratios = self.counts(batch.tokens, batch.offsets, batch.targets if self.training else None)
-        return torch.cat([vectors, ratios.flatten(1).to(vectors.dtype)], 1)
+        return vectors
 
     def _summed(self, batch: TextRows, trace: Trace | None, vectors: Tensor, readout_trace: Trace | None) -> Tensor:
-        if self.counts is not None:
-            vectors, ratios = vectors.split([vectors.shape[1] - self.counts.num_columns, self.counts.num_columns], 1)
-            vectors = vectors + self.read_counts(ratios)
         nodes = self.encoder(batch.texts, trace, vectors=vectors)
         return self.norm(self.readout(nodes, batch.offsets, trace=readout_trace))
 

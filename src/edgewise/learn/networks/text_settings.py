@@ -150,28 +150,6 @@ class TextSettings(ReaderSettings):
 
     readout: ReadoutName = setting("attention")
     """How token vectors become one vector of the text."""
-    word_counts: bool = setting(True)
-    """Whether the model of classes also reads how often each word, its stem and each pair of words stand in training
-    rows of each class."""
-
-
-@dataclass(frozen=True)
-class CountSizes:
-    """The sizes of tables of words that are counted by class."""
-
-    num_stems: int
-    """Stems of the words of the vocabulary."""
-    num_pairs: int
-    """Pairs of words."""
-    num_targets: int
-    """Targets of a row."""
-    num_classes: tuple[int, ...] = ()
-    """The classes of each target; empty where all are yes or no."""
-
-    @property
-    def num_outputs(self) -> int:
-        """Outputs for a row."""
-        return sum(self.num_classes) if self.num_classes else self.num_targets
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from edgewise.learn.companions.stack import Stack, network_of
+from edgewise.learn.companions.stack import Stack, as_variants, companions_of, network_of
 from edgewise.learn.fitted_table import FittedTable, TableEncoder
 from edgewise.learn.tables.rows import Data
+from edgewise.learn.tables.split import evenly
 from edgewise.learn.training.device import cpu_threads
+from edgewise.learn.training.loss import TargetLoss
 
 SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """How much a companion may weigh beside the network, whose weight is 1."""
 USUAL_WEIGHT, USUAL_ROWS = 2.0, 100
 """How much a companion weighs where nothing else is known, and how many validation rows that counts as: learned from
 validation rows, see docs/molecules.md."""
-ROWS_IN_MEMORY = 2**13
-"""Rows whose outputs are computed together while companions are weighed."""
+MAX_JUDGING = 2**16
+"""Validation rows of a member that weigh its companion; evenly chosen where there are more."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,30 @@ class Fresh:
     """The same, which has learned from these rows, too."""
 
 
+@dataclass(frozen=True, eq=False)
+class FittingRows:
+    """The rows of a table that a companion is fitted to, and how."""
+
+    rows: np.ndarray
+    """Those that its network has learned from."""
+    judging: np.ndarray
+    """Those that judge it, where it learns from them later; else none."""
+    seed: int
+    """Of all that is drawn."""
+    loss: TargetLoss
+    """Of the outputs, as of the network."""
+
+
 @dataclass(frozen=True)
 class CompanionKind:
     """What can stand beside the networks of a task."""
 
     name: str
     """What `--companions`, model.json and the report call it."""
-    encoder: Callable[[Any], TableEncoder[Any]]
+    fit: Callable[[FittedTable, Any, FittingRows], Fresh]
+    """Fits it to some rows of a table."""
+    encoder: Callable[[Any], TableEncoder[Any]] = lambda encoder: encoder
     """Out of the encoder of a model, one whose batches have what the companion reads."""
-    fit: Callable[[FittedTable, Any, np.ndarray, np.ndarray, int], Fresh]
-    """Fits it to some rows of a table; also given are the rows that judge it, and a seed."""
 
 
 def add_companion(
@@ -55,6 +71,7 @@ def add_companion(
     kind: CompanionKind,
     members: Sequence[tuple[np.ndarray, np.ndarray]],
     seed: int,
+    loss: TargetLoss,
     *,
     judging_counts: bool,
 ) -> list[Fresh]:
@@ -66,6 +83,7 @@ def add_companion(
         kind: the companion.
         members: the training and the validation rows of each network.
         seed: of its fit.
+        loss: of the outputs, as of the networks.
         judging_counts: whether it will learn from the validation rows, too.
 
     Returns:
@@ -73,11 +91,14 @@ def add_companion(
     """
     encoder_before, fitted.encoder = fitted.encoder, kind.encoder(fitted.encoder)
     with cpu_threads(fitted.threads):
-        rows_of = {train.tobytes(): (train, val if judging_counts else val[:0]) for train, val in members}
-        companion_of = {key: kind.fit(fitted, table, *rows, seed) for key, rows in rows_of.items()}
+        rows_of = {
+            train.tobytes(): FittingRows(train, val if judging_counts else val[:0], seed, loss)
+            for train, val in members
+        }
+        companion_of = {key: kind.fit(fitted, table, rows) for key, rows in rows_of.items()}
     companions = [companion_of[train.tobytes()] for train, _ in members]
 
-    copies = weigh(fitted, table, [companion.module for companion in companions], [val for _, val in members])
+    copies = weigh(fitted, table, [companion.module for companion in companions], [val for _, val in members], loss)
     if not copies:
         fitted.encoder = encoder_before
         return []
@@ -90,8 +111,8 @@ def put_beside(fitted: FittedTable, name: str, modules: Sequence[nn.Module]) -> 
     """Gives each network a companion, or another one of the same name."""
     stacks: list[nn.Module] = []
     for member, module in zip(fitted.members, modules, strict=True):
-        present = dict(member.companions.items()) if isinstance(member, Stack) else {}
-        stacks.append(Stack(network_of(member), {**present, name: module}, fitted.companions).eval())
+        beside = {**companions_of(member), name: module}
+        stacks.append(Stack(network_of(member), beside, fitted.companions).eval())
     fitted.members = stacks
 
 
@@ -105,7 +126,13 @@ def learn_from_judging(fitted: FittedTable, fresh: Mapping[str, Sequence[Fresh]]
             put_beside(fitted, name, [learned[id(companion)] for companion in companions])
 
 
-def weigh(fitted: FittedTable, table: Data, companions: Sequence[nn.Module], judging: Sequence[np.ndarray]) -> int:
+def weigh(
+    fitted: FittedTable,
+    table: Data,
+    companions: Sequence[nn.Module],
+    judging: Sequence[np.ndarray],
+    loss: TargetLoss,
+) -> int:
     """As how many variants of the network a companion counts: what predicts the judging rows best, and `USUAL_ROWS`
     more of each member for which the usual weight is best. 0 leaves it out.
 
@@ -120,28 +147,29 @@ def weigh(fitted: FittedTable, table: Data, companions: Sequence[nn.Module], jud
         table: the rows.
         companions: one for each member.
         judging: the rows of the table that judge each.
+        loss: of the outputs; only its weights of classes are read.
     """
-    batches, squares, gaps, num_known = fitted.batches(table), np.zeros(0), 0.0, 0
+    num_variants, of_network = fitted.num_variants, fitted.num_variants - sum(fitted.companions.values())
+    copies = [0, *(max(1, int(share * of_network)) for share in SHARES)]
+    shares = np.array([count / (num_variants + count) for count in copies])
+    batches, squares, gaps, num_known = fitted.batches(table), np.zeros(len(copies)), 0.0, 0
     wanted = fitted.output.wanted(batches.targets)
     with torch.no_grad(), cpu_threads(fitted.threads):
         for member, companion, rows in zip(fitted.members, companions, judging, strict=True):
-            for start in range(0, max(len(rows), 1), ROWS_IN_MEMORY):
-                part = rows[start : start + ROWS_IN_MEMORY]
+            rows, size = evenly(rows, MAX_JUDGING), fitted.rows_a_batch
+            for start in range(0, len(rows), size):
+                part = rows[start : start + size]
                 batch = batches.batch(part)
-                outputs = member(batch)
-                num_variants = outputs.shape[1]
-                copies = [0, *(max(1, int(share * network_variants(fitted, num_variants))) for share in SHARES)]
-                shares = np.array([count / (num_variants + count) for count in copies])
-                alone = fitted.output.comparable(outputs.double()).mean(1).numpy()
+                alone = fitted.output.comparable(as_variants(member(batch)).double()).mean(1).numpy()
                 beside = fitted.output.comparable(companion(batch).double()).numpy()
-                weights = table.rows.weights[part, None].astype(np.float32)
+                weights = output_weights(fitted, table, part, loss)
                 errors = [(alone + share * (beside - alone) - wanted[part]) ** 2 * weights for share in shares]
-                squares = np.nansum(errors, axis=(1, 2)) + (squares if len(squares) else 0)
+                squares += np.nansum(errors, axis=(1, 2))
                 is_known = ~np.isnan(wanted[part]) & (weights > 0)
                 gaps += ((beside - alone) ** 2 * weights)[is_known].sum()
                 num_known += int(is_known.sum())
 
-    usual = int(USUAL_WEIGHT * network_variants(fitted, num_variants))
+    usual = int(USUAL_WEIGHT * of_network)
     if not num_known:
         return usual
     of_usual_rows = USUAL_ROWS * len(fitted.members) * min(gaps, squares.min()) / num_known
@@ -149,6 +177,14 @@ def weigh(fitted: FittedTable, table: Data, companions: Sequence[nn.Module], jud
     return copies[int(np.argmin(squares))]
 
 
-def network_variants(fitted: FittedTable, num_variants: int) -> int:
-    """How many of the variants of a member are the network's."""
-    return num_variants - sum(fitted.companions.values())
+def output_weights(fitted: FittedTable, table: Data, rows: np.ndarray, loss: TargetLoss) -> np.ndarray:
+    """`(row, output)`: how much each output of some rows counts in a loss that weighs rows and classes."""
+    weights = table.rows.weights[rows, None].astype(np.float32)
+    if not loss.class_weights:
+        return weights
+
+    targets = table.rows.targets[rows]
+    numbers = np.nan_to_num(targets).astype(np.int64).T
+    of_class = [np.array(weight)[column] for weight, column in zip(loss.class_weights, numbers, strict=True)]
+    of_target = weights * np.stack(of_class, axis=1).astype(np.float32)
+    return np.repeat(of_target, fitted.num_classes, axis=1) if fitted.task_type == "multiclass" else of_target

@@ -114,7 +114,8 @@ def what_predicts(metrics: JsonObject, config: JsonObject) -> list[str]:
     """How much the network and its companions count, in a line; nothing for tasks without companions."""
     if not (shares := metrics.get("shares")):
         return []
-    model = f" ({config['model']})" if config.get("model") else ""
+    name_of_network = config.get("model") or config.get("encoder")
+    model = f" ({name_of_network})" if name_of_network else ""
     parts = [
         f"{LABELS.get(name, name)}{model if name == NETWORK else ''} {percent(share)}" for name, share in shares.items()
     ]

@@ -109,3 +109,9 @@ def check_task_type(declared: TaskSettings[Any], settings: TableRunSettings, tas
             raise SettingError(
                 f"--metrics has {name!r}; for {task_type} expected some of {', '.join(METRICS[task_type])}."
             )
+
+
+def check_companions(companions: tuple[str, ...] | None) -> None:
+    """Raise SettingError where none stands among others."""
+    if companions and "none" in companions and len(companions) > 1:
+        raise SettingError(f"--companions is {' '.join(companions)}; expected none alone, or others.")

@@ -248,8 +248,9 @@ class TableTask(Generic[Job, Dataset, Model]):
         seed, judging_counts = prepared.settings.train.seed, not splits.left_out
         for companion in self.companions:
             if companion.name in prepared.settings.companions:
-                options = {"judging_counts": judging_counts}
-                fresh[companion.name] = add_companion(fitted, table, companion, members, seed, **options)
+                fresh[companion.name] = add_companion(
+                    fitted, table, companion, members, seed, self.loss(prepared), judging_counts=judging_counts
+                )
         self.calibrate_intervals(prepared)
         if not judging_counts or not any(fresh.values()):
             return

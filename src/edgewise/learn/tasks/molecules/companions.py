@@ -15,7 +15,7 @@ from edgewise.learn.companions.gaussian_process import GaussianProcess
 from edgewise.learn.companions.substructures import features_of, with_substructures
 from edgewise.learn.readers.molecules.table import MoleculeTable
 from edgewise.learn.tables.split import evenly
-from edgewise.learn.tasks.companions import CompanionKind, Fresh
+from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh
 from edgewise.learn.tasks.molecules.encoder import (
     ROWS_IN_MEMORY,
     FittedMolecules,
@@ -42,9 +42,7 @@ def known(batch: object) -> np.ndarray:
     return features_of(batch).numpy()
 
 
-def grow_forest(
-    fitted: FittedMolecules, table: MoleculeTable, rows: np.ndarray, judging: np.ndarray, seed: int
-) -> Fresh:
+def grow_forest(fitted: FittedMolecules, table: MoleculeTable, fitting: FittingRows) -> Fresh:
     """A random forest over all that is known of some rows."""
 
     def grown(rows: np.ndarray) -> Forest:
@@ -53,25 +51,22 @@ def grow_forest(
         features = np.concatenate([known(batches.batch(part)) for part in parts])
         # Most substructures are rare, and a tree tries few of them at a time.
         trees, num_classes = num_trees(len(rows), math.isqrt(features.shape[1])), fitted.num_classes
-        forests = fit_forest(
-            features, table.rows.targets[rows], table.rows.weights[rows], num_classes, seed=seed, trees=trees
-        )
+        targets, weights = table.rows.targets[rows], table.rows.weights[rows]
+        forests = fit_forest(features, targets, weights, num_classes, seed=fitting.seed, trees=trees)
         return Forest.grown(forests.models, num_classes, is_binary=fitted.task_type == "classification")
 
-    more = evenly(judging, FOREST_ROWS - len(rows))
-    return Fresh(grown(rows), lambda: grown(np.union1d(rows, more)))
+    more = evenly(fitting.judging, FOREST_ROWS - len(fitting.rows))
+    return Fresh(grown(fitting.rows), lambda: grown(np.union1d(fitting.rows, more)))
 
 
-def fit_process(
-    fitted: FittedMolecules, table: MoleculeTable, rows: np.ndarray, judging: np.ndarray, seed: int
-) -> Fresh:
+def fit_process(fitted: FittedMolecules, table: MoleculeTable, fitting: FittingRows) -> Fresh:
     """The Gaussian process of some rows; of many, of some that are chosen at random."""
-    encoder, scale = fitted.encoder, fitted.output.scale
+    encoder, scale, rows = fitted.encoder, fitted.output.scale, fitting.rows
     assert scale is not None
-    most, random = process_rows(table.rows.targets.shape[1]), np.random.default_rng(seed)
+    most, random = process_rows(table.rows.targets.shape[1]), np.random.default_rng(fitting.seed)
     if len(rows) > most:
         rows = np.sort(random.permutation(rows)[:most])
-    judging = np.sort(random.permutation(judging)[: most - len(rows)])
+    judging = np.sort(random.permutation(fitting.judging)[: most - len(rows)])
     rows = np.concatenate([rows, judging])
 
     store = table.store.with_scale(encoder.scales.feature.transform)
@@ -80,7 +75,7 @@ def fit_process(
         with_substructures(batch, encoder.num_substructures),
         scale.transform(table.rows.targets[rows]),
         table.rows.weights[rows],
-        seed,
+        fitting.seed,
         num_judging=len(judging),
         limits=encoder.limits_of_outputs,
     )
@@ -98,5 +93,5 @@ def process_rows(num_targets: int) -> int:
     return int(PROCESS_ROWS / num_targets ** (1 / 3))
 
 
-COMPANIONS = (CompanionKind(FOREST, counting, grow_forest), CompanionKind(GAUSSIAN_PROCESS, counting, fit_process))
+COMPANIONS = (CompanionKind(FOREST, grow_forest, counting), CompanionKind(GAUSSIAN_PROCESS, fit_process, counting))
 """All that can stand beside a network of molecules."""

@@ -9,7 +9,7 @@ from edgewise.learn.networks.graph_settings import PropertySettings
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.settings import setting
 from edgewise.learn.tasks.config import Sign, TaskSettings
-from edgewise.learn.tasks.table_settings import USUAL, TableRunSettings
+from edgewise.learn.tasks.table_settings import USUAL, TableRunSettings, check_companions
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,7 @@ class PropertyRunSettings(TableRunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        companions = self.companions or ()
-        if "none" in companions and len(companions) > 1:
-            raise SettingError(f"--companions is {' '.join(companions)}; expected none alone, or others.")
+        check_companions(self.companions)
         are_two = len(self.bounds) == 2 and all(type(bound) in (int, float) for bound in self.bounds)
         if self.bounds and not (are_two and -math.inf < self.bounds[0] < self.bounds[1] < math.inf):
             listed = " ".join(map(str, self.bounds))

@@ -5,7 +5,7 @@ numbers are means over the members. Memory stays linear in the length of a text 
 to 512 tokens costs a prediction for every token, of longer ones groups are removed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,6 +19,8 @@ from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import plural
 from edgewise.graph.records import TextRows
+from edgewise.learn.companions import WORD_COUNTS
+from edgewise.learn.companions.stack import companions_of, joined, network_of
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.table import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import RowTokens
@@ -30,6 +32,11 @@ from edgewise.trace import Trace
 
 ABOUT = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
 """What the effect of a token is."""
+SHARE_OF = {
+    WORD_COUNTS: "of a prediction are those of a linear model over counts of words, their stems and pairs. Where a "
+    "token is removed, the pairs around it are, too; gradients see what each token adds; attention is the network's."
+}
+"""What follows the share of each companion."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +67,8 @@ class TextNumber:
 
         def record(place: int, member: nn.Module) -> Tensor:
             layers, readout = traces[place]
-            output: Tensor = member(batch, layers, readout_trace=readout)
-            return output
+            network = network_of(member)
+            return joined(member, network(batch, layers, readout_trace=readout), companion_outputs(member, batch))
 
         return cls(trained, tokens, nothing, traces, Explained.of(trained, record, target, label))
 
@@ -90,20 +97,40 @@ class TextNumber:
     def of_vectors(self, member: Any) -> Differentiable:
         """The number as a function of the vectors of the tokens, for one member."""
         row, num_tokens = self.tokens.row, len(self.tokens)
+        network, companions = network_of(member), companions_of(member)
+        batch = text_rows(row, [np.ones(num_tokens, dtype=bool)], self.nothing)
+        beside = {name: companion.by_token(batch) for name, companion in companions.items()}
+        widths = [network.encoder.embedding.weight.shape[1], *(values.shape[1] for values in beside.values())]
 
         def function(vectors: Tensor) -> Tensor:
             copies = text_rows(row, [np.ones(num_tokens, dtype=bool)] * len(vectors), self.nothing)
-            return self.number.of_scores(member(copies, vectors=vectors.flatten(0, 1)))
+            of_network, *of_companions = vectors.flatten(0, 1).split(widths, 1)
+            outputs = {
+                name: companions[name].of_tokens(values, copies.offsets)
+                for name, values in zip(beside, of_companions, strict=True)
+            }
+            return self.number.of_scores(joined(member, network(copies, vectors=of_network), outputs))
 
         # A token that is hidden in training carries no information; those that stand for no text never do.
-        name = "zeros" if member.unknown is None else "that of a hidden token"
-        learned = self.tokens.by_vectors(member.encoder.embedding, member.unknown, name, function)
-        vectors = member.inputs(text_rows(row, [np.ones(num_tokens, dtype=bool)], self.nothing)).detach()
+        name = "zeros" if network.unknown is None else "that of a hidden token"
+        learned = self.tokens.by_vectors(network.encoder.embedding, network.unknown, name, function)
+        vectors = torch.cat([network.inputs(batch), *beside.values()], 1).detach()
         assert learned.baseline is not None
-        beside = vectors.new_zeros(len(vectors), vectors.shape[1] - learned.baseline.shape[1])  # counts say nothing
-        hidden = torch.cat([learned.baseline, beside], 1)
-        baseline = torch.where(torch.from_numpy(self.tokens.fixed)[:, None], vectors, hidden)
+        zeros = [torch.zeros_like(values) for values in beside.values()]  # what counts nothing adds nothing
+        baseline = torch.where(
+            torch.from_numpy(self.tokens.fixed)[:, None], vectors, torch.cat([learned.baseline, *zeros], 1)
+        )
         return replace(learned, features=vectors, baseline=baseline)
+
+
+def companion_outputs(member: Any, batch: TextRows) -> dict[str, Tensor]:
+    """What the companions of a member predict, by name."""
+    return {name: companion(batch) for name, companion in companions_of(member).items()}
+
+
+def companion_notes(trained: FittedTable[TextsEncoder], shares: Mapping[str, float]) -> list[str]:
+    """How much companions count in a prediction, and what of an explanation is theirs."""
+    return [f"{shares[name]:.0%} {SHARE_OF[name]}" for name in trained.companions]
 
 
 def item(
@@ -138,7 +165,7 @@ def item(
         derive=lambda: [of_text.of_vectors(member) for member in trained.members],
         about=ABOUT,
         scale=of_text.number.scale,
-        more_notes=of_text.number.member_notes,
+        more_notes=[*of_text.number.member_notes, *companion_notes(trained, of_text.number.shares)],
         more_parts=columns_of(tokens),
     ).explainable
 

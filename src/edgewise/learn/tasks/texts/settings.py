@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
+from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
-from edgewise.learn.tasks.pretrained import READERS, choose_reader, scheduled
-from edgewise.learn.tasks.table_settings import TableRunSettings
+from edgewise.learn.tasks.pretrained import READERS, choose_reader
+from edgewise.learn.tasks.table_settings import TableRunSettings, check_companions
 from edgewise.learn.training.settings import TrainSettings, usual_threads
 
 MODEL = TransformerSettings(num_layers=1, hidden_dim=256, dropout=0.3, context=512)
@@ -45,16 +46,14 @@ class TextRunSettings(TableRunSettings):
     """Whether upper and lower case are the same."""
     pretrained: str | None = setting(None, metavar="RUN")
     """The folder of a masked run whose vocabulary and weights are the start."""
+    companions: tuple[str, ...] | None = setting(None, choices=("none", WORD_COUNTS))
+    """What predicts beside the network, with the weight that predicts the validation rows best: word-counts, a linear
+    model over words, their stems and pairs of words; none. It learns from the validation rows, too, once these have
+    judged it. By default texts have it."""
 
-    def scheduled(self, num_rows: int, *, of_classes: bool = False) -> TrainSettings:
-        """The recipe with a number of epochs that fits the training rows.
-
-        With counts of words as a companion, the network overfits sooner: it gets half of the epochs,
-        and the best of them counts.
-        """
-        if not (of_classes and self.text.word_counts):
-            return scheduled(self.train, num_rows)
-        return scheduled(replace(self.train, checkpoint=self.train.checkpoint or "best"), num_rows, 0.5)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_companions(self.companions)
 
 
 def reader_of(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
@@ -72,7 +71,7 @@ SETTINGS = TaskSettings(
     summary="classes or scores of texts, from a table",
     example="texts reviews.csv --text-columns text --target-columns label",
     signs=(Sign(3, flag="text_columns"),),
-    reads=("coverage", "text_columns"),
+    reads=("coverage", "text_columns", "show_parts"),
     estimators=("TextClassifier", "TextRegressor"),
     usual={"task_type": AUTO},
     required=("text_columns",),

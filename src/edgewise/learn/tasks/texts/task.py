@@ -1,18 +1,21 @@
 """Texts: numbers or classes of the rows of a table that holds texts."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from edgewise.choices import TokenKind
+from edgewise.errors import DataError
 from edgewise.graph.records import TextRows
+from edgewise.learn.companions import WORD_COUNTS
+from edgewise.learn.companions.word_counts import MAX_PAIRED, WordCounts
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table
 from edgewise.learn.networks.text import TextModel
-from edgewise.learn.networks.text_settings import CountSizes, TextSettings, TransformerSettings
-from edgewise.learn.networks.word_counts import MAX_PAIRED, WordCounts
+from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.texts.script import SCRIPT_SAMPLE, script_note
 from edgewise.learn.readers.texts.table import LINE_SUFFIXES, TextTable, from_lines, read_texts, texts_of
@@ -25,6 +28,8 @@ from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import CutCells, Tally, predictions, read_rows
+from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh
+from edgewise.learn.tasks.pretrained import scheduled
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
 from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of, untrained_model
@@ -33,13 +38,14 @@ from edgewise.learn.tasks.texts.settings import SETTINGS, TextRunSettings
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.vocabulary import cut_note, tokenizer_and_weights
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
+from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder
 
 
 @dataclass(frozen=True)
 class TextsEncoder:
-    """What the training texts fixed: their vocabulary, counts of words, and the sizes of the network."""
+    """What the training texts fixed: their vocabulary, and the sizes of the network."""
 
     tokenizer: Tokenizer = field(metadata=TOKENIZER)
     """From text to tokens."""
@@ -53,10 +59,6 @@ class TextsEncoder:
     """The sizes of what reads."""
     start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
     """Weights that every member's encoder begins with."""
-    counts: CountSizes | None = None
-    """The sizes of the counts of words by class; None where the models have none."""
-    counted: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
-    """The counts that every member begins with."""
 
     @property
     def rows_per_batch(self) -> int:
@@ -69,14 +71,25 @@ class TextsEncoder:
         return self.settings.context
 
     def new_network(self, output: Targets) -> TextModel:
-        """What reads texts, with its start and its counts of words."""
+        """What reads texts, with its start."""
         hidden = self.tokenizer.unknown if self.tokenizer.mask is None else self.tokenizer.mask
-        model = TextModel(self.num_tokens, hidden, output.num_outputs, self.text, self.settings, self.counts)
+        model = TextModel(self.num_tokens, hidden, output.num_outputs, self.text, self.settings)
         if self.start:
             model.encoder.load_state_dict(self.start)
-        if self.counted and model.counts is not None:
-            model.counts.load_state_dict(self.counted)
         return model
+
+    def new_companion(self, name: str, tensors: Mapping[str, Tensor], output: Targets) -> WordCounts:
+        """A companion of the sizes that its saved tensors have, still empty.
+
+        Raises:
+            DataError: there is no such companion, or a tensor is missing.
+        """
+        if name != WORD_COUNTS:
+            raise DataError(f"companions has {name!r}, expected {WORD_COUNTS}.")
+        try:
+            return WordCounts.of_tensors(tensors, self.num_tokens, output.num_outputs)
+        except KeyError as error:
+            raise DataError(f"companions.{name}: the tensor {error} is missing.") from error
 
     def row_tokens(self, texts: Sequence[str]) -> RowTokens:
         """The tokens of one row as the networks read them, with the places they came from."""
@@ -118,8 +131,15 @@ def resolved(settings: TextRunSettings, table: TextTable, splits: Splits) -> Tex
     model, num_columns = settings.model, len(table.rows.columns.text_columns)
     if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
         model = replace(model, num_segments=max(num_columns, model.num_segments))
-    of_classes = table.rows.columns.task_type != "regression"
-    return replace(settings, model=model, train=settings.scheduled(len(splits.train), of_classes=of_classes))
+    companions = resolved_companions(settings)
+    return replace(settings, model=model, train=scheduled(settings.train, len(splits.train)), companions=companions)
+
+
+def resolved_companions(settings: TextRunSettings) -> tuple[str, ...]:
+    """What stands beside the network: what was asked for, else counts of words."""
+    if settings.companions is None:
+        return (WORD_COUNTS,)
+    return tuple(name for name in settings.companions if name != "none")
 
 
 def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTable[TextsEncoder]:
@@ -131,20 +151,23 @@ def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> Fi
     num_tokens = weights["embedding.weight"].shape[0] if weights else len(tokenizer)
     output = targets_of(table.rows, splits.train, table.rows.columns)
     encoder = TextsEncoder(tokenizer, tokenizer.kind, num_tokens, settings.text, settings.model, weights)
-    if settings.text.word_counts and output.task_type != "regression":
-        counts = counted_words(encoder, output, table, splits.train)
-        encoder = replace(encoder, counts=counts.sizes, counted=counts.state_dict())
     return untrained_model(SETTINGS.format, settings, encoder, output)
 
 
-def counted_words(encoder: TextsEncoder, output: Targets, table: TextTable, rows: np.ndarray) -> WordCounts:
-    """The counts of words by class in some rows."""
-    inner = encoder.tokenizer.inner
-    names = [inner.id_to_token(number) or "" for number in range(encoder.num_tokens)]
-    rows = rows[table.rows.weights[rows] > 0]
-    texts = table.tokens(encoder.tokenizer, encoder.settings.context).of(rows)
-    classes = output.num_classes if output.task_type == "multiclass" else ()
-    return WordCounts.counted(names, texts, torch.from_numpy(table.rows.targets[rows].astype(np.float32)), classes)
+def count_words(fitted: FittedTable[TextsEncoder], table: TextTable, fitting: FittingRows) -> Fresh:
+    """Counts of the words of some rows."""
+    encoder, output = fitted.encoder, fitted.output
+    names = [encoder.tokenizer.inner.id_to_token(number) or "" for number in range(encoder.num_tokens)]
+
+    def counted(rows: np.ndarray) -> WordCounts:
+        rows = rows[table.rows.weights[rows] > 0]
+        texts = table.tokens(encoder.tokenizer, encoder.settings.context).of(rows)
+        targets = table.rows.targets[rows] if output.scale is None else output.scale.transform(table.rows.targets[rows])
+        values, weights = (torch.from_numpy(array.astype(np.float32)) for array in (targets, table.rows.weights[rows]))
+        with cpu_threads(fitted.threads):
+            return WordCounts.learned(names, texts, values, weights, fitting.loss)
+
+    return Fresh(counted(fitting.rows), lambda: counted(np.union1d(fitting.rows, fitting.judging)))
 
 
 def load(folder: RunFolder) -> FittedTable[TextsEncoder]:
@@ -181,7 +204,7 @@ def notes(prepared: Prepared) -> list[str]:
     encoder, settings = prepared.fitted.encoder, prepared.settings
     source = "the training rows" if settings.pretrained is None else settings.pretrained
     lines = [f"a vocabulary of {len(encoder.tokenizer):,} {TOKENS[encoder.tokenizer.kind]} from {source}"]
-    if encoder.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
+    if WORD_COUNTS in settings.companions and len(prepared.splits.train) > MAX_PAIRED:
         lines.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
     return lines
 
@@ -236,6 +259,7 @@ TABLE = TableTask(
     explainable="edgewise.learn.tasks.texts.explainable",
     read_table=read_table,
     resolved=resolved,
+    companions=(CompanionKind(WORD_COUNTS, count_words),),
     untrained=untrained,
     load=load,
     features=features,
