@@ -1,6 +1,6 @@
 """`Explanation`: what a model predicts for one input, where it attended, and what really changes its prediction.
 
-The last record of the line file → Example → Batch → model → Prediction → Explanation. Pictures and pages are drawn from
+The last record of the line file → Graph → Batch → model → Prediction → Explanation. Pictures and pages are drawn from
 it alone, without the model. All fields are plain numbers, so that it can be written as JSON.
 """
 

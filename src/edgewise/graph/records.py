@@ -1,6 +1,6 @@
-"""The records of the line file → Example → Batch → model → Prediction → Explanation.
+"""What networks over texts, bodies and series take, a molecule as it was written, and a prediction.
 
-Plain dataclasses that can move between devices; every field documents its shape and unit.
+Graphs have `Batch` and `Supervision` in `edgewise.graph`. Every field documents its shape and unit.
 """
 
 from collections.abc import Mapping, Sequence
