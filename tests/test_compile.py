@@ -7,8 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from batch_cases import batch_of
-
 SIZES = ["scaled_dot", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("bilinear", "distance"))]
 """Scores that are exported with any sizes; another is `strict`, and one more is in each test."""
 
@@ -134,6 +132,8 @@ def test_a_slope_may_be_a_symbol(plain_edgewise, score):
 
 def molecules(edgewise, num_graphs, num_rows, seed):
     """A batch of made-up molecules, and rows that name two each."""
+    from edgewise.graph import Batch, Graph, Supervision
+
     random = torch.Generator().manual_seed(seed)
     sizes = torch.randint(2, 9, (num_graphs,), generator=random)
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
@@ -141,9 +141,10 @@ def molecules(edgewise, num_graphs, num_rows, seed):
     shapes = (offsets[-1], 5), (edges.num_edges, 4), (num_graphs, 6), (num_rows, 2), (num_rows, 1)
     nodes, edge, graphs, conditions, targets = (torch.randn(*shape, generator=random) for shape in shapes)
     rows = torch.randint(num_graphs, (num_rows, 2), generator=random)
-    labels = {"targets": targets, "weights": torch.rand(num_rows)}
-    parts = {"graph_features": graphs, "offsets": offsets, "graph_of_row": rows, "row_features": conditions, **labels}
-    return batch_of(nodes, edges, edge, **parts)
+    # Unchecked, as edges go from graph to graph.
+    union = Graph.unchecked(nodes, edges, edge, graph_features=graphs, offsets=offsets)
+    supervision = Supervision(graph_of_row=rows, row_features=conditions, targets=targets, weights=torch.rand(num_rows))
+    return Batch(union, supervision)
 
 
 @pytest.mark.parametrize("is_planned", [True, False], ids=["planned", "not planned"])
