@@ -114,7 +114,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
 IN_HALF_PRECISION = {
-    torch.bfloat16: ["scaled_dot", "dot", "cosine", "bilinear", "gatv2", "gat", "additive_relu", "additive_tanh"],
+    torch.bfloat16: ["scaled_dot", "dot", "cosine", "bilinear", "gatv2"],
     torch.float16: ["scaled_dot"],
 }
 """Scores that the kernels of numba are compiled for by day: they read and write numbers of half precision with the same

@@ -79,9 +79,9 @@ def test_the_operator_compiles_under_autocast(plain_edgewise):
 @pytest.mark.parametrize(
     "options",
     [
-        {"score": "additive"},
+        pytest.param({"score": "additive"}, marks=pytest.mark.nightly),
         {"score": "gat", "edge_dim": 3},
-        {"num_key_heads": 1, "score": "distance"},
+        pytest.param({"num_key_heads": 1, "score": "distance"}, marks=pytest.mark.nightly),
         {"normalize": "entmax"},
     ],
     ids=str,

@@ -238,7 +238,7 @@ def test_gradients_are_the_same_bits_whether_weights_are_kept_or_computed_again(
         assert one is None or torch.equal(one, other)
 
 
-ONE_GATHER_BY_DAY = [(1, torch.float32, 1), (5, torch.float32, 2), (8, torch.float32, 1), (5, torch.bfloat16, 1)]
+ONE_GATHER_BY_DAY = [(1, torch.float32, 1), (5, torch.float32, 2)]
 """Heads, dtypes and threads: seven kernels are compiled for each dtype, and again for a team of threads."""
 ONE_GATHER = itertools.product([1, 5, 8], [torch.float32, torch.float64, torch.bfloat16], [1, 2])
 
