@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # `X as X` is what a strict type checker takes for an export
     from edgewise.trace import Trace as Trace
     from edgewise.trace import WeightedGraph as WeightedGraph
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "edgewise.attend": ["aggregate", "attend", "attention_weights", "why"],

@@ -176,7 +176,7 @@ def test_its_page_is_written_again_and_nothing_is_left_to_train(copies, folder):
 
 def test_notes_on_new_data_are_left_to_the_caller(copies, capsys):
     """A task that reads new texts prints nothing itself; the command line shows its notes on stderr."""
-    copy = copies(HERE / "0.1.0/texts_classification")
+    copy = copies(HERE / "0.2.0/texts_classification")
     (copy / "unknown.csv").write_text("title,text\nqzx,vwk jjq\nxxq,wvz\n")
     with in_folder(copy):
         run = RunFolder.finished("run")

@@ -15,7 +15,7 @@ from edgewise.learn.tasks.tagging.task import Tags
 from edgewise.learn.tasks.tokens import load_tokenizer, perplexity, save_tokenizer
 from edgewise.learn.training.folder import RunFolder
 
-FROZEN = Path(__file__).parents[1] / "frozen/0.1.0"
+FROZEN = Path(__file__).parents[1] / "frozen/0.2.0"
 RUNS = sorted(
     path.parent
     for path in FROZEN.glob("*/run")

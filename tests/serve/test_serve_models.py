@@ -162,7 +162,7 @@ def test_links_are_served_and_explained_as_in_python(client, tmp_path):
 
 
 def test_edges_are_served_and_explained_as_in_python(client, monkeypatch):
-    folder = Path(__file__).parents[1] / "frozen/0.1.0/edges"
+    folder = Path(__file__).parents[1] / "frozen/0.2.0/edges"
     monkeypatch.chdir(folder)
     explainer = Explainer.open("run")
     asker = client(explainer)
