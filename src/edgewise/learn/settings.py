@@ -15,11 +15,20 @@ import itertools
 import math
 import sys
 import textwrap
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from edgewise.errors import SettingError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+SettingField: TypeAlias = "dataclasses.Field[Any]"
+"""The declaration of a setting, whatever its type is."""
+Values: TypeAlias = Mapping[str, Any]
+"""Values of settings by their names in Python."""
 
 NUM_LAYERS = ("depth", "n-layers", "n-layer", "num-hidden-layers")
 NUM_HEADS = ("n-heads", "n-head", "num-attention-heads")
@@ -75,13 +84,13 @@ def setting(
     )
 
 
-def check(settings: Any) -> None:
+def check(settings: "DataclassInstance") -> None:
     """Raise SettingError unless each field has a value that its declaration allows."""
     for field in dataclasses.fields(settings):
         check_value(field, getattr(settings, field.name))
 
 
-def check_value(field: "dataclasses.Field[Any]", value: Any) -> None:
+def check_value(field: SettingField, value: Any) -> None:
     """Raise SettingError unless a value is what a field allows; the message names the flag."""
     if value is None and is_optional(field):
         return
@@ -122,12 +131,12 @@ def spelled(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def flag_of(field: "dataclasses.Field[Any]") -> str:
+def flag_of(field: SettingField) -> str:
     """How the flag of a field is spelled."""
     return field.metadata.get("flag") or spelled(field.name)
 
 
-def is_optional(field: "dataclasses.Field[Any]") -> bool:
+def is_optional(field: SettingField) -> bool:
     """Whether a field may be None."""
     return NoneType in get_args(field.type)
 
@@ -138,7 +147,7 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
-def choices_of(field: "dataclasses.Field[Any]") -> tuple[Any, ...]:
+def choices_of(field: SettingField) -> tuple[Any, ...]:
     """What a field may be, where it is one of several words."""
     return field.metadata.get("choices") or _choices(field.type)
 
@@ -154,7 +163,7 @@ def kinds_of(annotation: Any) -> tuple[type, ...]:
     return () if plain_type is NoneType else (plain_type,)
 
 
-def typed(source: str, field: "dataclasses.Field[Any]", value: Any) -> Any:
+def typed(source: str, field: SettingField, value: Any) -> Any:
     """A value out of a file or a call in the type of its field.
 
     Args:

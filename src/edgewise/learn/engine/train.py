@@ -3,9 +3,10 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from edgewise.learn.engine.ray import MAX_FAILURES, cluster, ray_error
+from edgewise.learn.files import JsonObject
 
 Given = TypeVar("Given")
 Work = Callable[[Given], str | None]
@@ -56,7 +57,7 @@ def train(
     return message
 
 
-def _loop(config: dict[str, Any]) -> None:
+def _loop(config: JsonObject) -> None:
     """What Ray runs in a worker."""
     import ray.train
 

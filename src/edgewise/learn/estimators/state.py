@@ -62,7 +62,7 @@ class Estimator(BaseEstimator):
     """Parameters that all constructors have, or those of all estimators over rows."""
     trained_: Any
     """What has been trained; there after `fit` or `load`, as all that ends in an underscore."""
-    metrics_: dict[str, Any]
+    metrics_: JsonObject
     """Its scores on the validation rows, and where the model was trained on files on all splits; empty where a folder
     has none."""
     column_names_: Names

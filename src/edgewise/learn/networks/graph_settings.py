@@ -1,9 +1,8 @@
 """The settings of models of nodes, graphs, links and molecules; without torch, so that the command line starts fast."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from edgewise.choices import Aggregation, Combine, NormalizerName, ScoreName
 from edgewise.errors import SettingError
@@ -14,6 +13,7 @@ from edgewise.learn.settings import (
     MODEL_DIM,
     NUM_HEADS,
     NUM_LAYERS,
+    Values,
     check,
     check_heads,
     setting,
@@ -321,7 +321,7 @@ class PropertySettings:
         """The sizes and dropouts, the usual ones of the layer where none are given."""
         return self._numbers({})
 
-    def _numbers(self, usual: Mapping[str, Any]) -> PropertyNumbers:
+    def _numbers(self, usual: Values) -> PropertyNumbers:
         chosen = {name: getattr(self, name) for name in PropertyNumbers._fields if getattr(self, name) is not None}
         return USUAL._replace(**OF_LAYERS.get(self.spec.name, {}), **usual)._replace(**chosen)
 

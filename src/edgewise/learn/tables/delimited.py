@@ -5,7 +5,7 @@ import csv
 import io
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -237,7 +237,7 @@ def _num_filled(table: "pa.Table") -> int:
     return len(is_full) - int(is_full[::-1].argmax()) if is_full.any() else 0
 
 
-def _numbered(name: str, text: Any, delimiter: str, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
+def _numbered(name: str, text: Iterable[str], delimiter: str, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
     limits, line = current_limits(), 1
     reader = csv.reader(text, delimiter=delimiter, quoting=form.csv_quoting, strict=True)
     while True:

@@ -7,15 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_args
 
 from edgewise.errors import RunFolderError, SettingError
+from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
-from edgewise.learn.settings import check_value, choices_of, flag_of, spelled, typed
+from edgewise.learn.settings import SettingField, Values, check_value, choices_of, flag_of, spelled, typed
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.options import TableFormat, array_names
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.settings import TrainSettings, require
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from edgewise.learn.tables.cell import Rejection
+
+    RowNumbers: TypeAlias = Sequence[int] | np.ndarray
 
 MAX_LISTED = 2**16
 """Rows of a split above which a checkpoint has their checksum."""
@@ -38,7 +46,7 @@ class Sign:
     holds: str = ""
     """What such a file holds, in words."""
 
-    def reason(self, settings: Mapping[str, Any], file: str) -> str:
+    def reason(self, settings: Values, file: str) -> str:
         """Why settings and their first file belong to the task; empty where nothing shows it."""
         if self.flag:
             return f"{spelled(self.flag)} is given" if settings.get(self.flag) else ""
@@ -49,7 +57,7 @@ class Sign:
 class RunSettings(Protocol):
     """The settings of a run: a frozen dataclass. Its fields are settings, or groups of them that are dataclasses."""
 
-    __dataclass_fields__: ClassVar[dict[str, "dataclasses.Field[Any]"]]
+    __dataclass_fields__: ClassVar[dict[str, SettingField]]
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -64,9 +72,15 @@ class RunSettings(Protocol):
         """The recipe."""
 
 
+class DivisibleRun(RunSettings, Protocol):
+    """The settings of a run that may divide the rows of one file itself."""
+
+    @property
+    def split_sizes(self) -> tuple[float, ...]:
+        """Fractions of the rows of each split."""
+
+
 S = TypeVar("S", bound=RunSettings)
-Values = Mapping[str, Any]
-"""Values of settings by their names in Python."""
 
 
 def derives_nothing(run: Values, groups: Mapping[str, Values]) -> Values:
@@ -143,7 +157,7 @@ def input_files(settings: RunSettings) -> tuple[str, ...]:
     return (*settings.data, *(file for file in named if file is not None))
 
 
-def default_of(field: "dataclasses.Field[Any]") -> Any:
+def default_of(field: SettingField) -> Any:
     """The default of a field; MISSING where it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
@@ -158,7 +172,7 @@ def groups_of(run_type: type) -> dict[str, tuple[type, ...]]:
     return groups
 
 
-def owners_of(run_type: type) -> dict[str, tuple[str, "dataclasses.Field[Any]"]]:
+def owners_of(run_type: type) -> dict[str, tuple[str, SettingField]]:
     """Every setting of a run: its group ("" for the run itself), and its field."""
     groups = groups_of(run_type)
     owners = {field.name: ("", field) for field in fields(run_type) if field.name not in groups}
@@ -167,9 +181,9 @@ def owners_of(run_type: type) -> dict[str, tuple[str, "dataclasses.Field[Any]"]]
     return owners
 
 
-def field_defaults_of(run_type: type[RunSettings]) -> dict[str, Any]:
+def field_defaults_of(run_type: type[RunSettings]) -> JsonObject:
     """What the fields of a task have where nothing is given, whatever the task makes of them; None where nothing."""
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     groups = {field.name: default_of(field) for field in fields(run_type) if field.name in groups_of(run_type)}
     for name, (group, field) in owners_of(run_type).items():
         value = getattr(groups[group], name, MISSING) if group else MISSING
@@ -177,7 +191,7 @@ def field_defaults_of(run_type: type[RunSettings]) -> dict[str, Any]:
     return {name: None if value is MISSING else value for name, value in values.items()}
 
 
-def defaults_of(declared: TaskSettings[Any]) -> dict[str, Any]:
+def defaults_of(declared: TaskSettings) -> JsonObject:
     """The settings of a run for which nothing is given but its data, by the names of the flat table; None where there
     is none, or where it follows from the data."""
     required = dict.fromkeys(("data", *declared.required), (".",))
@@ -185,14 +199,14 @@ def defaults_of(declared: TaskSettings[Any]) -> dict[str, Any]:
     return {name: None if name in required else values.get(name) for name in owners_of(declared.run_type)}
 
 
-def job_to_config(job: Any) -> dict[str, Any]:
+def job_to_config(job: RunSettings) -> JsonObject:
     """The settings as one flat table, names written as the flags are; settings that are None are left out."""
     return as_config(flat_settings(job))
 
 
-def flat_settings(job: Any) -> dict[str, Any]:
+def flat_settings(job: RunSettings) -> JsonObject:
     """The settings of a run and of its groups in one table, by their names in Python."""
-    flat: dict[str, Any] = {}
+    flat: JsonObject = {}
     for name, value in ((f.name, getattr(job, f.name)) for f in fields(job)):
         if dataclasses.is_dataclass(value):
             flat.update({f.name: getattr(value, f.name) for f in fields(value)})
@@ -201,7 +215,7 @@ def flat_settings(job: Any) -> dict[str, Any]:
     return flat
 
 
-def as_config(flat: Mapping[str, Any]) -> dict[str, Any]:
+def as_config(flat: Values) -> JsonObject:
     """Settings by their names in Python as a configuration file has them."""
     return {
         name.replace("_", "-"): list(value) if isinstance(value, tuple) else value
@@ -210,17 +224,15 @@ def as_config(flat: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+def plain(config: Values) -> JsonObject:
     """The names of a configuration file as Python writes them."""
     return {name.replace("-", "_"): value for name, value in config.items()}
 
 
-def split_by_owner(
-    declared: TaskSettings[Any], config: Values, source: str
-) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def split_by_owner(declared: TaskSettings, config: Values, source: str) -> tuple[JsonObject, dict[str, JsonObject]]:
     """The values of a flat table, split into those of the run itself and those of each group; see `TaskSettings.of`."""
     owners = owners_of(declared.run_type)
-    values: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in groups_of(declared.run_type)}}
+    values: dict[str, JsonObject] = {"": {}, **{group: {} for group in groups_of(declared.run_type)}}
     given = plain(config)
     check_read(declared, given, source)
     for name, value in given.items():
@@ -245,11 +257,11 @@ def split_by_owner(
     return values.pop(""), values
 
 
-def check_read(declared: TaskSettings[Any], given: Values, source: str) -> None:
+def check_read(declared: TaskSettings, given: Values, source: str) -> None:
     """Raise SettingError that names all settings of a flat table that a task does not read."""
     owners, defaults = owners_of(declared.run_type), field_defaults_of(declared.run_type)
 
-    def is_read(name: str, value: Any) -> bool:
+    def is_read(name: str, value: object) -> bool:
         if name in declared.foreign:  # a file that holds every setting holds these too, unset
             return value is None or value is False or value in ([], ()) or value == defaults.get(name)
         return name in owners or (name == "model" and bool(declared.presets))
@@ -258,7 +270,7 @@ def check_read(declared: TaskSettings[Any], given: Values, source: str) -> None:
         raise SettingError(" ".join(not_read(declared, name, source, given[name]) for name in extra))
 
 
-def not_read(declared: TaskSettings[Any], name: str, source: str, value: Any) -> str:
+def not_read(declared: TaskSettings, name: str, source: str, value: object) -> str:
     """The message about a setting that a task does not read: why, or which setting is meant."""
     flag = spelled(f"no_{name}" if value is False else name)
     if name in declared.foreign:
@@ -295,7 +307,7 @@ def check_split_sizes(sizes: tuple[float, ...], count: int) -> None:
     require("--split-sizes", sizes, fits and sizes[0] > 0, "three fractions that sum to 1")
 
 
-def check_sizes_are_read(job: Any, divides: bool) -> None:
+def check_sizes_are_read(job: DivisibleRun, divides: bool) -> None:
     """Raise SettingError where sizes of splits are given although the data says which rows are in which."""
     usual = default_of(next(field for field in fields(job) if field.name == "split_sizes"))
     if job.split_sizes != usual and not divides:
@@ -307,11 +319,11 @@ def check_sizes_are_read(job: Any, divides: bool) -> None:
 
 def begin(
     folder: RunFolder,
-    job: Any,
+    job: RunSettings,
     *,
     resume: bool,
-    rows: Mapping[str, Any] | None = None,
-    rejected: Sequence[Any] = (),
+    rows: "Mapping[str, RowNumbers] | None" = None,
+    rejected: "Sequence[Rejection]" = (),
 ) -> bool:
     """Starts the folder of a run whose data is known to be good, or checks that it continues with the same settings.
 
@@ -328,9 +340,9 @@ def begin(
     Raises:
         RunFolderError: The folder holds a run with other settings or other data.
     """
-    checked: dict[str, Any] = {"sha256": checksums(input_files(job))}
+    checked: JsonObject = {"sha256": checksums(input_files(job))}
     if rows is not None:
-        checked["rows"] = {name: listed_or_checksum(found) for name, found in rows.items()}
+        checked["rows"] = {split: listed_or_checksum(numbers) for split, numbers in rows.items()}
     config, data = job_to_config(job), checked
     if resume and folder.is_started:
         check_same(folder, type(job), config, data)
@@ -340,20 +352,20 @@ def begin(
     folder.write_json("checkpoints/data.json", data)
     if rows is not None:
         folder.write_rows("splits.json", rows)
-        listed = [[each.file, each.line, each.column, each.value, each.reason] for each in rejected]
+        listed = [[cell.file, cell.line, cell.column, cell.value, cell.reason] for cell in rejected]
         folder.write_table("rejected.csv", ["file", "line", "column", "value", "reason"], listed)
     folder.write_config(config)
     return False
 
 
-def check_same(folder: RunFolder, run_type: type[RunSettings], config: dict[str, Any], data: dict[str, Any]) -> None:
+def check_same(folder: RunFolder, run_type: type[RunSettings], config: JsonObject, data: JsonObject) -> None:
     """Raise RunFolderError unless a run to be continued has the settings and the data that it was started with."""
     check_config(folder, run_type, config)
     if folder.read_json("checkpoints/data.json") != data:
         raise other_content(folder, config)
 
 
-def check_config(folder: RunFolder, run_type: type[RunSettings], config: Mapping[str, Any]) -> None:
+def check_config(folder: RunFolder, run_type: type[RunSettings], config: Values) -> None:
     """Raise RunFolderError that names all settings in which a run differs from the one that a folder holds."""
     # A setting that is new in this version had its default.
     defaults = as_config(field_defaults_of(run_type))
@@ -362,7 +374,7 @@ def check_config(folder: RunFolder, run_type: type[RunSettings], config: Mapping
     require_same(folder, before, {name: config.get(name) for name in before.keys() | config.keys()})
 
 
-def is_same(before: Any, now: Any) -> bool:
+def is_same(before: object, now: object) -> bool:
     """Whether a setting has the value that it had, or names the same files in another way; their content is compared
     elsewhere."""
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
@@ -373,7 +385,7 @@ def is_same(before: Any, now: Any) -> bool:
     return Path(before).samefile(now) if Path(before).exists() else Path(before).name == Path(now).name
 
 
-def require_same(folder: RunFolder, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def require_same(folder: RunFolder, before: Values, now: Values) -> None:
     """Raise RunFolderError where a setting has another value than the run in the folder was started with."""
     changed = [name for name in sorted(now.keys() - FREE) if not is_same(before.get(name), now[name])]
     if changed:
@@ -384,7 +396,7 @@ def require_same(folder: RunFolder, before: Mapping[str, Any], now: Mapping[str,
         )
 
 
-def check_finished(folder: RunFolder, declared: TaskSettings[Any], given: Values) -> None:
+def check_finished(folder: RunFolder, declared: TaskSettings, given: Values) -> None:
     """Raise RunFolderError where a finished run that is to be resumed is not the one that is described.
 
     Args:
@@ -413,7 +425,7 @@ def check_content(folder: RunFolder, job: RunSettings) -> None:
         raise other_content(folder, job_to_config(job))
 
 
-def other_content(folder: RunFolder, config: Mapping[str, Any]) -> RunFolderError:
+def other_content(folder: RunFolder, config: Values) -> RunFolderError:
     """The error of a run whose files have changed."""
     return RunFolderError(
         f"{folder.path} was started with other content in {', '.join(config['data'])}; "
@@ -431,7 +443,7 @@ def checksums(files: Sequence[str]) -> list[str]:
     return found
 
 
-def listed_or_checksum(rows: Any) -> list[int] | str:
+def listed_or_checksum(rows: "RowNumbers") -> list[int] | str:
     """The numbers of some rows, a list or an array; of many their SHA-256."""
     if len(rows) <= MAX_LISTED:
         return [*map(int, rows)]

@@ -7,7 +7,7 @@ from typing import Any
 from edgewise.errors import SettingError
 from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.graph_layers import LAYERS, Task, with_recipe
-from edgewise.learn.settings import spelled
+from edgewise.learn.settings import Values, spelled
 
 
 def check_foreign(given: Mapping[str, object], usual: object, own: Sequence[str], name: str) -> None:
@@ -26,7 +26,7 @@ def check_foreign(given: Mapping[str, object], usual: object, own: Sequence[str]
 
 def with_layer(
     task: Task,
-    groups: Mapping[str, Mapping[str, Any]],
+    groups: Mapping[str, Values],
     model: Any,
     train: Any,
     also: Sequence[str] = (),

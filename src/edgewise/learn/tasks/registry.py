@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.training.folder import RunFolder
@@ -85,14 +85,14 @@ def home_of(name: str) -> str:
     return homes()[name]
 
 
-def settings_of(name: str) -> "TaskSettings[Any]":
+def settings_of(name: str) -> "TaskSettings":
     """What a task declares; imports no torch.
 
     Raises:
         SettingError: unknown task, or one that is not called like its folder.
     """
     home = home_of(name)
-    declared: TaskSettings[Any] = import_module(f"{home}.settings").SETTINGS
+    declared: TaskSettings = import_module(f"{home}.settings").SETTINGS
     if declared.name != name:
         raise SettingError(
             f"{home}.settings: the name of the task is {declared.name!r}; expected {name!r}, its folder."

@@ -1,12 +1,10 @@
 """The settings of a run over a table, whatever its rows hold."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from edgewise.choices import Calibration
 from edgewise.errors import SettingError
-from edgewise.learn.settings import check, setting, spelled
+from edgewise.learn.settings import Values, check, setting, spelled
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import TaskSettings, check_sizes_are_read, defaults_of, flat_settings
@@ -16,9 +14,9 @@ SPLITS = ("random", "scaffold", "group", "column", "file")
 OF_NUMBERS = {"bounds": "", "coverage": ", which have no intervals", "calibration": ", which have no intervals"}
 OF_NUMBERS |= dict.fromkeys(("loss_function", "huber_width"), ", which are learned by cross-entropy")
 """Settings that do nothing for classes, and why."""
-USUAL: Mapping[str, Any] = {"task_type": AUTO, "missing": "impute"}
+USUAL: Values = {"task_type": AUTO, "missing": "impute"}
 """What columns are by default, where no one says it: the type of the targets follows from them."""
-USUAL_OF_NODES: Mapping[str, Any] = {"node_column": AUTO, **USUAL}
+USUAL_OF_NODES: Values = {"node_column": AUTO, **USUAL}
 """The same for tables of nodes, whose names follow from the table, too."""
 
 
@@ -93,7 +91,7 @@ class TableRunSettings:
         return "group" if self.columns.group_column else "random"
 
 
-def check_task_type(declared: TaskSettings[Any], settings: TableRunSettings, task_type: str) -> None:
+def check_task_type(declared: TaskSettings, settings: TableRunSettings, task_type: str) -> None:
     """Raise SettingError where a setting does nothing for targets of a type, or has a score of another one."""
     from edgewise.learn.training.metrics import METRICS  # with torch
 

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import tomli_w
 
@@ -183,7 +183,7 @@ class RunFolder:
         )
         self.write("config.toml", text.encode())
 
-    def read_config(self) -> dict[str, Any]:
+    def read_config(self) -> JsonObject:
         """The settings in config.toml."""
         config = read_toml(self.path / "config.toml")
         if "descriptors-columns" in config:  # without the key, missing numbers are not filled
@@ -320,7 +320,7 @@ def corrupt_as_run_error(path: Path) -> Iterator[None]:
         raise RunFolderError(f"{path} holds a damaged file of results: {type(error).__name__}: {error}") from error
 
 
-def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_toml(path: str | os.PathLike[str]) -> JsonObject:
     """The content of a TOML file; raises RunFolderError that names the file where it cannot be read."""
     try:
         return tomllib.loads(Path(path).read_bytes().decode())

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ CACHED_ROWS = 2**14
 class BatchLike(Protocol):
     """Rows as a network takes them, with what it learns from them: a dataclass."""
 
-    __dataclass_fields__: "ClassVar[dict[str, Field[Any]]]"
+    __dataclass_fields__: "ClassVar[dict[str, Field[object]]]"
 
     @property
     def targets(self) -> Tensor | None:

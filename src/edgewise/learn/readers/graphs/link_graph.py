@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -128,7 +127,7 @@ def _names_of(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         return tuple(map(str, range(num_nodes)))
 
     try:
-        names: Any = json.loads(written)
+        names: object = json.loads(written)
     except (ValueError, RecursionError) as error:
         raise DataError(f"the names of the nodes cannot be read: {error}") from error
     if not isinstance(names, list) or len(names) != num_nodes or not all(isinstance(name, str) for name in names):

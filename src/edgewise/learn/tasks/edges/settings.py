@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import layers_for
@@ -53,7 +52,7 @@ class EdgeRunSettings(TableRunSettings):
             )
 
 
-def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
     """The named model brings its own sizes."""
     return with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True)
 

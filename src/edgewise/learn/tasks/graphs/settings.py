@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from edgewise.learn.networks.graph_layers import layers_for
 from edgewise.learn.networks.graph_settings import GraphSettings, NodeSettings
@@ -31,7 +30,7 @@ class GraphRunSettings(TableRunSettings):
     """The readout and the head."""
 
 
-def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
     """The named model brings its own sizes; a readout that attends has heads whatever the layer is."""
     attends = GraphSettings(**groups["whole"]).readout in ("attention", "attention_sum", "root")
     derived = with_layer("graphs", groups, LAYERS, TrainSettings(), ("num_heads",) if attends else ())

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.errors import SettingError
@@ -81,7 +81,7 @@ class LanguageRunSettings:
         return epochs, math.ceil(steps / epochs)
 
 
-def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> Values:
     """`model` may name one of `CONFIGURATIONS`, which the rest changes; a pretrained model brings its own sizes."""
     name, pretrained = run.get("model"), run.get("pretrained")
     if pretrained is None:
@@ -92,7 +92,7 @@ def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
     return {"model": model, "train": replace(RECIPE, **{"learning_rate": FINE_TUNING_RATE, **groups["train"]})}
 
 
-def sizes_to_fine_tune(path: str, sizes: TransformerSettings, changes: Mapping[str, Any]) -> TransformerSettings:
+def sizes_to_fine_tune(path: str, sizes: TransformerSettings, changes: Values) -> TransformerSettings:
     """The sizes of a trained model with another dropout or a shorter context.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import layers_for, with_recipe
@@ -102,7 +102,7 @@ class LinkRunSettings:
         )
 
 
-def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
     """The named model brings its own sizes."""
     return with_layer("links", groups, LAYERS, RECIPE)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
@@ -62,7 +62,7 @@ class MaskedRunSettings:
         check_split_sizes(self.split_sizes, 2)
 
 
-def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> Values:
     """`model` may name one of `CONFIGURATIONS`, which the rest changes."""
     return {"model": replace(named_model(run.get("model"), MODEL, "masked tokens"), **groups["model"])}
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from edgewise.learn.readers.molecules.descriptor import AVAILABLE
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.molecules.similarity import KnownMolecules
 from edgewise.learn.readers.molecules.table import MoleculeTable
+from edgewise.learn.settings import Values
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import with_filled
@@ -40,7 +41,7 @@ ROWS_IN_MEMORY = 2**13
 """Rows whose SMILES, or substructures, are in memory at the same time."""
 
 
-def check_descriptors(folder: RunFolder, values: Mapping[str, Any]) -> list[str]:
+def check_descriptors(folder: RunFolder, values: Values) -> list[str]:
     """The descriptors of a run; raises RunFolderError where this RDKit does not have them."""
     if unknown := sorted(set(values["descriptors"]) - AVAILABLE):
         raise RunFolderError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.time_settings import DynamicsSettings
@@ -68,9 +68,9 @@ class DynamicsRunSettings:
             )
 
 
-def model_and_recipe(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def model_and_recipe(run: Values, groups: Mapping[str, Values]) -> Values:
     """Where accelerations are predicted, the model is `forces` if none is named; `forces` has its own recipe."""
-    derived: dict[str, Any] = {}
+    derived: dict[str, object] = {}
     model = groups["model"]
     if model.get("target_quantity") == "accelerations":
         model = {"model": "forces", **model}

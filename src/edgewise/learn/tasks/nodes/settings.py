@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import LAYERS, layers_for
@@ -68,7 +67,7 @@ class NodeRunSettings(TableRunSettings):
             )
 
 
-def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
     """The named model brings its own sizes and recipe; nodes or edges of several types need one that reads types."""
     types = {name: groups[group].get(name) for name, group in TYPE_COLUMNS.items()}
     usual = WITH_TYPES if any(types.values()) or holds_types(run["data"]) else NodeSettings().model

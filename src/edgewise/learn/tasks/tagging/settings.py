@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSettings
@@ -59,7 +59,7 @@ class TaggingRunSettings:
         check_sizes_are_read(self, len(self.data) == 1)
 
 
-def reader_of(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def reader_of(run: Values, groups: Mapping[str, Values]) -> Values:
     """`model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
     named, pretrained = run.get("model"), run.get("pretrained")
     reader, model = choose_reader(ReaderSettings, MODEL, named, groups["reader"], groups["model"], pretrained)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.learn.companions import WORD_COUNTS
@@ -56,7 +55,7 @@ class TextRunSettings(TableRunSettings):
         check_companions(self.companions)
 
 
-def reader_of(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def reader_of(run: Values, groups: Mapping[str, Values]) -> Values:
     """`model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
     named, pretrained = run.get("model"), run.get("pretrained")
     text, model = choose_reader(TextSettings, MODEL, named, groups["text"], groups["model"], pretrained)

@@ -63,7 +63,7 @@ class TranslationRunSettings:
         check_sizes_are_read(self, len(self.data) == 1 or (len(self.data) == 2 and not self.data[0].endswith(TABLES)))
 
 
-def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> dict[str, Any]:
+def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> Values:
     """`model` may name one of `CONFIGURATIONS`, or a recurrent cell."""
     sizes = groups["model"]
     model = _named(run.get("model"), sizes.get("cell"))
@@ -85,7 +85,7 @@ def _named(model: Any, cell: Any) -> ModelSettings:
     return CONFIGURATIONS[model]
 
 
-def _check_owner(sizes: Mapping[str, Any], model: ModelSettings) -> None:
+def _check_owner(sizes: Values, model: ModelSettings) -> None:
     """Raise SettingError where something is set that only the other kind of model has."""
     transformer, recurrent = (
         {field.name for field in fields(settings)} for settings in (TransformerSettings, RecurrentSettings)
