@@ -1,13 +1,14 @@
 """What checkpoints in Hugging Face's layout have in common, whatever model they hold."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from edgewise.choices import Activation
 from edgewise.errors import DataError
+from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.text_settings import TransformerSettings
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -43,7 +44,7 @@ class Config:
             raise DataError(f"config.json: {name} is {value!r}, expected a whole number.")
         return value
 
-    def sizes(self, names: Mapping[str, str], defaults: Mapping[str, int]) -> dict[str, Any]:
+    def sizes(self, names: Mapping[str, str], defaults: Mapping[str, int]) -> JsonObject:
         """Whole numbers by our names, from theirs."""
         return {field: self.size(other, defaults.get(other)) for field, other in names.items()}
 

@@ -2,12 +2,12 @@
 it is trained."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, EncoderName, ReaderSettings, TransformerSettings
+from edgewise.learn.settings import Values
 from edgewise.learn.training.settings import TrainSettings
 
 PRETRAINED = ("edgewise masked model", 1)
@@ -32,8 +32,8 @@ def choose_reader(
     reader_type: type[Reader],
     default_sizes: TransformerSettings,
     model_name: str | None,
-    choices: Mapping[str, Any],
-    sizes: Mapping[str, Any],
+    choices: Values,
+    sizes: Values,
     pretrained: str | None,
 ) -> tuple[Reader, TransformerSettings]:
     """What reads, and its sizes.

@@ -17,7 +17,7 @@ from edgewise.errors import SettingError
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import collected_remarks, counted, stage
 from edgewise.learn.tables.decode import check_files_differ
-from edgewise.learn.tasks.config import begin
+from edgewise.learn.tasks.config import RunSettings, begin
 from edgewise.learn.tasks.report.leakage import leakage
 from edgewise.learn.tasks.task import Prepared, Task
 from edgewise.learn.training.distributed import ALONE, WorkerGroup
@@ -52,7 +52,7 @@ class Run:
     def prepare(
         cls,
         task: Task,
-        settings: Any,
+        settings: RunSettings,
         folder: RunFolder,
         *,
         overwrite: bool = False,

@@ -4,7 +4,6 @@ import string
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow.compute
@@ -32,7 +31,7 @@ class RowLabels:
     """The part of a message after the number of a row, such as `, column 'type'`."""
 
     @classmethod
-    def of_array(cls, array: str, names: Any) -> "RowLabels":
+    def of_array(cls, array: str, names: object) -> "RowLabels":
         """The labels in an array of words or integers."""
         words = tuple(str(name).strip() for name in np.asarray(names).tolist())
         return cls(words, f"{array}[", np.arange(len(words)), "]")

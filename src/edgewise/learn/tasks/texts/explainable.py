@@ -7,7 +7,7 @@ to 512 tokens costs a prediction for every token, of longer ones groups are remo
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -94,7 +94,7 @@ class TextNumber:
             "Attention through all layers: how much of each token can reach the readout.",
         )
 
-    def of_vectors(self, member: Any) -> Differentiable:
+    def of_vectors(self, member: nn.Module) -> Differentiable:
         """The number as a function of the vectors of the tokens, for one member."""
         row, num_tokens = self.tokens.row, len(self.tokens)
         network, companions = network_of(member), companions_of(member)
@@ -123,7 +123,7 @@ class TextNumber:
         return replace(learned, features=vectors, baseline=baseline)
 
 
-def companion_outputs(member: Any, batch: TextRows) -> dict[str, Tensor]:
+def companion_outputs(member: nn.Module, batch: TextRows) -> dict[str, Tensor]:
     """What the companions of a member predict, by name."""
     return {name: companion(batch) for name, companion in companions_of(member).items()}
 
