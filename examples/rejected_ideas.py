@@ -79,8 +79,7 @@ def compared() -> tuple[dict[str, float], dict[tuple[str, str], Tensor], dict[st
     targets = (values - values.mean()) / values.std()
     renumbered = [Chem.MolToRandomSmilesVect(Chem.MolFromSmiles(text), 1, randomSeed=1)[0] for text in molecules]
     batch = graphs(molecules)
-    graph = batch.graph
-    num_rows = int(graph.offsets.diff().max())
+    graph, num_rows = batch.graph, int(batch.graph.offsets.diff().max())
     width = num_rows * graph.node_features.shape[1]
     flat = nn.Sequential(nn.Flatten(), nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
     ideas: dict[str, tuple[nn.Module, Callable[[list[str]], Tensor | Batch]]] = {

@@ -79,7 +79,7 @@ def test_a_page_about_damaged_results_is_an_error_of_ours(tmp_path):
     run.write_config({"data": ["a.csv"]})
     for name, content in {"model.json": {"format": "edgewise text model"}, "metrics.json": 3}.items():
         run.write_json(name, content)
-    with pytest.raises(RunFolderError, match="run holds a damaged file of results"):
+    with pytest.raises(RunFolderError, match=r"metrics\.json is damaged: it holds int, expected an object"):
         write_report(run)
 
 

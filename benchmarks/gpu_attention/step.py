@@ -149,7 +149,7 @@ def our_pages(device: str, quick: bool) -> Training:
     """GAT on all training nodes."""
     inputs, recipe = pages(quick)[0], WORKLOADS[GRAPH].recipes["GAT"]
     targets = inputs.labels[inputs.train, None].float()
-    batch = replace(batch_of(inputs, recipe.settings), targets=targets).to(device)
+    batch = batch_of(inputs, recipe.settings).with_targets(targets, None).to(device)
     model = NodeModel(NodeSizes(inputs.features.shape[1], 0, inputs.num_classes), recipe.settings).to(device)
     loss = TargetLoss("multiclass", "mse", num_classes=(inputs.num_classes,))
     adam = partial(torch.optim.Adam, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)

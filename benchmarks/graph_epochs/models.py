@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from cpu_attention.case import OURS, Case, Peer
 from torch import Tensor, nn
 
+from edgewise.graph.batch import Supervision
 from edgewise.learn.networks.graph_settings import NodeSizes
 from edgewise.learn.networks.node import NodeModel
 from graph_epochs.inputs import Inputs, Recipe, batch_of
@@ -107,7 +108,11 @@ def _ours(inputs: Inputs, recipe: Recipe) -> Learner:
     for name, weight in model.named_parameters():
         place, _, part = name.removeprefix("layers.layers.").partition(".")
         leaves[place + parts["." + part]] = weight
-    return Learner(model, lambda rows: model(replace(whole, rows=rows)), dict(sorted(leaves.items())))
+
+    def logits(rows: Tensor) -> Tensor:
+        return model(replace(whole, supervision=Supervision(nodes=rows)))
+
+    return Learner(model, logits, dict(sorted(leaves.items())))
 
 
 def _theirs(ways: tuple[str, str], kind: str, inputs: Inputs, recipe: Recipe) -> Learner:

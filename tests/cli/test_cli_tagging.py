@@ -321,7 +321,7 @@ def test_the_tag_of_a_word_is_explained(files, edgewise, tmp_path):
     assert "; and 30 more\n" in long
     for words, message in {
         (): f"{run} has no table of test rows; name what to explain",
-        (text, "--target", "Paris"): "stands there 2 times; name one of 2 Paris, 5 Paris.",
+        (text, "--target", "Paris"): "occurs 2 times; name one of 2 Paris, 5 Paris.",
         (text, "--label", "X"): "label is 'X'; the tags are B-LOC, B-PER, I-PER, O.",
         (" ",): "tokens: the text is empty.",
     }.items():

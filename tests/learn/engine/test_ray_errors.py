@@ -38,7 +38,7 @@ class Cluster:
 @pytest.mark.parametrize("error", [TimeoutError("slow"), RuntimeError("no"), ValueError("bad\n\n")])
 def test_whatever_ray_raises_at_its_start_says_what_to_do(monkeypatch, error):
     ray, reason = Cluster(error), str(error).strip()
-    monkeypatch.setattr(engine, "imported", lambda: ray)
+    monkeypatch.setattr(engine, "import_ray", lambda: ray)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(EdgewiseError) as found, cluster():
         pass
@@ -58,7 +58,7 @@ def test_whatever_ray_raises_at_its_start_says_what_to_do(monkeypatch, error):
 
 
 def test_ctrl_c_at_the_start_is_no_error_of_ray(monkeypatch):
-    monkeypatch.setattr(engine, "imported", lambda: Cluster(KeyboardInterrupt()))
+    monkeypatch.setattr(engine, "import_ray", lambda: Cluster(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt), cluster():
         pass
 
@@ -88,7 +88,7 @@ def test_errors_of_workers_keep_their_type_and_message(monkeypatch, error):
         def get(self, each):
             return pickle.loads(each)
 
-    monkeypatch.setattr(engine, "imported", Here)
+    monkeypatch.setattr(engine, "import_ray", Here)
     with pytest.raises(type(error)) as found:
         Workers().map(work, [1], "working")
     assert str(found.value) == str(error)

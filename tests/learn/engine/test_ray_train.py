@@ -100,7 +100,7 @@ def test_a_folder_in_use_is_refused_before_a_cluster_starts(tmp_path, words, mon
     table, run = tmp_path / "data.csv", tmp_path / "run"
     table.write_text("smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 30)))
     words = [str(table), "--smiles-columns", "smiles", "--target-columns", "y", *words, "-o", str(run)]
-    monkeypatch.setattr("edgewise.learn.engine.ray.imported", lambda: pytest.fail("Ray is asked for"))
+    monkeypatch.setattr("edgewise.learn.engine.ray.import_ray", lambda: pytest.fail("Ray is asked for"))
     with RunFolder(run).locked():
         assert main(["train", "molecules", *words, "--engine", "ray"]) == 2
     assert f"{run} is in use by process {os.getpid()} on " in capsys.readouterr().err

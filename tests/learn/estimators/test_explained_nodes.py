@@ -235,7 +235,7 @@ def test_what_is_refused():
     status = ["ok"] * 40
     status[3] = "x: empty cell"
     with pytest.raises(DataError, match="the node '3' cannot be predicted: x: empty cell"):
-        explain_node(trained, replace(table, status=status), 3)
+        explain_node(trained, replace(table, rows=replace(table.rows, status=status)), 3)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,8 @@ def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
     def without_edges(gone):
         # All that is known of the whole graph stays: positions, the draw of expander edges.
         edges = Edges(senders[~gone], receivers[~gone], graph.edges.num_senders, graph.edges.num_receivers)
-        return asked(changed(whole, edges=edges, edge_features=graph.edge_features[~gone]))
+        features = None if graph.edge_features is None else graph.edge_features[~gone]
+        return asked(changed(whole, edges=edges, edge_features=features))
 
     places = [int(unit.name) for unit in found.units]
     lost = by_name(found)["occlusion"].values

@@ -14,7 +14,7 @@ from edgewise.learn.networks.text_settings import BeamSettings, RecurrentSetting
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.explainer import Explainer
-from edgewise.learn.tasks.token_explainable import place_of
+from edgewise.learn.tasks.token_explainable import index_of_word
 from edgewise.learn.tasks.translation.explainable import spans
 from edgewise.learn.tasks.translation.settings import SETTINGS
 from edgewise.learn.tasks.translation.task import TranslationEncoder, Translations, translate_texts, translated_tokens
@@ -234,15 +234,15 @@ def test_a_token_is_named_by_its_place_or_by_itself(monkeypatch):
 def test_places_and_tokens_that_there_are_not():
     names = ["ein", " Hund", " 7", " ein", "<end>"]
     for target, place in ((0, 0), ("4", 4), ("Hund", 1), ("3 ein", 3), ("<end>", 4), ("7", 2)):
-        assert place_of(target, names, 0) == place
+        assert index_of_word(target, names, 0) == place
     with pytest.raises(SettingError, match="target is 'ein', which occurs 2 times; name one of 0 ein, 3 ein"):
-        place_of("ein", names, 0)
+        index_of_word("ein", names, 0)
     with pytest.raises(SettingError, match="target is '8'; expected translation or one of 0 ein, 1 Hund, 2 7"):
-        place_of("8", names, 0, "translation or ")
+        index_of_word("8", names, 0, "translation or ")
     with pytest.raises(SettingError, match="target is '-1'; expected one of 1 ein, 2 Hund"):
-        place_of(-1, names, 1)
+        index_of_word(-1, names, 1)
     with pytest.raises(SettingError, match="39 x, …"):
-        place_of("9" * 5000, ["x"] * 50, 0)
+        index_of_word("9" * 5000, ["x"] * 50, 0)
 
 
 def test_every_byte_has_its_place():

@@ -64,14 +64,15 @@ def test_attributes_of_pyg_are_said_by_name():
 def test_estimators_say_what_they_do_not_read():
     features, y = torch.linspace(0, 1, 6)[:, None], np.linspace(0, 1, 6)
     edges, places = Edges(INDEX[0], INDEX[1], 6, 6), torch.rand(6, 3)
-    graph = Graph(features, edges, positions=places, graph_features=torch.ones(1, 2))
+    graph = Graph(features, edges, coordinates=places, graph_features=torch.ones(1, 2))
     unread = "coordinates of nodes are not read", "graph_features are not read"
     with said(*unread):
         NodeRegressor(model="gcn", **SMALL).fit(graph, y)
-    complete = Graph(features, Edges.from_edge_index(torch.combinations(torch.arange(6)).T[:, :9], 6), positions=places)
+    pairs = Edges.from_edge_index(torch.combinations(torch.arange(6)).T[:, :9], 6)
+    complete = Graph(features, pairs, coordinates=places)
     with said(unread[0]):
         LinkPredictor(model="gcn", baselines=False, **SMALL).fit(complete)
-    graphs = [Graph(features * size, edges, positions=places) for size in range(1, 9)]
+    graphs = [Graph(features * size, edges, coordinates=places) for size in range(1, 9)]
     with said(unread[0]):
         fitted = GraphRegressor(model="gcn", **SMALL).fit(graphs, np.arange(8.0))
     with said(unread[0]):
@@ -80,5 +81,5 @@ def test_estimators_say_what_they_do_not_read():
 
 def test_attributes_of_many_graphs_are_said_once():
     graphs = [attributed() for _ in range(8)]
-    with said("node attributes age", "edge attributes since", "graph attributes temperature", "nodes have no features"):
+    with said("node attributes age", "edge attributes since", "graph attributes temperature", "nodes without features"):
         GraphRegressor(model="gcn", **SMALL).fit(graphs, np.arange(8.0))

@@ -330,7 +330,7 @@ def test_no_validation_rows_keep_the_last_epoch(make_model, make_batch, val):
     assert all(record["val_loss"] is None for record in result.history)
 
 
-def test_the_caller_notices_nothing(make_model, make_batch, capfd):
+def test_the_caller_notices_nothing(make_model, make_batch, capfd, shapes_unchecked):
     torch.manual_seed(0)
     random.seed(0)
     threads = torch.get_num_threads() + 1

@@ -7,13 +7,10 @@ new layer is one more entry here, and a line in docs/nodes.md.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from edgewise.choices import ScoreName
 from edgewise.errors import SettingError
-
-if TYPE_CHECKING:
-    from torch import nn
 
 Nodes = TypeVar("Nodes")
 Task = Literal["nodes", "graphs", "links", "molecules"]
@@ -41,7 +38,7 @@ class LayerSpec:
     """The tasks that offer it, and the settings in which its recipe differs from that of the task."""
     reads_in: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
     """Settings that it reads in one task only."""
-    build: "Callable[[int, int, Any, int, bool], nn.Module] | None" = None
+    build: Callable[[int, int, Any, int, bool], Any] | None = None
     """Makes one layer, a module, from (input_dim, output_dim, settings, edge_dim, is_last). Nodes, graphs and links
     stack them as the papers do, molecules in residual blocks. None where networks/node.py has a network of its own."""
     score: ScoreName | None = None
@@ -98,7 +95,7 @@ class LayerSpec:
         return (*ALWAYS_READ, *self.reads, *self.reads_in.get(task, ()))
 
 
-def _gat(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last: bool) -> "nn.Module":
+def _gat(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last: bool) -> Any:
     from edgewise.layers.graph_attention import GraphAttention
 
     return GraphAttention(
@@ -112,19 +109,19 @@ def _gat(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last:
     )
 
 
-def _gcn(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last: bool) -> "nn.Module":
+def _gcn(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last: bool) -> Any:
     from edgewise.layers.convolution import SymmetricConvolution
 
     return SymmetricConvolution(input_dim, output_dim, activation=unchanged)
 
 
-def _sage(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last: bool) -> "nn.Module":
+def _sage(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last: bool) -> Any:
     from edgewise.layers.convolution import NeighborConvolution
 
     return NeighborConvolution(input_dim, output_dim, settings.aggregation, activation=unchanged)
 
 
-def _gin(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last: bool) -> "nn.Module":
+def _gin(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last: bool) -> Any:
     from edgewise.layers.convolution import IsomorphismConvolution
 
     return IsomorphismConvolution(input_dim, output_dim, settings.model_dim, edge_dim=edge_dim)

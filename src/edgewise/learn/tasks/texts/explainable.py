@@ -17,7 +17,7 @@ from edgewise.errors import DataError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
 from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
-from edgewise.formatting import plural
+from edgewise.formatting import percent, plural
 from edgewise.graph.records import TextRows
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.stack import companions_of, joined, network_of
@@ -130,7 +130,7 @@ def companion_outputs(member: nn.Module, batch: TextRows) -> dict[str, Tensor]:
 
 def companion_notes(trained: FittedTable[TextsEncoder], shares: Mapping[str, float]) -> list[str]:
     """How much companions count in a prediction, and what of an explanation is theirs."""
-    return [f"{shares[name]:.0%} {SHARE_OF[name]}" for name in trained.companions]
+    return [f"{percent(shares[name])} {SHARE_OF[name]}" for name in trained.companions]
 
 
 def item(

@@ -230,7 +230,7 @@ def notes_of(translated: Translated) -> list[str]:
     """How to read the numbers of a translation, and what was cut."""
     notes = [
         "ln p is of the translation that the model gives, each token given those before it; its tokens stay the "
-        "same while those of the source are removed, and get no attributions."
+        "same while those of the source are removed, and have no attributions of their own."
     ]
     if translated.is_cut:
         notes.append(f"The translation was cut after {plural(len(translated), 'token')}, the limit of the search.")
