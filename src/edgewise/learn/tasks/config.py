@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.files import JsonObject
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from edgewise.learn.tables.cell import Rejection
-
-    RowNumbers: TypeAlias = Sequence[int] | np.ndarray
 
 MAX_LISTED = 2**16
 """Rows of a split above which a checkpoint has their checksum."""
@@ -322,7 +320,7 @@ def begin(
     job: RunSettings,
     *,
     resume: bool,
-    rows: "Mapping[str, RowNumbers] | None" = None,
+    rows: "Mapping[str, Sequence[int] | np.ndarray] | None" = None,
     rejected: "Sequence[Rejection]" = (),
 ) -> bool:
     """Starts the folder of a run whose data is known to be good, or checks that it continues with the same settings.
@@ -443,7 +441,7 @@ def checksums(files: Sequence[str]) -> list[str]:
     return found
 
 
-def listed_or_checksum(rows: "RowNumbers") -> list[int] | str:
+def listed_or_checksum(rows: "Sequence[int] | np.ndarray") -> list[int] | str:
     """The numbers of some rows, a list or an array; of many their SHA-256."""
     if len(rows) <= MAX_LISTED:
         return [*map(int, rows)]
