@@ -1,9 +1,11 @@
 """The attack on files in a bounded form; `make attack` runs it for minutes."""
 
+import gc
 import json
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,15 @@ from edgewise.learn.tasks.report.sections import write_report
 from edgewise.learn.training.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
+
+
+@pytest.fixture(autouse=True)
+def no_collection_in_deep_recursion() -> Iterator[None]:
+    """Content that nests deeply fills the stack: there, what other tests left behind could not be finalized."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def test_no_damaged_file_raises_anything_but_our_own_errors(tmp_path):
