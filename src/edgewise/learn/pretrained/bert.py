@@ -13,7 +13,14 @@ from edgewise.errors import DataError
 from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.encoder import MaskedModel
 from edgewise.learn.networks.text_settings import TransformerSettings
-from edgewise.learn.pretrained.checkpoint import Config, Tensors, activation_name, check_choices, state_of, with_state
+from edgewise.learn.pretrained.checkpoint import (
+    CheckpointConfig,
+    Tensors,
+    activation_name,
+    check_choices,
+    state_of,
+    with_state,
+)
 
 EMBEDDINGS = {
     "embeddings.word_embeddings": "encoder.embedding",
@@ -66,7 +73,7 @@ def settings_of(config: Mapping[str, object]) -> TransformerSettings:
     Raises:
         DataError: it describes another kind of model, or a choice that ours does not have.
     """
-    read = Config(config, "bert", MUST_BE)
+    read = CheckpointConfig(config, "bert", MUST_BE)
     return TransformerSettings(
         **read.sizes(SIZES, {"max_position_embeddings": 512, "type_vocab_size": 2}),
         position="learned",

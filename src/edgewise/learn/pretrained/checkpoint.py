@@ -22,7 +22,7 @@ ACTIVATIONS: dict[str, Activation] = {
 """Their names and ours; of several the first is the one that is written."""
 
 
-class Config:
+class CheckpointConfig:
     """A `config.json`, read setting by setting.
 
     Raises:

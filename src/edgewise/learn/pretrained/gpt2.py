@@ -11,7 +11,14 @@ from torch import Tensor
 from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text_settings import TransformerSettings
-from edgewise.learn.pretrained.checkpoint import Config, Tensors, activation_name, check_choices, state_of, with_state
+from edgewise.learn.pretrained.checkpoint import (
+    CheckpointConfig,
+    Tensors,
+    activation_name,
+    check_choices,
+    state_of,
+    with_state,
+)
 
 LINEARS = {
     "attn.c_attn": "attention.projections",  # query, key and value, one above the other
@@ -39,7 +46,7 @@ def settings_of(config: Mapping[str, object]) -> TransformerSettings:
     Raises:
         DataError: it describes another kind of model, or a choice that ours does not have.
     """
-    read = Config(config, "gpt2", MUST_BE)
+    read = CheckpointConfig(config, "gpt2", MUST_BE)
     return TransformerSettings(
         **read.sizes(SIZES, {"n_positions": 1024}),
         hidden_dim=None if config.get("n_inner") is None else read.size("n_inner"),

@@ -69,7 +69,7 @@ class _Graph:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """How a graph is read."""
 
     strict: bool = False
@@ -106,7 +106,7 @@ def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **ho
         paths: one table of nodes, or one .npz file.
         columns: the role of each column.
         source: where the edges are, and how they are read.
-        how: the fields of `Reading`.
+        how: the fields of `ReadOptions`.
 
     Raises:
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
@@ -114,7 +114,7 @@ def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **ho
     """
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not divided by files.")
-    reading = Reading(**how)
+    reading = ReadOptions(**how)
     is_file = is_graph_file(paths[0])
     if is_file and columns.category_columns:
         raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
@@ -145,7 +145,7 @@ def nodes_from_arrays(
         targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
         weights: `(node,)` numbers, zero or more.
         splits: `(node,)`: train, val, test or nothing.
-        task_type, missing, known: as in `Columns` and `Reading`.
+        task_type, missing, known: as in `Columns` and `ReadOptions`.
         types: of the nodes; those of edges are in `edges`.
         blank: where the node's type does not have a feature.
         names: what the nodes are called; their numbers where None.
@@ -175,10 +175,10 @@ def nodes_from_arrays(
 
     called = tuple(map(str, numbers if names is None else names))
     graph = _Graph(cells, columns, called, features, edges, Problems(), node_types)
-    return _interpret(graph, True, Reading(strict=True, need_targets=targets is not None))
+    return _interpret(graph, True, ReadOptions(strict=True, need_targets=targets is not None))
 
 
-def _interpret(graph: _Graph, is_directed: bool, reading: Reading) -> NodeTable:
+def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeTable:
     """A node is usable when its features can be read; without a target it is not trained on."""
     features, edges, names = graph.features, graph.edges, graph.names
     rows = checked_rows(
@@ -217,7 +217,7 @@ def _check_roles(cells: Cells, columns: Columns) -> None:
     check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
 
 
-def _from_file(path: str, columns: Columns, source: GraphSource, reading: Reading) -> _Graph:
+def _from_file(path: str, columns: Columns, source: GraphSource, reading: ReadOptions) -> _Graph:
     """A graph in one file."""
     model_types = reading.known
     if columns.node_type_column is not None or source.edge_type_column is not None:
@@ -245,7 +245,7 @@ def _from_file(path: str, columns: Columns, source: GraphSource, reading: Readin
     return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), types)
 
 
-def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Reading) -> _Graph:
+def _from_tables(path: str, columns: Columns, source: GraphSource, reading: ReadOptions) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
         or_none = f", or --edges {NONE} where they have none" if reading.may_lack_edges else ""
