@@ -55,7 +55,7 @@ def runner(kind: str) -> Callable[[int], object]:
 
         return all_weights
 
-    from edgewise.graph.records import TextRows
+    from edgewise.learn.batches.tokens import TextRowBatch
     from edgewise.learn.networks.text import TextModel
     from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
     from edgewise.trace import Trace
@@ -66,7 +66,7 @@ def runner(kind: str) -> Callable[[int], object]:
     def strongest(length: int) -> object:
         trace = Trace(top=TOP) if kind == "top" else None
         with torch.no_grad():
-            model(TextRows(torch.randint(1000, (length,)), torch.tensor([0, length])), trace)
+            model(TextRowBatch(torch.randint(1000, (length,)), torch.tensor([0, length])), trace)
         return trace
 
     return strongest

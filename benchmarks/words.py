@@ -27,8 +27,8 @@ from cpu_attention.options import NUM_THREADS
 from cpu_attention.process import memory, reset_peak
 
 from edgewise import Lengths, Segments
-from edgewise.graph.records import PairBatch, TextBatch
 from edgewise.layers import Cache
+from edgewise.learn.batches.tokens import TokenBatch, TranslationBatch
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
 from edgewise.learn.networks.transformer import TransformerBlocks
@@ -58,7 +58,7 @@ class PlainModel(nn.Module):
         self.stack = nn.TransformerEncoder(layer, settings.num_layers, norm, enable_nested_tensor=False)
         self.mask = nn.Transformer.generate_square_subsequent_mask(settings.context)
 
-    def forward(self, batch: TextBatch) -> Tensor:
+    def forward(self, batch: TokenBatch) -> Tensor:
         """The scores of the next token."""
         nodes = self.embedding(batch.tokens) + self.position.weight[: batch.tokens.shape[1]]
         return nn.functional.linear(self.stack(nodes, self.mask, is_causal=True), self.embedding.weight)
@@ -82,7 +82,7 @@ class PlainModel(nn.Module):
                 mine.bias.copy_(theirs.bias)
 
 
-def step_of(model: nn.Module, batch: TextBatch | PairBatch) -> Callable[[], float]:
+def step_of(model: nn.Module, batch: TokenBatch | TranslationBatch) -> Callable[[], float]:
     """One step of training: forward, backward, clip, AdamW."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
     loss = TokenLoss()
@@ -103,7 +103,7 @@ def training(quick: bool) -> dict[str, Any]:
     """Steps of training on windows of a text, after both models gave the same loss with the same weights."""
     torch.manual_seed(0)
     windows = torch.randint(VOCABULARY, (BATCH, GPT2_SMALL.context + 1))
-    batch = TextBatch(windows[:, :-1], targets=windows[:, 1:])
+    batch = TokenBatch(windows[:, :-1], targets=windows[:, 1:])
     ours, plain = NextTokenModel(VOCABULARY, GPT2_SMALL), PlainModel(GPT2_SMALL, VOCABULARY)
     plain.take(ours)
     torch.testing.assert_close(ours(batch), plain(batch), rtol=1e-4, atol=1e-4)
@@ -123,7 +123,7 @@ def peak_of(name: str) -> float:
     before = reset_peak()
     kind = {OURS: lambda: NextTokenModel(VOCABULARY, GPT2_SMALL), PLAIN: lambda: PlainModel(GPT2_SMALL, VOCABULARY)}
     windows = torch.randint(VOCABULARY, (BATCH, GPT2_SMALL.context + 1))
-    step = step_of(kind[name](), TextBatch(windows[:, :-1], targets=windows[:, 1:]))
+    step = step_of(kind[name](), TokenBatch(windows[:, :-1], targets=windows[:, 1:]))
     for _ in range(3):
         step()
     return round((memory("VmHWM") - before) / 2**20, 1)
@@ -189,7 +189,7 @@ def translating(quick: bool) -> dict[str, Any]:
     torch.manual_seed(0)
     rows, length = (8, 6) if quick else (120, 17)
     tokens = torch.randint(8192, (3, rows, length))
-    batch = PairBatch(tokens[0], torch.full((rows,), length), tokens[1], targets=tokens[2])
+    batch = TranslationBatch(tokens[0], torch.full((rows,), length), tokens[1], targets=tokens[2])
     sizes = TransformerSettings(num_layers=4, model_dim=128, hidden_dim=256, context=256, dropout=0.3)
     models: dict[str, nn.Module] = {
         "transformer": TranslationModel(8192, sizes),

@@ -38,6 +38,7 @@ CHECKED = [
     "edgewise.explain",
     "edgewise.graph",
     "edgewise.layers",
+    "edgewise.learn.batches",
     "edgewise.learn.networks",
     "edgewise.learn.readers",
     "edgewise.learn.tables",

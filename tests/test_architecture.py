@@ -25,7 +25,7 @@ LEVELS = [
     {"learn.training", "learn.pretrained"},
     {"learn.readers", "learn.networks", "learn.companions"},
     {"learn.tables"},
-    {"learn.engine"},
+    {"learn.batches", "learn.engine"},
     {"learn.files", "learn.memory", "learn.process", "learn.progress", "learn.settings"},
     # Here the lower story ends.
     {"view", "interop"},

@@ -22,7 +22,7 @@ from graph_epochs.inputs import PAGES, TINY, WORKLOADS, Inputs, batch_of, made_u
 from torch import Tensor, nn
 
 from edgewise.graph import Batch, Graph, Supervision
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.graph_settings import NodeSizes, PropertySettings, PropertySizes
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.node import NodeModel
@@ -183,7 +183,7 @@ def our_language(device: str, quick: bool) -> Training:
     plain = plain_language
     settings = TransformerSettings(plain.LAYERS, plain.HEADS, model_dim=plain.WIDTH, context=plain.CONTEXT)
     model = NextTokenModel(VOCABULARY, settings).to(device)
-    given = model, TokenLoss(), TextBatch(*tokens(device, quick))
+    given = model, TokenLoss(), TokenBatch(*tokens(device, quick))
     return Training(model, loss_of, given, _language_adam(), is_dynamic=True)
 
 

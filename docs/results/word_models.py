@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression, Ridge
 from word_counts import sets
 
-from edgewise.graph.records import TextRows
+from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions.word_counts import KINDS, Counts, WordCounts
 from edgewise.learn.tasks.vocabulary import tokenizer_and_weights
 from edgewise.learn.training.loss import TargetLoss
@@ -23,9 +23,9 @@ from edgewise.learn.training.loss import TargetLoss
 CLASSES, NUMBERS = TargetLoss("classification", "mse", num_classes=(2,)), TargetLoss("regression", "mse")
 
 
-def packed(texts: list[np.ndarray]) -> TextRows:
+def packed(texts: list[np.ndarray]) -> TextRowBatch:
     """A batch of texts."""
-    return TextRows.packed(texts, [np.zeros(len(text), dtype=np.int64) for text in texts])
+    return TextRowBatch.pack(texts, [np.zeros(len(text), dtype=np.int64) for text in texts])
 
 
 def occurrences(model: WordCounts, texts: list[np.ndarray]) -> csr_array:

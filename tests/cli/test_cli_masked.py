@@ -11,7 +11,7 @@ import torch
 
 from cli_tables import read_csv
 from edgewise.errors import RunFolderError
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.tasks.masked.task import load, scores_of_frequency
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.masks import Masking, MaskLoader, TokenChunks
@@ -74,8 +74,8 @@ def test_it_learns_what_token_counts_cannot_predict(lines, edgewise, tmp_path):
         tokens = torch.from_numpy(tokenizer.encode(f"the {animal} always <mask> .").numbers)
         assert tokens[3] == tokenizer.mask
         with torch.no_grad():
-            assert tokenizer.decode([int(trained.model(TextBatch(tokens))[3].argmax())]) == sound
-            assert trained.model.encoder(TextBatch(tokens)).shape == (5, 32)
+            assert tokenizer.decode([int(trained.model(TokenBatch(tokens))[3].argmax())]) == sound
+            assert trained.model.encoder(TokenBatch(tokens)).shape == (5, 32)
 
 
 def test_a_vector_for_each_text(edgewise, tmp_path):
@@ -97,7 +97,7 @@ def test_a_vector_for_each_text(edgewise, tmp_path):
         numbers = [torch.from_numpy(trained.encoder.tokenizer.encode(text).numbers) for text in texts]
         pieces = [piece for each in numbers for piece in each.split(16) if len(piece)]
         with torch.no_grad():
-            expected = torch.cat([trained.model.encoder(TextBatch(piece)) for piece in pieces]).mean(0)
+            expected = torch.cat([trained.model.encoder(TokenBatch(piece)) for piece in pieces]).mean(0)
         np.testing.assert_allclose(vectors[row], expected, atol=1e-5)
     (tmp_path / "lines.txt").write_text("a b\n\nc\n")
     code, out, _ = edgewise("fingerprint", run, tmp_path / "lines.txt", "-o", tmp_path / "lines.npz")

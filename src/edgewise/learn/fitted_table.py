@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.errors import DataError, SettingError
-from edgewise.graph.records import Prediction
 from edgewise.learn.companions.stack import NETWORK_COPIES, network_of, shares_of
 from edgewise.learn.fitted import PART, Fitted
 from edgewise.learn.intervals import Intervals, difficulty_features
-from edgewise.learn.outputs import Label, Outputs, Targets, scatter_rows
+from edgewise.learn.outputs import Label, Outputs, Prediction, Targets, scatter_rows
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.scale import TargetScaler

@@ -188,3 +188,29 @@ def scatter_rows(values: np.ndarray, rows: np.ndarray, num_rows: int, missing: f
     of_all_rows = np.full((num_rows, *values.shape[1:]), missing, dtype=values.dtype)
     of_all_rows[rows] = values
     return of_all_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The prediction of one target for every row of a table; NaN if a row cannot be predicted."""
+
+    value: np.ndarray
+    """(row), in the unit of the target; for classes the index of the most probable one."""
+    std: np.ndarray
+    """(row): the standard deviation of the target around its prediction, for one model and an ensemble alike: by the
+    errors on validation rows, which intervals are made of, NaN without such rows; for classes √(p(1 − p)), that of the
+    outcome "it is this class"."""
+    low: np.ndarray
+    """(row): lower end of the interval; NaN for classes, and with too few validation rows."""
+    high: np.ndarray
+    """(row): upper end of the interval."""
+    probabilities: np.ndarray | None
+    """(row, class); None for regression."""
+    sigma: np.ndarray | None = None
+    """(row): the expected size of the error, of which the width of the interval is a multiple; None for classes."""
+    ensemble_std: np.ndarray | None = None
+    """(row): the standard deviation over the members of an ensemble, for classes of the probability of `value`; it is
+    usually far smaller than `std`. None for a single model."""
+    parts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """What the network alone predicts, and each companion, by name: `(row)`, or `(row, class)` probabilities; empty
+    where nothing stands beside the network."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgewise.errors import DataError
-from edgewise.graph.records import TextRows
+from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import word_counts
 from edgewise.learn.companions.word_counts import MAX_PAIRS, Counts, WordCounts
 from edgewise.learn.training.loss import TargetLoss
@@ -24,7 +24,7 @@ def of_classes(*sizes):
 
 
 def batch_of(texts):
-    return TextRows.packed(texts, [np.zeros(len(text), dtype=np.int64) for text in texts])
+    return TextRowBatch.pack(texts, [np.zeros(len(text), dtype=np.int64) for text in texts])
 
 
 def learned(texts=TEXTS, targets=TARGETS, loss=BINARY, names=NAMES, weights=None):

@@ -8,7 +8,7 @@ import torch
 
 from edgewise import EdgewiseError, SettingError, Trace
 from edgewise.explain.rollout import rollout
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.estimators import LanguageModel
 from edgewise.learn.networks.text_settings import SamplingSettings
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
@@ -23,7 +23,7 @@ TEXT = "the dog sat on\nthe"
 def share(trained, numbers, number):
     """The probability of one token after others, by the whole table of scores of a text that stands alone."""
     with torch.no_grad():
-        scores = trained.model(TextBatch(torch.from_numpy(np.array(numbers))[None]))[0, -1].double()
+        scores = trained.model(TokenBatch(torch.from_numpy(np.array(numbers))[None]))[0, -1].double()
     scores[trained.output.never_written(trained.encoder.tokenizer)] = -math.inf
     return scores.softmax(-1)[number].item()
 
@@ -90,7 +90,7 @@ def test_weights_are_those_of_the_prediction_and_causal():
     found = explain_prompt(trained, TEXT)
     trace = Trace()
     with torch.no_grad():
-        trained.model(TextBatch(torch.from_numpy(numbers_of(trained, TEXT))), trace)
+        trained.model(TokenBatch(torch.from_numpy(numbers_of(trained, TEXT))), trace)
     assert [layer.name for layer in found.layers] == ["layer 1", "layer 2"]
     for layer, weights in zip(found.layers, trace.weights, strict=True):
         assert (layer.senders <= layer.receivers).all()

@@ -6,7 +6,7 @@ import torch
 
 from edgewise import DataError, EdgewiseError, SettingError, Trace
 from edgewise.explain.rollout import rollout
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.estimators import Tagger
 from edgewise.learn.readers.texts.tags import WrittenSentence, chunks_of
 from edgewise.learn.tasks.tagging import explainable as explaining
@@ -21,7 +21,7 @@ def shares(trained, words):
     """The probabilities of the tags of each word of a sentence that is read at once."""
     (piece,) = chunks_of(words, trained.encoder.tokenizer, 1000)
     with torch.no_grad():
-        return trained.model(TextBatch.packed([piece.numbers]))[piece.firsts].double().softmax(-1).numpy()
+        return trained.model(TokenBatch.pack([piece.numbers]))[piece.firsts].double().softmax(-1).numpy()
 
 
 def by_name(found):
@@ -82,7 +82,7 @@ def test_without_unknown_words_the_word_itself_stays():
     tail = piece.firsts[3] - 1
     left = {side: np.delete(getattr(piece, side), tail) for side in ("numbers", "starts", "stops")}
     with torch.no_grad():
-        scores = trained.model(TextBatch.packed([left["numbers"]]))[head]
+        scores = trained.model(TokenBatch.pack([left["numbers"]]))[head]
     expected = shares(trained, TEXT.split())[2, 3] - scores.double().softmax(-1)[3].item()
     assert tail > head
     assert values[tail] == pytest.approx(expected, abs=1e-6)
@@ -93,7 +93,7 @@ def test_weights_are_those_of_the_prediction():
     found, trace = explain_sentence(trained, TEXT, target=4), Trace()
     (piece,) = chunks_of(TEXT.split(), trained.encoder.tokenizer, 100)
     with torch.no_grad():
-        trained.model(TextBatch.packed([piece.numbers]), trace)
+        trained.model(TokenBatch.pack([piece.numbers]), trace)
     for layer, weights in zip(found.layers, trace.weights, strict=True):
         table = np.zeros((2, 5, 5))
         table[:, layer.receivers, layer.senders] = layer.values

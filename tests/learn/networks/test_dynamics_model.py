@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgewise import SettingError
-from edgewise.graph.records import BodyBatch
+from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.networks.dynamics import dynamics_model
 from edgewise.learn.networks.time_settings import DynamicsSettings
 from edgewise.learn.readers.motion.motion import Moments, Motion

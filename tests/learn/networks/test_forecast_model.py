@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from edgewise import Edges
-from edgewise.graph.records import SeriesBatch
+from edgewise.learn.batches.series import SeriesBatch
 from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings
 

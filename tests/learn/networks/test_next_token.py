@@ -8,8 +8,8 @@ import torch
 
 from edgewise import SettingError, ShapeError
 from edgewise.choices import POSITIONS
-from edgewise.graph.records import TextBatch
 from edgewise.layers import Cache
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.generate import generate, next_token
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, SamplingSettings, TransformerSettings
@@ -36,7 +36,7 @@ def test_no_token_sees_a_later_one(position):
     model, tokens = model_of(position=position), text(12)
     other = tokens.clone()
     other[7:] = (other[7:] + 1) % 11
-    before, after = model(TextBatch(tokens)), model(TextBatch(other))
+    before, after = model(TokenBatch(tokens)), model(TokenBatch(other))
     torch.testing.assert_close(before[:7], after[:7])
     assert not torch.allclose(before[7:], after[7:])
 
@@ -45,7 +45,7 @@ def test_a_window_reaches_as_far_as_it_says_in_each_layer():
     model, tokens = model_of(window=3), text(12)
     other = tokens.clone()
     other[0] = (other[0] + 1) % 11
-    before, after = model(TextBatch(tokens)), model(TextBatch(other))
+    before, after = model(TokenBatch(tokens)), model(TokenBatch(other))
     assert not torch.allclose(before[4], after[4])  # two layers of two tokens back
     torch.testing.assert_close(before[5:], after[5:])
 
@@ -55,8 +55,8 @@ def test_a_window_reaches_as_far_as_it_says_in_each_layer():
 def test_packed_texts_are_texts_apart(position, window):
     model, texts = model_of(position=position, window=window), [text(5), text(1, seed=2), text(9, seed=3)]
     offsets = torch.tensor([0, 5, 6, 15])
-    packed = model(TextBatch(torch.cat(texts), offsets=offsets))
-    torch.testing.assert_close(packed, torch.cat([model(TextBatch(each)) for each in texts]))
+    packed = model(TokenBatch(torch.cat(texts), offsets=offsets))
+    torch.testing.assert_close(packed, torch.cat([model(TokenBatch(each)) for each in texts]))
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -66,7 +66,7 @@ def test_decoding_with_a_cache_equals_one_pass(position, changes):
     if position == "shaw":
         tokens = tokens[:1]
     with torch.no_grad():
-        expected, cache = model(TextBatch(tokens)), Cache()
+        expected, cache = model(TokenBatch(tokens)), Cache()
         found = [model.scores(model.nodes(part, cache=cache)) for part in tokens.split([6, 1, 1, 12], -1)]
     torch.testing.assert_close(torch.cat(found, -2), expected)
 
@@ -74,7 +74,7 @@ def test_decoding_with_a_cache_equals_one_pass(position, changes):
 def test_positions_that_were_not_learned():
     model = model_of(position="learned", context=8)
     with pytest.raises(ShapeError, match="9 tokens, but only 8 positions were learned"):
-        model(TextBatch(text(9)))
+        model(TokenBatch(text(9)))
 
 
 def test_the_configurations_of_gpt2_have_their_sizes():
@@ -91,7 +91,7 @@ def test_the_likeliest_tokens_by_asking_again_each_time(position):
     found = list(generate(model, prompt, SamplingSettings(num_tokens=5, temperature=0)))
     tokens = prompt
     for _ in range(5):
-        tokens = torch.cat([tokens, model(TextBatch(tokens))[-1].argmax(keepdim=True)])
+        tokens = torch.cat([tokens, model(TokenBatch(tokens))[-1].argmax(keepdim=True)])
     assert found == tokens[3:].tolist()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.encoder import RecurrentTokenEncoder, TokenEncoder, drop_words, encoder_of
 from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSettings
@@ -23,7 +23,7 @@ def model_of(name="transformer", unknown=0, **changes):
 
 def packed(*lengths):
     tokens = torch.randint(1, 11, (sum(lengths),), generator=torch.Generator().manual_seed(1))
-    return TextBatch(tokens, offsets=torch.tensor([0, *lengths]).cumsum(0))
+    return TokenBatch(tokens, offsets=torch.tensor([0, *lengths]).cumsum(0))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -32,7 +32,7 @@ def test_sentences_of_a_batch_do_not_mix(name):
     together = model(batch)
     assert together.shape == (11, 3)
     for begin, stop in zip(batch.offsets[:-1], batch.offsets[1:]):
-        alone = TextBatch(batch.tokens[begin:stop], offsets=torch.tensor([0, stop - begin]))
+        alone = TokenBatch(batch.tokens[begin:stop], offsets=torch.tensor([0, stop - begin]))
         torch.testing.assert_close(model(alone), together[begin:stop])
 
 
@@ -66,7 +66,7 @@ def test_it_learns_what_the_neighbor_says(name):
     """The tag of each token is told by the one before it."""
     model = model_of(name).train()
     tokens = torch.randint(1, 4, (40, 6), generator=torch.Generator().manual_seed(2))
-    batch = TextBatch(tokens.flatten(), offsets=torch.arange(41) * 6)
+    batch = TokenBatch(tokens.flatten(), offsets=torch.arange(41) * 6)
     targets = torch.cat([torch.full((40, 1), -1), tokens[:, :-1] - 1], 1).flatten()
     optimizer = torch.optim.Adam(model.parameters(), 0.03)
     for _ in range(150):

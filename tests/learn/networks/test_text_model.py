@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from edgewise import SettingError, ShapeError, Trace
-from edgewise.graph.records import TextRows
+from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.networks.encoder import drop_words
 from edgewise.learn.networks.text import TextModel
 from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
@@ -26,7 +26,7 @@ def model_of(encoder="transformer", readout="attention", **settings):
 
 def batch_of(*texts, segments=None):
     offsets = torch.tensor([0, *(len(text) for text in texts)]).cumsum(0)
-    return TextRows(torch.cat(list(texts)), offsets, segments)
+    return TextRowBatch(torch.cat(list(texts)), offsets, segments)
 
 
 def some_texts():

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from edgewise import SettingError, ShapeError, Trace
-from edgewise.graph.records import PairBatch
 from edgewise.layers import Cache
+from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.networks.beam import beam_search, translate
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.learn.networks.translation import TranslationModel
@@ -81,23 +81,23 @@ def texts(*shape, seed=1):
 @every_model
 def test_padding_and_later_tokens_change_nothing(settings):
     model, source, tokens, lengths = model_of(settings), texts(2, 6), texts(2, 5, seed=2), torch.tensor([6, 3])
-    scores = model(PairBatch(source, lengths, tokens))
+    scores = model(TranslationBatch(source, lengths, tokens))
     other = source.clone()
     other[1, 3:] = 4
     later = tokens.clone()
     later[:, 3:] = 5
-    torch.testing.assert_close(model(PairBatch(other, lengths, later))[:, :3], scores[:, :3])
-    alone = model(PairBatch(source[1:, :3], torch.tensor([3]), tokens[1:]))
+    torch.testing.assert_close(model(TranslationBatch(other, lengths, later))[:, :3], scores[:, :3])
+    alone = model(TranslationBatch(source[1:, :3], torch.tensor([3]), tokens[1:]))
     torch.testing.assert_close(alone[0], scores[1])
     other[1, 2] = 3 + (other[1, 2] - 2) % 6
-    assert not torch.allclose(model(PairBatch(other, lengths, tokens))[1], scores[1])
+    assert not torch.allclose(model(TranslationBatch(other, lengths, tokens))[1], scores[1])
 
 
 @pytest.mark.parametrize("changes", TRANSFORMERS, ids=str)
 def test_writing_with_a_cache_equals_one_pass(changes):
     model, source, tokens, lengths = model_of(**changes), texts(3, 6), texts(3, 7, seed=2), torch.tensor([6, 3, 4])
     with torch.no_grad():
-        expected, read, cache = model(PairBatch(source, lengths, tokens)), model.read(source, lengths), Cache()
+        expected, read, cache = model(TranslationBatch(source, lengths, tokens)), model.read(source, lengths), Cache()
         found = [model.write(part, read, lengths, cache=cache) for part in tokens.split([2, 1, 4], 1)]
     torch.testing.assert_close(torch.cat(found, 1), expected)
 
@@ -106,7 +106,7 @@ def test_writing_with_a_cache_equals_one_pass(changes):
 def test_writing_word_by_word_equals_one_pass(settings):
     model, source, tokens, lengths = model_of(settings), texts(3, 6), texts(3, 7, seed=2), torch.tensor([6, 3, 4])
     with torch.no_grad():
-        expected, progress = model(PairBatch(source, lengths, tokens)), model.begin(source, lengths)
+        expected, progress = model(TranslationBatch(source, lengths, tokens)), model.begin(source, lengths)
         found = [model.next(column, progress) for column in tokens.unbind(1)]
     torch.testing.assert_close(torch.stack(found, 1), expected)
 
@@ -123,7 +123,7 @@ def test_beams_go_on_from_those_that_were_chosen(settings):
         progress.reorder(order)
         found = [model.next(column, progress) for column in tokens[:, 2:].unbind(1)]
         gone = torch.cat([tokens[order, :2], tokens[:, 2:]], 1)
-        expected = model(PairBatch(source.repeat_interleave(3, 0), lengths.repeat_interleave(3, 0), gone))
+        expected = model(TranslationBatch(source.repeat_interleave(3, 0), lengths.repeat_interleave(3, 0), gone))
     torch.testing.assert_close(torch.stack(found, 1), expected[:, 2:])
 
 
@@ -161,7 +161,7 @@ def test_one_beam_takes_the_likeliest_token(settings):
     for member, text in enumerate(found):
         tokens = [BEGIN]
         while len(tokens) < 7 and tokens[-1] != END:
-            batch = PairBatch(source[member : member + 1], lengths[member : member + 1], torch.tensor([tokens]))
+            batch = TranslationBatch(source[member : member + 1], lengths[member : member + 1], torch.tensor([tokens]))
             tokens.append(int(model(batch)[0, -1].argmax()))
         assert text == [token for token in tokens[1:] if token != END]
 
@@ -196,7 +196,7 @@ def test_both_kinds_of_models_have_about_as_many_parameters():
 
 def test_what_a_recurrent_model_looks_at_is_recorded():
     model, source, tokens, lengths = model_of(RECURRENT), texts(2, 6), texts(2, 5, seed=2), torch.tensor([6, 3])
-    trace, batch = Trace(), PairBatch(source, lengths, tokens)
+    trace, batch = Trace(), TranslationBatch(source, lengths, tokens)
     torch.testing.assert_close(model(batch, trace=trace), model(batch), rtol=0, atol=0)
     tables = torch.cat([weights.to_dense() for weights in trace.weights], 1)
     assert tables.shape == (2, 5, 6)
@@ -205,7 +205,8 @@ def test_what_a_recurrent_model_looks_at_is_recorded():
 
 
 def test_dropout_is_for_training_only():
-    model, batch = model_of(RECURRENT, dropout=0.5), PairBatch(texts(2, 6), torch.tensor([6, 3]), texts(2, 5, seed=2))
+    model = model_of(RECURRENT, dropout=0.5)
+    batch = TranslationBatch(texts(2, 6), torch.tensor([6, 3]), texts(2, 5, seed=2))
     torch.testing.assert_close(model(batch), model(batch), rtol=0, atol=0)
     model.train()
     assert not torch.allclose(model(batch), model(batch))

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from edgewise import DataError, Trace, UnsupportedError
-from edgewise.graph.records import TextBatch
 from edgewise.interop.attentions import attentions
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.encoder import MaskedModel
 from edgewise.learn.networks.text_settings import TransformerSettings, bert
 from edgewise.learn.pretrained.bert import checkpoint_of, model_of, settings_of
@@ -79,14 +79,14 @@ def assert_same(ours, theirs, batch, **given):
 
 def test_vectors_scores_and_attentions_are_the_same(theirs, ours):
     given = tokens(2, 20)
-    assert_same(ours, theirs, TextBatch(given), input_ids=given)
+    assert_same(ours, theirs, TokenBatch(given), input_ids=given)
 
 
 def test_the_kinds_of_tokens_are_segments(theirs, ours):
     given, kinds = tokens(2, 20), segments(2, 20)
-    batch = TextBatch(given, segments=kinds)
+    batch = TokenBatch(given, segments=kinds)
     assert_same(ours, theirs, batch, input_ids=given, token_type_ids=kinds)
-    assert not torch.allclose(ours(batch), ours(TextBatch(given)))
+    assert not torch.allclose(ours(batch), ours(TokenBatch(given)))
 
 
 def test_packed_texts_are_their_padded_ones(theirs, ours):
@@ -94,7 +94,7 @@ def test_packed_texts_are_their_padded_ones(theirs, ours):
     inside = torch.arange(20) < lengths[:, None]
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
     with torch.no_grad():
-        found = ours(TextBatch(given[inside], offsets=offsets, segments=kinds[inside]))
+        found = ours(TokenBatch(given[inside], offsets=offsets, segments=kinds[inside]))
         expected = theirs(given, attention_mask=inside.long(), token_type_ids=kinds).logits[inside]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -107,7 +107,7 @@ def test_other_choices(changes):
     theirs = scattered(transformers.BertForMaskedLM(config_of(**changes)))
     ours, _ = model_of(theirs.config.to_dict(), theirs.state_dict())
     given = tokens(2, 20)
-    assert_same(ours, theirs, TextBatch(given), input_ids=given)
+    assert_same(ours, theirs, TokenBatch(given), input_ids=given)
 
 
 def test_there_and_back(theirs, ours):
@@ -134,7 +134,7 @@ def test_a_folder_there_and_back(theirs, tmp_path):
     to_checkpoint(from_run(RunFolder.finished(tmp_path / "run")), tmp_path / "again")
     again = transformers.BertForMaskedLM.from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
     given, kinds = tokens(2, 20), segments(2, 20)
-    batch = TextBatch(given, segments=kinds)
+    batch = TokenBatch(given, segments=kinds)
     assert_same(trained.model, again, batch, input_ids=given, token_type_ids=kinds)
     for name, tensor in theirs.state_dict().items():
         assert torch.equal(again.state_dict()[name], tensor), name
@@ -149,9 +149,9 @@ def test_an_encoder_without_a_head(tmp_path):
     given = tokens(2, 20)
     with torch.no_grad():
         expected = theirs(given).last_hidden_state
-        torch.testing.assert_close(trained.model.encoder(TextBatch(given)), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(trained.model.encoder(TokenBatch(given)), expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(UnsupportedError, match="without a head"):
-        trained.model(TextBatch(given))
+        trained.model(TokenBatch(given))
     trained.save(RunFolder(tmp_path / "run"))
     kept = load(RunFolder.finished(tmp_path / "run"))
     assert (kept.model.head, kept.output.left_out) == (None, ("the pooler",))
@@ -177,7 +177,7 @@ def test_checkpoints_of_other_heads_and_of_the_first_days():
         assert left_out == ("the pooler", "the head that predicts whether two texts follow each other")
         with torch.no_grad():
             expected = theirs(given).prediction_logits
-            torch.testing.assert_close(ours(TextBatch(given)), expected, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(ours(TokenBatch(given)), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_a_model_of_ours_is_read_by_their_library(tmp_path):
     assert read.mask_token_id == tokenizer.mask
     with torch.no_grad():
         expected = theirs(**given).logits
-        torch.testing.assert_close(trained.model(TextBatch(given["input_ids"])), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(trained.model(TokenBatch(given["input_ids"])), expected, rtol=1e-4, atol=1e-5)
     again = from_checkpoint(tmp_path / "theirs")
     assert again.encoder.tokenizer.kind == "words"
 

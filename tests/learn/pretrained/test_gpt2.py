@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from edgewise import DataError, Trace
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.generate import generate
 from edgewise.learn.networks.text_settings import SamplingSettings
 from edgewise.learn.pretrained.gpt2 import checkpoint_of, model_of, settings_of
@@ -35,7 +35,7 @@ def test_scores_and_attentions_are_the_same(theirs, ours):
     given, trace = tokens(2, 20), Trace()
     expected = theirs(given, output_attentions=True, output_hidden_states=True)
     with torch.no_grad():
-        torch.testing.assert_close(ours(TextBatch(given), trace), expected.logits, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(ours(TokenBatch(given), trace), expected.logits, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(ours.nodes(given), expected.hidden_states[-1], rtol=1e-4, atol=1e-5)
     for weights, other in zip(trace.weights, expected.attentions, strict=True):
         torch.testing.assert_close(weights.to_dense(), other, rtol=1e-4, atol=1e-6)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from edgewise.errors import SettingError
-from edgewise.graph.records import TextBatch
 from edgewise.learn import memory
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.language import NextTokenModel
 from edgewise.learn.networks.text_settings import TransformerSettings
 from edgewise.learn.progress import monitored
@@ -41,7 +41,7 @@ def reader():
     """A small language model and the loader of its one batch."""
     model = NextTokenModel(50, TransformerSettings(num_layers=2, num_heads=2, model_dim=32, context=64))
     tokens = torch.randint(50, (8, 65), generator=torch.Generator().manual_seed(0))
-    batch = TextBatch(tokens[:, :-1], targets=tokens[:, 1:])
+    batch = TokenBatch(tokens[:, :-1], targets=tokens[:, 1:])
     return model, RowLoader(np.arange(8), lambda rows: batch, 8)
 
 

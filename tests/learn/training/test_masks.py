@@ -58,9 +58,9 @@ def test_every_piece_is_in_one_batch(seed, batch_tokens):
     found = []
     for batch in loader:
         tokens = batch.tokens.clone()
-        tokens[batch.places] = batch.targets
+        tokens[batch.masked_positions] = batch.targets
         assert batch.offsets[-1] == len(tokens) > 0
-        assert len(batch.places) == 1
+        assert len(batch.masked_positions) == 1
         found.append(tokens.split(batch.offsets.diff().tolist()))
     assert len(found) == len(loader) == min(len(pieces), -(-len(pieces.numbers) // batch_tokens))
     expected = np.split(pieces.numbers, pieces.offsets[1:-1])
@@ -76,7 +76,7 @@ def test_draws_depend_on_seed_and_epoch_and_on_nothing_else():
     def drawn(seed, epoch):
         loader = MaskLoader(pieces, MASKING, 100, seed)
         loader.epoch = epoch
-        return torch.cat([torch.cat([batch.tokens, batch.places]) for batch in loader]).tolist()
+        return torch.cat([torch.cat([batch.tokens, batch.masked_positions]) for batch in loader]).tolist()
 
     first = drawn(0, 4)
     np.random.default_rng().random(3)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import DataError
-from edgewise.graph.records import TextRows
+from edgewise.learn.batches.tokens import TextRowBatch
 
 KINDS = 3
 """What is counted: words, their stems, and pairs of words."""
@@ -105,11 +105,11 @@ class WordCounts(nn.Module):
             if not values.isfinite().all():
                 raise DataError(f"word-counts.{name} has a value that is not a finite number.")
 
-    def forward(self, batch: TextRows) -> Float[Tensor, " row output"]:
+    def forward(self, batch: TextRowBatch) -> Float[Tensor, " row output"]:
         """The outputs of each row: logits, or numbers in the units of the network."""
         return self.of_tokens(self.by_token(batch), batch.offsets)
 
-    def by_token(self, batch: TextRows) -> Float[Tensor, " token output"]:
+    def by_token(self, batch: TextRowBatch) -> Float[Tensor, " token output"]:
         """What each token adds to the outputs of its row; a pair is shared evenly by its two words."""
         starts = _starts(batch.offsets)
         words, pairs = self.weights[self.features(batch.tokens, starts)].split([KINDS - 1, 1], 1)

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, RunFolderError
 from edgewise.formatting import plural
-from edgewise.graph.records import Prediction
 from edgewise.learn.estimators.labels import accuracy, class_numbers, has_label, label_columns, r2
 from edgewise.learn.estimators.names import row_name
 from edgewise.learn.estimators.numbers import as_numbers
@@ -27,6 +26,7 @@ from edgewise.learn.estimators.rows import (
 )
 from edgewise.learn.estimators.state import Estimator, Names, device_of, load, warn
 from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.outputs import Prediction
 from edgewise.learn.readers.graphs.types import UNLEARNED
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.read import ARRAYS

@@ -5,11 +5,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.graph.records import BodyBatch
 from edgewise.layers.equivariant import EquivariantLayer
 from edgewise.layers.force import PairForce
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import EdgePerceptron, Perceptron, concat_features
+from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.networks.time_settings import DynamicsSettings
 from edgewise.normalize import Normalize, Sigmoid, Softmax
 from edgewise.trace import Trace

@@ -5,11 +5,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import UnsupportedError
-from edgewise.graph.records import MaskedBatch, TextBatch
 from edgewise.layers.block import activation_of
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.recurrent import CellName, RecurrentEncoder
+from edgewise.learn.batches.tokens import MaskedBatch, TokenBatch
 from edgewise.learn.networks.text_settings import EncoderName, TransformerSettings
 from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, position_encoding_of, within_texts
 from edgewise.neighborhood import Full, Neighborhood, Window
@@ -47,7 +47,7 @@ class TokenEncoder(nn.Module):
 
     def forward(
         self,
-        batch: TextBatch,
+        batch: TokenBatch,
         trace: Trace | None = None,
         *,
         vectors: Float[Tensor, " *batch token model_dim"] | None = None,
@@ -86,14 +86,14 @@ class RecurrentTokenEncoder(nn.Module):
 
     def forward(
         self,
-        batch: TextBatch,
+        batch: TokenBatch,
         trace: Trace | None = None,
         *,
         vectors: Float[Tensor, " token model_dim"] | None = None,
     ) -> Float[Tensor, " token model_dim"]:
         """The vector of every token of a batch; `vectors` replace E[token] where they are given."""
         assert batch.offsets is not None
-        lengths, positions = batch.offsets.diff(), batch.places
+        lengths, positions = batch.offsets.diff(), batch.positions
         text_of_token = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
         nodes = self.dropout(self.embedding(batch.tokens) if vectors is None else vectors)
         table = nodes.new_zeros(len(lengths), int(lengths.max()), nodes.shape[-1])
@@ -110,7 +110,7 @@ def encoder_of(
     return RecurrentTokenEncoder(num_tokens, name, settings)
 
 
-def drop_words(texts: TextBatch, unknown_token: int | None, rate: float) -> TextBatch:
+def drop_words(texts: TokenBatch, unknown_token: int | None, rate: float) -> TokenBatch:
     """Word dropout: the texts with random tokens replaced by the unknown token, drawn anew at each call.
 
     Args:
@@ -121,7 +121,7 @@ def drop_words(texts: TextBatch, unknown_token: int | None, rate: float) -> Text
     if unknown_token is None or not rate:
         return texts
     is_dropped = torch.rand(texts.tokens.shape, device=texts.tokens.device) < rate
-    return TextBatch(
+    return TokenBatch(
         texts.tokens.masked_fill(is_dropped, unknown_token), offsets=texts.offsets, segments=texts.segments
     )
 
@@ -152,14 +152,14 @@ class MaskedModel(nn.Module):
         return self.encoder.settings
 
     def forward(
-        self, batch: TextBatch | MaskedBatch, trace: Trace | None = None
+        self, batch: TokenBatch | MaskedBatch, trace: Trace | None = None
     ) -> Float[Tensor, " *position num_tokens"]:
-        """The scores at the masked positions of a `MaskedBatch`, or at all positions of a `TextBatch`.
+        """The scores at the masked positions of a `MaskedBatch`, or at all positions of a `TokenBatch`.
 
         Cost: the product with the vocabulary dominates in a small model; masked positions alone need a seventh of it.
         """
         if isinstance(batch, MaskedBatch):
-            return self.scores(self.encoder(batch.texts, trace)[batch.places])
+            return self.scores(self.encoder(batch.texts, trace)[batch.masked_positions])
         return self.scores(self.encoder(batch, trace))
 
     def scores(self, nodes: Float[Tensor, " *position model_dim"]) -> Float[Tensor, " *position num_tokens"]:

@@ -3,11 +3,11 @@
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.graph.records import TextBatch
 from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import linear
 from edgewise.layers.position import first_positions
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.text_settings import TransformerSettings
 from edgewise.learn.networks.transformer import (
     TransformerBlocks,
@@ -44,13 +44,13 @@ class NextTokenModel(nn.Module):
         """The neighborhood: which tokens each token attends to."""
         return causal(self.settings)
 
-    def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " *batch token num_tokens"]:
+    def forward(self, batch: TokenBatch, trace: Trace | None = None) -> Float[Tensor, " *batch token num_tokens"]:
         """The scores for the token after each token of a batch."""
         return self.scores(self._of_batch(batch, trace, None))
 
     def after(
         self,
-        batch: TextBatch,
+        batch: TokenBatch,
         trace: Trace | None = None,
         *,
         vectors: Float[Tensor, " token model_dim"] | None = None,
@@ -65,7 +65,7 @@ class NextTokenModel(nn.Module):
         assert batch.offsets is not None
         return self.scores(self._of_batch(batch, trace, vectors)[batch.offsets[1:] - 1])
 
-    def _of_batch(self, batch: TextBatch, trace: Trace | None, vectors: Tensor | None) -> Tensor:
+    def _of_batch(self, batch: TokenBatch, trace: Trace | None, vectors: Tensor | None) -> Tensor:
         neighborhood, positions = within_texts(self.neighborhood, batch)
         return self.nodes(batch.tokens, neighborhood, positions=positions, trace=trace, vectors=vectors)
 

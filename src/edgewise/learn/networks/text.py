@@ -3,10 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.graph.records import TextBatch, TextRows
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
+from edgewise.learn.batches.tokens import TextRowBatch, TokenBatch
 from edgewise.learn.networks.encoder import drop_words, encoder_of
 from edgewise.learn.networks.text_settings import ReaderSettings, TextSettings, TransformerSettings
 from edgewise.trace import Trace
@@ -45,7 +45,7 @@ class TextModel(nn.Module):
 
     def forward(
         self,
-        batch: TextRows,
+        batch: TextRowBatch,
         trace: Trace | None = None,
         *,
         vectors: Float[Tensor, " token input"] | None = None,
@@ -64,17 +64,17 @@ class TextModel(nn.Module):
         row_vectors = self._summed(batch, trace, vectors, readout_trace or trace)
         return self.output(self.dropout(row_vectors))
 
-    def fingerprint(self, batch: TextRows, trace: Trace | None = None) -> Float[Tensor, " row model_dim"]:
+    def fingerprint(self, batch: TextRowBatch, trace: Trace | None = None) -> Float[Tensor, " row model_dim"]:
         """One vector that sums up each text."""
         return self._summed(batch, trace, self.inputs(batch), trace)
 
-    def inputs(self, batch: TextRows) -> Float[Tensor, " token input"]:
+    def inputs(self, batch: TextRowBatch) -> Float[Tensor, " token input"]:
         """The learned vectors of the tokens, some of them hidden in training."""
         texts = drop_words(batch.texts, self.unknown, self.word_dropout) if self.training else batch.texts
         vectors: Tensor = self.encoder.embedding(texts.tokens)
         return vectors
 
-    def _summed(self, batch: TextRows, trace: Trace | None, vectors: Tensor, readout_trace: Trace | None) -> Tensor:
+    def _summed(self, batch: TextRowBatch, trace: Trace | None, vectors: Tensor, readout_trace: Trace | None) -> Tensor:
         nodes = self.encoder(batch.texts, trace, vectors=vectors)
         return self.norm(self.readout(nodes, batch.offsets, trace=readout_trace))
 
@@ -111,7 +111,7 @@ class TagModel(nn.Module):
 
     def forward(
         self,
-        batch: TextBatch,
+        batch: TokenBatch,
         trace: Trace | None = None,
         *,
         vectors: Float[Tensor, " token model_dim"] | None = None,

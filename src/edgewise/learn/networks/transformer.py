@@ -6,7 +6,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import ShapeError
-from edgewise.graph.records import TextBatch
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.cache import Cache
@@ -19,6 +18,7 @@ from edgewise.layers.position import (
     SinusoidalPosition,
     T5Position,
 )
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.text_settings import TransformerSettings
 from edgewise.neighborhood import Causal, Full, Neighborhood, Segments, Window
 from edgewise.trace import Trace
@@ -105,7 +105,7 @@ def causal(settings: TransformerSettings) -> Neighborhood:
     return Causal() if settings.window is None else Window(settings.window - 1, 0)
 
 
-def within_texts(neighborhood: Neighborhood, batch: TextBatch) -> tuple[Neighborhood, Tensor | None]:
+def within_texts(neighborhood: Neighborhood, batch: TokenBatch) -> tuple[Neighborhood, Tensor | None]:
     """The neighborhood within each text of a batch, and the places of the tokens; None where each row is one text."""
     if batch.offsets is None:
         return neighborhood, None
@@ -113,7 +113,7 @@ def within_texts(neighborhood: Neighborhood, batch: TextBatch) -> tuple[Neighbor
     if len(batch.offsets) > 2:
         inside = Segments(batch.offsets)
         neighborhood = inside if isinstance(neighborhood, Full) else neighborhood & inside
-    return neighborhood, batch.places
+    return neighborhood, batch.positions
 
 
 def check_length(settings: TransformerSettings, nodes: Tensor, positions: Tensor | None) -> None:

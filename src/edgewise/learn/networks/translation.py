@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.graph.records import PairBatch
 from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentSource, RecurrentState
+from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
 from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, causal, position_encoding_of
 from edgewise.neighborhood import Lengths, Neighborhood
@@ -32,7 +32,7 @@ class Writer(nn.Module):
         nn.init.normal_(self.embedding.weight, std=settings.model_dim**-0.5)
         self.dropout = Dropout(settings.dropout)
 
-    def forward(self, batch: PairBatch, trace: Trace | None = None) -> Float[Tensor, " graph token num_tokens"]:
+    def forward(self, batch: TranslationBatch, trace: Trace | None = None) -> Float[Tensor, " graph token num_tokens"]:
         """The scores for the token after each target token of a batch."""
         source = self.read(batch.source, batch.source_lengths, trace=trace)
         return self.write(batch.tokens, source, batch.source_lengths, trace=trace)

@@ -16,10 +16,10 @@ from edgewise.errors import DataError, EdgewiseError, RunFolderError, SettingErr
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
 from edgewise.explain.methods import Choice, explain
-from edgewise.graph.records import Prediction
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.outputs import Prediction
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.rows import Data

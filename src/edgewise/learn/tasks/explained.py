@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import TargetPrediction
-from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.outputs import Outputs
+from edgewise.learn.outputs import Outputs, Prediction
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.loader import BatchLike
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgewise.errors import DataError
-from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.outputs import Label
+from edgewise.learn.outputs import Label, Prediction
 from edgewise.learn.tables.cell import as_arrow
 from edgewise.learn.training.folder import csv_text
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from edgewise.formatting import percent, plural
-from edgewise.graph.records import Prediction
 from edgewise.learn.companions import LABELS as LABELS_OF_PARTS
 from edgewise.learn.files import JsonObject
+from edgewise.learn.outputs import Prediction
 from edgewise.learn.tasks.scores import ScoreTable, epochs_line, same, score_table, what_predicts
 from edgewise.learn.tasks.task import Prepared
 from edgewise.learn.training.baseline import LABELS

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgewise.errors import DataError, SettingError
-from edgewise.graph.records import Prediction
 from edgewise.learn.fitted_table import FittedTable, T
 from edgewise.learn.intervals import Intervals
-from edgewise.learn.outputs import Label, Targets
+from edgewise.learn.outputs import Label, Prediction, Targets
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import TargetScaler

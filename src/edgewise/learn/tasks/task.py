@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from edgewise.errors import SettingError, UnsupportedError
-from edgewise.graph.records import Prediction
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.outputs import Prediction
 from edgewise.learn.process import Background
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 
 CACHED_ROWS = 2**14
 """Rows whose batches stay in memory from one validation to the next."""
@@ -193,14 +193,14 @@ class WindowLoader:
             starts = np.arange(first, min(first + self.batch_size, self.num_whole)) * self.context
             yield self.shard.batch(starts, self.windows)
         if (remainder := self.tokens[self.num_whole * self.context :]).shape[0] > 1:
-            last = TextBatch(remainder[None, :-1], targets=remainder[None, 1:])
+            last = TokenBatch(remainder[None, :-1], targets=remainder[None, 1:])
             yield self.shard.batch(np.zeros(1), lambda _: last)
 
-    def windows(self, starts: np.ndarray) -> TextBatch:
+    def windows(self, starts: np.ndarray) -> TokenBatch:
         """The windows that begin at these positions."""
         positions = torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)
         windows = self.tokens[positions]
-        return TextBatch(windows[:, :-1], targets=windows[:, 1:])
+        return TokenBatch(windows[:, :-1], targets=windows[:, 1:])
 
 
 class LengthLoader:

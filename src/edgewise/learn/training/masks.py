@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from edgewise.graph.records import MaskedBatch
+from edgewise.learn.batches.tokens import MaskedBatch
 from edgewise.learn.training.loader import Idle, Shard
 
 MASKED, SWAPPED = 0.8, 0.1

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 from edgewise.errors import DataError
-from edgewise.learn.readers.molecules.example import example_from_smiles
 from edgewise.learn.readers.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, molecule_arrays
 from edgewise.learn.readers.molecules.molecule import (
     canonical_smiles,
     murcko_scaffold,
     read_molecule,
 )
+from edgewise.learn.readers.molecules.molecule_graph import molecule_graph
 
 MOLECULES = [
     "C[C@H](N)C(=O)O",
@@ -33,7 +33,7 @@ MOLECULES = [
 
 
 def atom_texts(smiles: str) -> list[str]:
-    return [smiles[span.start : span.stop] for span in example_from_smiles(smiles).spans]
+    return [smiles[span.start : span.stop] for span in molecule_graph(smiles).spans]
 
 
 def on(features: torch.Tensor, names: tuple[str, ...]) -> list[set[str]]:
@@ -81,13 +81,13 @@ def test_hydrogens_that_rdkit_merges_have_no_node_and_those_it_keeps_have(smiles
 
 def test_spans_count_in_the_string_as_it_was_handed_in():
     smiles = "  CCl |$_AV:a;b$|"
-    example = example_from_smiles(smiles, source="solvent")
+    example = molecule_graph(smiles, source="solvent")
     assert [(span.source, span.start, span.stop) for span in example.spans] == [("solvent", 2, 3), ("solvent", 3, 5)]
     assert example.name == smiles
 
 
 def test_acetate_by_hand():
-    example = example_from_smiles("CC(=O)[O-]")
+    example = molecule_graph("CC(=O)[O-]")
     assert on(example.node_features, NODE_FEATURE_NAMES) == [
         {"element=C", "degree=1", "charge=0", "hydrogens=3", "hybridization=SP3", "ring_size=none", "chirality=none"}
         | {"mass_per_100_dalton"},
@@ -136,7 +136,7 @@ def test_acetate_by_hand():
     ],
 )
 def test_atom_features(smiles, atom, feature):
-    assert feature in on(example_from_smiles(smiles).node_features, NODE_FEATURE_NAMES)[atom]
+    assert feature in on(molecule_graph(smiles).node_features, NODE_FEATURE_NAMES)[atom]
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ def test_atom_features(smiles, atom, feature):
     ],
 )
 def test_bond_features(smiles, edge, feature):
-    assert feature in on(example_from_smiles(smiles).edge_features, EDGE_FEATURE_NAMES)[edge]
+    assert feature in on(molecule_graph(smiles).edge_features, EDGE_FEATURE_NAMES)[edge]
 
 
 def test_one_category_of_each_block_is_set():
     for smiles in MOLECULES:
-        example = example_from_smiles(smiles)
+        example = molecule_graph(smiles)
         for features, names in (
             (example.node_features, NODE_FEATURE_NAMES),
             (example.edge_features, EDGE_FEATURE_NAMES),
@@ -206,11 +206,11 @@ def test_spans_of_any_writing_hold_the_symbol_of_their_atom(smiles, hydrogens, s
 
 
 def test_an_atom_alone_has_no_edges_and_fragments_are_components_of_one_graph():
-    alone = example_from_smiles("[Cl-]")
+    alone = molecule_graph("[Cl-]")
     assert alone.node_features.shape == (1, len(NODE_FEATURE_NAMES))
     assert alone.edge_features.shape == (0, len(EDGE_FEATURE_NAMES))
     assert len(alone.edges.senders) == len(alone.edges.receivers) == 0
-    salt = example_from_smiles("CO.[Cl-]")
+    salt = molecule_graph("CO.[Cl-]")
     assert salt.node_features.shape[0] == 3
     assert salt.edges.senders.tolist() == [0, 1]
 
@@ -242,7 +242,7 @@ def test_an_atom_alone_has_no_edges_and_fragments_are_components_of_one_graph():
 )
 def test_what_cannot_be_read_says_why(smiles, message, capfd):
     with pytest.raises(DataError) as caught:
-        example_from_smiles(smiles)
+        molecule_graph(smiles)
     assert str(caught.value) == message
     assert capfd.readouterr() == ("", "")
 
@@ -264,7 +264,7 @@ def test_what_cannot_be_read_says_why(smiles, message, capfd):
 )
 def test_a_character_beyond_ascii_is_named(smiles, place, name, capfd):
     with pytest.raises(DataError) as caught:
-        example_from_smiles(smiles)
+        molecule_graph(smiles)
     assert str(caught.value) == (
         f"{smiles!r} is not a SMILES: character {place} is {name}, but SMILES are written in ASCII; "
         "replace it or delete it."

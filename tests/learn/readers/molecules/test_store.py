@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgewise.errors import DataError
 from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
-from edgewise.learn.readers.molecules.example import example_from_smiles
+from edgewise.learn.readers.molecules.molecule_graph import molecule_graph
 from edgewise.learn.readers.molecules.store import MoleculeStore
 
 SMILES = ["CCO", "[Cl-]", "c1ccccc1O", "CC(=O)[O-]", "CCCC[n+]1ccn(C)c1", "C#N", "[Na+].[Cl-]"]
@@ -33,9 +33,9 @@ def test_each_molecule_is_kept_once_in_the_way_it_was_first_written():
     torch.testing.assert_close(weight, torch.tensor([46.069, 16.043], dtype=torch.float64), atol=1e-3, rtol=0)
 
 
-def test_example_draws_on_the_first_writing():
+def test_spans_are_those_of_on_the_first_writing():
     store = MoleculeStore.from_smiles(["[H]OC", "CO"], with_descriptors=False)
-    example = store.example(0)
+    example = store.molecule_graph(0)
     assert [example.name[span.start : span.stop] for span in example.spans] == ["O", "C"]
     torch.testing.assert_close(example.node_features, store.node_features)
 
@@ -85,7 +85,7 @@ def test_batch_is_the_disjoint_union_of_its_molecules(rows):
     assert [[graphs[place] for place in row] for row in graph_of_row] == [list(row) for row in rows]
     nodes, bonds, senders, receivers, before = [], [], [], [], 0
     for graph in graphs:
-        example = example_from_smiles(SMILES[graph])
+        example = molecule_graph(SMILES[graph])
         nodes.append(example.node_features)
         bonds.append(example.edge_features)
         senders.append(example.edges.senders + before)

@@ -112,12 +112,12 @@ def test_errors_of_a_body_are_measured_in_its_own_pulls(tmp_path):
     ]
     rows = np.flatnonzero(part.trajectory == part.trajectory[-1])
     own = np.sqrt((pulls[part.trajectory[-1]] ** 2).mean((0, 2)))
-    np.testing.assert_allclose(part.sizes[rows][:, 1:], np.repeat(own[None, 1:], 6, 0), rtol=1e-5)
-    np.testing.assert_array_equal(part.sizes[:, 0], part.sizes[:, 1:].min(), "a body that nothing pulls")
+    np.testing.assert_allclose(part.error_scale[rows][:, 1:], np.repeat(own[None, 1:], 6, 0), rtol=1e-5)
+    np.testing.assert_array_equal(part.error_scale[:, 0], part.error_scale[:, 1:].min(), "a body that nothing pulls")
     batch = part.batch(rows[:1])
-    np.testing.assert_allclose(batch.weights, 1 / part.sizes[rows[0]], rtol=1e-6)
+    np.testing.assert_allclose(batch.weights, 1 / part.error_scale[rows[0]], rtol=1e-6)
     still = split_moments(motion_of(tmp_path, accelerations=0 * pulls), None, 0, (0.6, 0.2, 0.2), 0, "accelerations")
-    assert (still["train"].sizes == 1).all(), "nothing pulls anything"
+    assert (still["train"].error_scale == 1).all(), "nothing pulls anything"
     assert split_moments(motion_of(tmp_path), None, 2, (0.6, 0.2, 0.2), 0)["train"].batch(np.array([0])).weights is None
 
 

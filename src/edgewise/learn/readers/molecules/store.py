@@ -12,16 +12,15 @@ from torch import Tensor
 
 from edgewise.errors import DataError
 from edgewise.graph import Batch, DistinctRows, Graph, Supervision
-from edgewise.graph.records import Example
 from edgewise.learn.files import release
 from edgewise.learn.progress import counted, stage
 from edgewise.learn.readers.graphs.union import GraphUnion, take
 from edgewise.learn.readers.molecules.bounded import conformers
 from edgewise.learn.readers.molecules.conformer import Conformer, conformer_note
 from edgewise.learn.readers.molecules.distinct import DistinctMolecules
-from edgewise.learn.readers.molecules.example import example_from_smiles
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.molecules.molecule import murcko_scaffold
+from edgewise.learn.readers.molecules.molecule_graph import MoleculeGraph, molecule_graph
 from edgewise.neighborhood import EdgeRows
 
 Numbers = np.ndarray | Tensor | Sequence
@@ -142,9 +141,9 @@ class MoleculeStore:
         """The number of distinct molecules."""
         return len(self.smiles)
 
-    def example(self, graph: int) -> Example:
+    def molecule_graph(self, graph: int) -> MoleculeGraph:
         """One molecule with the characters of each atom, in the way it was first written."""
-        return example_from_smiles(self.smiles[graph])
+        return molecule_graph(self.smiles[graph])
 
     @cached_property
     def _scaffolds(self) -> tuple[np.ndarray, dict[str, int]]:

@@ -12,7 +12,7 @@ from jaxtyping import Float, Float32, Float64, Int64
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.graph.records import BodyBatch
+from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.dynamics import Trajectories, differences
 from edgewise.learn.tables.arrays import read_arrays, require_kind
@@ -105,7 +105,7 @@ class Moments:
         return values[self.trajectory, self.moment + self.horizon]
 
     @cached_property
-    def sizes(self) -> Float32[np.ndarray, " row body"] | None:
+    def error_scale(self) -> Float32[np.ndarray, " row body"] | None:
         """What the error of each body is measured in; None where all count the same.
 
         Pulls differ by many powers of ten from body to body. Errors are measured in the root of the mean square of the
@@ -114,14 +114,14 @@ class Moments:
         """
         if self.quantity == "positions":
             return None
-        sizes = np.zeros(self.motion.positions.shape[::2])
+        scales = np.zeros(self.motion.positions.shape[::2])
         for number in np.unique(self.trajectory):
             targets = self.targets[self.trajectory == number].astype(np.float64)
-            sizes[number] = np.sqrt((targets**2).mean((0, 2)))
+            scales[number] = np.sqrt((targets**2).mean((0, 2)))
 
-        counts = sizes > 1e-6 * sizes.max()
-        sizes[~counts] = sizes[counts].min() if counts.any() else 1.0
-        return sizes[self.trajectory].astype(np.float32)
+        counts = scales > 1e-6 * scales.max()
+        scales[~counts] = scales[counts].min() if counts.any() else 1.0
+        return scales[self.trajectory].astype(np.float32)
 
     def batch(self, rows: np.ndarray, *, with_targets: bool = True) -> BodyBatch:
         """Some rows, bodies behind each other."""
@@ -129,6 +129,9 @@ class Moments:
         num_bodies = motion.positions.shape[2]
         senders, receivers = motion.pairs
         couplings = motion.couplings if self.quantity == "positions" else motion.strengths
+        error_scale = None
+        if with_targets and self.error_scale is not None:
+            error_scale = torch.from_numpy(self.error_scale[rows]).flatten()
         steps = num_bodies * np.arange(len(rows))[:, None]
         edges = Edges(
             torch.from_numpy((steps + senders).ravel()),
@@ -144,7 +147,7 @@ class Moments:
             edges=edges,
             couplings=torch.from_numpy(couplings[trajectory][:, receivers, senders]).reshape(-1, 1),
             targets=torch.from_numpy(self.targets[rows]).flatten(0, 1) if with_targets else None,
-            sizes=torch.from_numpy(self.sizes[rows]).flatten() if with_targets and self.sizes is not None else None,
+            error_scale=error_scale,
         )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attention, Explainable
 from edgewise.explain.explanation import TargetPrediction
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row
 from edgewise.learn.tasks.language.task import FittedLanguage, load
@@ -57,7 +57,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: object = None, top:
     row = read_prompt(trained, prompt)
     tokens = TokenRow(tokenizer=tokenizer, texts={FIELD: prompt}, row=row, fixed=row.is_special, top=top)
 
-    batch = TextBatch.packed([row.numbers])
+    batch = TokenBatch.pack([row.numbers])
     with torch.no_grad():
         shares = probabilities(trained, network.after(batch))[0]
     number = token_number(trained, label, to_prediction(trained, shares))
@@ -70,7 +70,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: object = None, top:
     def predict_left(left: Sequence[Left]) -> np.ndarray:
         texts = [row.numbers[stays] if stays.any() else np.array([nothing]) for stays in left]
         with torch.no_grad():
-            scores = network.after(TextBatch.packed(texts))
+            scores = network.after(TokenBatch.pack(texts))
         return probabilities(trained, scores)[:, number].double().numpy()
 
     def attend() -> Attention:
@@ -78,7 +78,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: object = None, top:
         return tokens.attention_at(len(row) - 1, partial(network.after, batch), who)
 
     def of_vectors(vectors: Tensor) -> Tensor:
-        copies = TextBatch.packed([row.numbers] * len(vectors))
+        copies = TokenBatch.pack([row.numbers] * len(vectors))
         return probabilities(trained, network.after(copies, vectors=vectors.flatten(0, 1)))[:, number]
 
     unseen = f"Where nothing is left of the text, the model reads {name}, which was not in its training."
@@ -109,7 +109,7 @@ def predict(trained: FittedLanguage, rows: Sequence[Row]) -> list[tuple[TargetPr
     predictions: list[tuple[TargetPrediction, ...]] = []
     with torch.no_grad(), cpu_threads(trained.threads):
         for batch in batches(map(len, prompts)):
-            shares = probabilities(trained, trained.model.after(TextBatch.packed(prompts[batch])))
+            shares = probabilities(trained, trained.model.after(TokenBatch.pack(prompts[batch])))
             predictions += [(to_prediction(trained, of_prompt),) for of_prompt in shares]
     return predictions
 

@@ -11,7 +11,7 @@ import torch
 from edgewise.choices import TokenKind
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.graph.records import MaskedBatch, TextBatch
+from edgewise.learn.batches.tokens import MaskedBatch, TokenBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.encoder import MaskedModel
@@ -144,7 +144,7 @@ def text_vectors(fitted: FittedMasked, table: TextTable, device: str = "cpu") ->
         num_batches = math.ceil(len(chunks.numbers) / TOKENS_PER_BATCH)
         for batch in np.array_split(np.arange(len(chunks)), num_batches):
             tokens, offsets = (torch.from_numpy(part) for part in chunks.packed(batch))
-            vectors = network(TextBatch(tokens, offsets=offsets).to(device)).cpu().double()
+            vectors = network(TokenBatch(tokens, offsets=offsets).to(device)).cpu().double()
             first = chunks.offsets[batch[0]]
             sums.index_add_(0, torch.from_numpy(row_of_token[first : first + len(tokens)]), vectors)
     fitted.model.to("cpu")
@@ -229,7 +229,9 @@ def evaluate(prepared: PreparedTexts, results: "list[FitResult]") -> JsonObject:
     }
     if validation is not None:
         masking = masking_of(tokenizer, prepared.settings)
-        metrics["tokens"]["hidden"] = sum(len(batch.places) for batch in validation if isinstance(batch, MaskedBatch))
+        metrics["tokens"]["hidden"] = sum(
+            len(batch.masked_positions) for batch in validation if isinstance(batch, MaskedBatch)
+        )
         metrics["validation"] = output.metrics(token_scores(fitted, validation))
         metrics["baselines"] = output.baselines(splits["train"], masking, validation, len(tokenizer))
     return metrics

@@ -8,7 +8,7 @@ from torch import nn
 
 from edgewise.errors import DataError, SettingError
 from edgewise.formatting import plural
-from edgewise.graph.records import BodyBatch
+from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.dynamics import dynamics_model
 from edgewise.learn.networks.time_settings import DynamicsSettings, TargetQuantity
@@ -99,7 +99,7 @@ class Trajectory:
             charges=batch.charges / batch.charges.new_tensor(units.charges),
             couplings=(batch.couplings / units.coupling).to(batch.charges.dtype),
             targets=None if batch.targets is None else batch.targets / self.unit,
-            sizes=None if batch.sizes is None else batch.sizes / self.unit,
+            error_scale=None if batch.error_scale is None else batch.error_scale / self.unit,
         )
 
     def loss(self, settings: DynamicsRunSettings) -> RelativeLoss:
@@ -116,8 +116,8 @@ class Trajectory:
         """
         errors = predicted.astype(np.float64) - moments.targets
         mean_square = float((errors**2).mean())
-        if moments.sizes is not None:
-            relative = errors / moments.sizes[..., None]
+        if moments.error_scale is not None:
+            relative = errors / moments.error_scale[..., None]
             return {"mse": mean_square, "relative": float(np.sqrt((relative**2).mean()))}
         return {"mse": mean_square, "distance": float(np.sqrt((errors**2).sum(-1)).mean())}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.formatting import plural
-from edgewise.graph.records import BodyBatch
+from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.learn.tasks.motion.forces import (

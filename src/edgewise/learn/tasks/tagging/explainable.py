@@ -17,7 +17,7 @@ from edgewise.errors import SettingError
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.formatting import plural
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.readers.texts.tags import SentenceChunk, WrittenSentence
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row
@@ -62,12 +62,12 @@ class TagNumber:
             num_tokens += len(texts[-1])
 
         with torch.no_grad():
-            scores = self.trained.model(TextBatch.packed(texts))[heads]
+            scores = self.trained.model(TokenBatch.pack(texts))[heads]
         return softmax(scores.numpy())[:, self.number]
 
     def of_vectors(self, vectors: Tensor) -> Tensor:
         """The probability out of the vectors of the tokens, for each of some copies."""
-        copies = TextBatch.packed([self.chunk.numbers] * len(vectors))
+        copies = TokenBatch.pack([self.chunk.numbers] * len(vectors))
         scores = self.trained.model(copies, vectors=vectors.flatten(0, 1))
         return scores.unflatten(0, vectors.shape[:2])[:, self.head].softmax(-1)[:, self.number]
 
@@ -120,7 +120,7 @@ def sentence_item(
         baseline, word_itself = f"that of {hidden}", f"becomes {hidden} instead"
         note = f"Occlusion cannot remove the word {name} itself: {hidden} replaces it."
 
-    batch = TextBatch.packed([chunk.numbers])
+    batch = TokenBatch.pack([chunk.numbers])
     shown, shown_notes = _around(predictions, word)
     return ExplainedTokens(
         tokens=tokens,

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from edgewise.choices import TokenKind
 from edgewise.errors import DataError
 from edgewise.formatting import plural
-from edgewise.graph.records import TextBatch
+from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.text import TagModel
@@ -141,7 +141,7 @@ def scores_of_chunks(
     for first in counted(range(0, len(chunks), CHUNKS_PER_BATCH), "predicting"):
         batch = chunks[first : first + CHUNKS_PER_BATCH]
         with torch.no_grad(), cpu_threads(fitted.threads):
-            scores = network(TextBatch.packed([chunk.numbers for _, chunk in batch]).to(device)).cpu().numpy()
+            scores = network(TokenBatch.pack([chunk.numbers for _, chunk in batch]).to(device)).cpu().numpy()
         starts = np.cumsum([0, *(len(chunk.numbers) for _, chunk in batch)])
         for (number, chunk), start in zip(batch, starts):
             yield number, chunk, scores[chunk.firsts + start]
@@ -164,9 +164,9 @@ def tag_loader(
             targets.append(np.full(len(chunk.numbers), -1, dtype=np.int64))
             targets[-1][chunk.firsts] = numbers[chunk.words]
 
-    def batch(rows_of_batch: np.ndarray) -> TextBatch:
+    def batch(rows_of_batch: np.ndarray) -> TokenBatch:
         targets_of_batch = torch.from_numpy(np.concatenate([targets[row] for row in rows_of_batch]))
-        return replace(TextBatch.packed([chunks[row].numbers for row in rows_of_batch]), targets=targets_of_batch)
+        return replace(TokenBatch.pack([chunks[row].numbers for row in rows_of_batch]), targets=targets_of_batch)
 
     return RowLoader(np.arange(len(chunks)), batch, batch_size, seed)
 

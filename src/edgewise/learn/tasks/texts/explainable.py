@@ -18,7 +18,7 @@ from edgewise.explain.explainable import Attended, Attention, Differentiable, Ex
 from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
 from edgewise.formatting import percent, plural
-from edgewise.graph.records import TextRows
+from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.stack import companions_of, joined, network_of
 from edgewise.learn.fitted_table import FittedTable
@@ -123,7 +123,7 @@ class TextNumber:
         return replace(learned, features=vectors, baseline=baseline)
 
 
-def companion_outputs(member: nn.Module, batch: TextRows) -> dict[str, Tensor]:
+def companion_outputs(member: nn.Module, batch: TextRowBatch) -> dict[str, Tensor]:
     """What the companions of a member predict, by name."""
     return {name: companion(batch) for name, companion in companions_of(member).items()}
 
@@ -182,11 +182,11 @@ def columns_of(tokens: TokenRow) -> list[Part]:
     ]
 
 
-def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRows:
+def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRowBatch:
     """A batch of one row several times, with some of its tokens each; `nothing` where none is left."""
     tokens = [row.numbers[stays] if stays.any() else np.array([nothing]) for stays in left]
     columns = [row.columns[stays] if stays.any() else np.zeros(1, dtype=np.int64) for stays in left]
-    return TextRows.packed(tokens, columns)
+    return TextRowBatch.pack(tokens, columns)
 
 
 def row_of(texts: object) -> Row:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from edgewise.choices import TokenKind
 from edgewise.errors import DataError
-from edgewise.graph.records import TextRows
+from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.word_counts import MAX_PAIRED, WordCounts
 from edgewise.learn.engine.workers import Workers
@@ -99,8 +99,8 @@ class TextsEncoder:
         """The rows of a table as the networks take them; one that cannot be used is without tokens."""
         tokens = table.tokens(self.tokenizer, self.settings.context)
 
-        def batch(rows: np.ndarray) -> TextRows:
-            return TextRows(*map(torch.from_numpy, tokens.packed(rows)))
+        def batch(rows: np.ndarray) -> TextRowBatch:
+            return TextRowBatch(*map(torch.from_numpy, tokens.packed(rows)))
 
         return RowBatches.of(table.rows, scale, batch)
 

@@ -22,7 +22,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.explain.explainable import Attended, Attention, Explainable
 from edgewise.explain.explanation import Layer, TargetPrediction, Unit
 from edgewise.formatting import plural
-from edgewise.graph.records import PairBatch
+from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.networks.translation import TranslationModel
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.learn.tasks import token_explainable
@@ -315,7 +315,7 @@ def log_probabilities(
             source, lengths = padded([sources[row] for row in rows], end)
             tokens, _ = padded([decoder_input(written[row], end) for row in rows], end)
             targets, _ = padded([written[row] for row in rows], end)
-            scores = of_scores(trained.model(PairBatch(source, lengths, tokens)), targets).double().numpy()
+            scores = of_scores(trained.model(TranslationBatch(source, lengths, tokens)), targets).double().numpy()
             log_shares += [of_row[: len(written[row])] for row, of_row in zip(rows, scores, strict=True)]
     return log_shares
 

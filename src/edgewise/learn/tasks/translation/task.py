@@ -13,7 +13,7 @@ import torch
 from edgewise.choices import TokenKind
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.formatting import plural
-from edgewise.graph.records import PairBatch
+from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.beam import translate
@@ -182,13 +182,13 @@ class TokenPairs:
         lengths = np.array([max(len(self.sources[row]), len(self.targets[row])) for row in rows], dtype=np.int64)
         return LengthLoader(lengths, lambda places: self.batch(rows[places]), batch_size, seed)
 
-    def batch(self, rows: np.ndarray) -> PairBatch:
+    def batch(self, rows: np.ndarray) -> TranslationBatch:
         """Some rows, padded."""
         source, source_lengths = padded([self.sources[row] for row in rows], self.end)
         written = [self.targets[row] for row in rows]
         tokens, _ = padded([decoder_input(text, self.end) for text in written], self.end)
         targets, _ = padded(written, -1)
-        return PairBatch(source, source_lengths, tokens, targets)
+        return TranslationBatch(source, source_lengths, tokens, targets)
 
 
 def bleu(written: Collection[str], references: Collection[str]) -> float:
