@@ -34,7 +34,7 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
 # better: docs/results/descriptors.txt.
 _SLOW = re.compile(r"BCUT2D|BertzCT|SPS|BalabanJ|Chi|Kappa|Phi|HallKierAlpha|FpDensity")
 GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name in _FUNCTIONS if not _SLOW.match(name))
-"""The name of each column of `Example.global_features`: descriptors of the installed RDKit."""
+"""The name of each column of `MoleculeGraph.global_features`: descriptors of the installed RDKit."""
 AVAILABLE = frozenset(_FUNCTIONS)
 """All descriptors that can be computed, more than `GLOBAL_FEATURE_NAMES`."""
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, ValueError)

@@ -49,9 +49,9 @@ def _block_names(blocks: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, 
 
 
 NODE_FEATURE_NAMES: tuple[str, ...] = (*_block_names(ATOM_BLOCKS), "aromatic", "in_ring", "mass_per_100_dalton")
-"""The name of each column of `Example.node_features`."""
+"""The name of each column of `MoleculeGraph.node_features`."""
 EDGE_FEATURE_NAMES: tuple[str, ...] = (*_block_names(BOND_BLOCKS), "conjugated", "in_ring")
-"""The name of each column of `Example.edge_features`."""
+"""The name of each column of `MoleculeGraph.edge_features`."""
 _ELEMENT_INDEX = {Chem.GetPeriodicTable().GetAtomicNumber(symbol): index for index, symbol in enumerate(ELEMENTS)}
 _HYBRIDIZATION_INDEX = {Chem.HybridizationType.names[name]: index for index, name in enumerate(HYBRIDIZATIONS)}
 _ORDER_INDEX = {Chem.BondType.names[name]: index for index, name in enumerate(BOND_ORDERS)}
