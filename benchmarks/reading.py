@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.learn.readers.graphs.edges import read_edges
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.readers.graphs.nodes import read_nodes

@@ -42,7 +42,17 @@ CHECKED = [
     "edgewise.learn.networks",
     "edgewise.learn.readers",
     "edgewise.learn.tables",
-    "edgewise.neighborhood",
+    "edgewise.neighborhood.checks",
+    "edgewise.neighborhood.drawing",
+    "edgewise.neighborhood.extended",
+    "edgewise.neighborhood.given",
+    "edgewise.neighborhood.index",
+    "edgewise.neighborhood.mask",
+    "edgewise.neighborhood.pairs",
+    "edgewise.neighborhood.plan",
+    "edgewise.neighborhood.ranges",
+    "edgewise.neighborhood.rows",
+    "edgewise.neighborhood.types",
     "edgewise.normalize",
     "edgewise.score",
     "edgewise.testing",
@@ -153,7 +163,7 @@ def _forget_modules() -> None:
 
 def _loaded_twice() -> list[str]:
     """The modules of the library, but the kernels: code for the types of one copy fits no other."""
-    kernels = ("edgewise.kernels.autograd", "edgewise.backends.numba.")
+    kernels = ("edgewise.neighborhood.operator", "edgewise.backends.autograd", "edgewise.backends.numba.")
     loaded = [name for name in sys.modules if name.split(".")[0] == "edgewise"]
     return [name for name in loaded if not name.startswith(kernels) or name.endswith(".layout")]
 

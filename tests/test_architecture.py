@@ -37,8 +37,7 @@ LEVELS = [
     {"score", "normalize", "trace"},
     {"graph"},
     {"neighborhood"},
-    {"kernels"},
-    {"errors", "choices", "formatting"},
+    {"errors", "choices"},
 ]
 """From top to bottom; a room may import rooms below its own."""
 

@@ -14,7 +14,7 @@ import torch
 from edgewise import Causal, Edges, attend
 from edgewise.backends.numba import compiled
 from edgewise.backends.numba import threads as pool
-from edgewise.kernels import jit
+from edgewise.neighborhood import jit
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -112,7 +112,7 @@ def test_several_threads_may_attend_at_once(two_threads, monkeypatch):
 ATTENDS = """
 import torch
 from edgewise import Causal, Edges, attend
-from edgewise.kernels import jit
+from edgewise.neighborhood import jit
 
 torch.set_num_threads({threads})
 def work(seed=0):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgewise import Edges, attend
-from edgewise.kernels.autograd import _on_its_device
+from edgewise.neighborhood.operator import on_its_device
 
 
 @pytest.mark.parametrize(("index", "entered"), [(0, []), (1, [torch.device("cuda", 1)])])
@@ -26,7 +26,7 @@ def test_the_device_of_the_tensors_is_made_the_current_one(monkeypatch, index, e
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "device", Guard)
     tensor = SimpleNamespace(device=torch.device("cuda", index))
-    seen = _on_its_device(lambda x, more: (x, more, list(found)))(tensor, 3)
+    seen = on_its_device(lambda x, more: (x, more, list(found)))(tensor, 3)
     assert seen == (tensor, 3, entered)
     assert found == [*entered, *["left"] * len(entered)]
 

@@ -158,7 +158,7 @@ def test_without_numba_torch_sorts(monkeypatch):
 
 @pytest.mark.usefixtures("compiled_afresh")
 def test_without_a_folder_for_compiled_code_it_is_compiled_for_this_process(monkeypatch):
-    from edgewise.kernels import jit
+    from edgewise.neighborhood import jit
 
     def refuse(cache, function):
         raise RuntimeError("cannot cache function: no locator available")

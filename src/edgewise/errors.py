@@ -1,4 +1,4 @@
-"""Every error that Edgewise raises on purpose, repeated warnings, and the refusal of one text in place of several.
+"""Every error that Edgewise raises on purpose, and words of messages: counts and lists of names.
 
 EdgewiseError
 ├── ShapeError(ValueError)               an axis has the wrong size, or a tensor the wrong rank or dtype
@@ -16,7 +16,7 @@ import contextlib
 import errno
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 
 class EdgewiseError(Exception):
@@ -103,3 +103,26 @@ def refuse_single_text(what: str, values: object) -> None:
         raise DataError(
             f"{what} is a {type(values).__name__}, where a sequence is expected; give a list, an array or a DataFrame."
         )
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """A number and what it counts.
+
+    Args:
+        number: the count.
+        one: the singular, for 1.
+        many: the plural; by default `one` and an s.
+
+    >>> plural(1, "node"), plural(1200, "node"), plural(0, "trajectory", "trajectories")
+    ('1 node', '1,200 nodes', '0 trajectories')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["texts"]), listed(["texts", "nodes", "graphs"])
+    ('texts', 'texts, nodes and graphs')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

@@ -4,8 +4,8 @@ import importlib
 
 import torch
 
+from edgewise.backends.autograd import transform_at_work
 from edgewise.backends.call import Call
-from edgewise.kernels.autograd import transform_at_work
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.normalize import COLDEST, Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot

@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgewise.backends import dots, formula
+from edgewise.backends.autograd import attach_formula, derivatives_at_work, fork
 from edgewise.backends.call import Call
 from edgewise.errors import UnsupportedError
-from edgewise.kernels.autograd import attach_formula, derivatives_at_work, fork
 from edgewise.neighborhood import Causal, Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read
 from edgewise.normalize import Softmax

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 
 if TYPE_CHECKING:
     from edgewise.learn.training.folder import RunFolder
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 def print_next_steps(folder: "RunFolder") -> None:
     """Prints how accurate the explanations are, and the command for your own table."""
     from edgewise.cli.report import print_table
-    from edgewise.formatting import formatted
+    from edgewise.explain.numbers import formatted
     from edgewise.learn.tasks.scores import command, free_name
 
     print("The test molecules have scaffolds that no training molecule has.")

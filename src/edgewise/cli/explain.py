@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import add_molecule_limits
 from edgewise.cli.output import check_output, write
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import formatted, plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.options import TABLES, TableFormat
 
@@ -259,6 +258,8 @@ def shared_notes(explanations: "Sequence[Explanation]") -> dict[str, int]:
 
 def lines_of(explanation: "Explanation", leave_out: "Collection[str]" = ()) -> list[str]:
     """The predictions, how faithful the attributions are, and the notes except those to leave out."""
+    from edgewise.explain.numbers import formatted
+
     title = " ".join(explanation.title.split())
     shown, num_more = explanation.predictions[:MAX_PREDICTIONS], len(explanation.predictions) - MAX_PREDICTIONS
 
@@ -279,6 +280,8 @@ def lines_of(explanation: "Explanation", leave_out: "Collection[str]" = ()) -> l
 
 def prediction_words(prediction: "TargetPrediction") -> str:
     """The prediction of a target, in words."""
+    from edgewise.explain.numbers import formatted
+
     if prediction.label and not prediction.probabilities:
         return f"{prediction.name} is {prediction.label}"
     if prediction.label:

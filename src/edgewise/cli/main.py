@@ -80,7 +80,7 @@ def parser_of(name: str, words: Sequence[str]) -> Parser:
 def flag_owners(flag: str, verb: str) -> str:
     """A note on the tasks, or else the verbs, that have a flag; empty if there are none."""
     from edgewise.cli.training import tasks_note
-    from edgewise.formatting import listed
+    from edgewise.errors import listed
 
     if verb == "train" and (tasks := tasks_note(flag)):
         return tasks

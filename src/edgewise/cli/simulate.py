@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgewise.cli.output import check_output, write
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.options import WRITTEN_TABLES
 

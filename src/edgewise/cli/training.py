@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import did_you_mean
-from edgewise.errors import SettingError
-from edgewise.formatting import listed
+from edgewise.errors import SettingError, listed, plural
 from edgewise.learn.settings import spelled
 from edgewise.learn.tasks.registry import inferred, names, settings_of, tasks_with
 
@@ -242,7 +241,6 @@ def cross_validate(
 
 def device_line(settings: Any) -> str:
     """The device of a training, and its number of threads."""
-    from edgewise.formatting import plural
     from edgewise.learn.training.device import pick_device
 
     device = pick_device(settings.device)

@@ -9,9 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from edgewise.errors import ShapeError
+from edgewise.errors import ShapeError, plural
 from edgewise.explain.explanation import Layer
-from edgewise.formatting import plural
 from edgewise.neighborhood.checks import count
 from edgewise.trace import Trace, Weights
 

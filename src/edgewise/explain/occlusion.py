@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from edgewise.errors import ShapeError
-from edgewise.formatting import plural
+from edgewise.errors import ShapeError, plural
 
 Predict = Callable[[Sequence[np.ndarray]], np.ndarray]
 """Maps lists of removed units to the prediction without each list: `(list,)`."""

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from edgewise.errors import SettingError, ShapeError
-from edgewise.formatting import plural
+from edgewise.errors import SettingError, ShapeError, plural
 from edgewise.trace import Trace, Weights
 
 Heads = Literal["mean", "max", "min"]

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.errors import SettingError, ShapeError
+from edgewise.errors import SettingError, ShapeError, plural
 from edgewise.explain.groups import Action, Group, TransformationStep, agreed_sizes
 from edgewise.explain.leaves import FIXED, Array, Axes, Leaf, as_numpy, largest_number, remedy
-from edgewise.formatting import plural
 from edgewise.neighborhood import Edges
 
 MAX_ENUMERATED = 120

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgewise.explain.groups import Transformation
-from edgewise.formatting import percent
+from edgewise.explain.numbers import percent
 
 CONFIDENCE = 0.95
 """The confidence of a verdict about transformations that were not tried."""

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgewise.errors import ShapeError
-from edgewise.formatting import plural
+from edgewise.errors import ShapeError, plural
 from edgewise.neighborhood import Edges, Types
 from edgewise.neighborhood.index import one_way
 

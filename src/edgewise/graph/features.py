@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.errors import SettingError, ShapeError
-from edgewise.formatting import plural
+from edgewise.errors import SettingError, ShapeError, plural
 from edgewise.graph.record import Record
 from edgewise.neighborhood import EdgeRows, Edges, Types
 from edgewise.neighborhood.index import unchecked

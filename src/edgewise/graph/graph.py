@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.errors import SettingError, ShapeError
-from edgewise.formatting import plural
+from edgewise.errors import SettingError, ShapeError, plural
 from edgewise.graph.checks import (
     check_offsets,
     check_relations,

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.errors import DataError, ShapeError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, ShapeError, plural
 from edgewise.graph import JOIN, Graph
 from edgewise.graph.features import Features
 from edgewise.neighborhood import Edges, Types

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.errors import DataError, MissingExtraError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, MissingExtraError, SettingError, plural
 from edgewise.graph import Graph
 from edgewise.graph.features import by_type
 from edgewise.interop.attributes import require_one_set, weighted

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgewise.backends import numba
-from edgewise.kernels.autograd import transform_at_work
+from edgewise.backends.autograd import transform_at_work
 from edgewise.layers.linear import is_plain
 from edgewise.score import ACTIVATIONS
 

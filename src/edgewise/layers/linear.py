@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from edgewise.kernels.autograd import transform_at_work
+from edgewise.backends.autograd import transform_at_work
 
 SMALLEST = 2**22
 """Multiplications from which on the time saved is more than a step of autograd in Python takes."""

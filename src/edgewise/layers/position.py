@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from edgewise.backends.autograd import transform_at_work
 from edgewise.errors import SettingError, ShapeError
-from edgewise.kernels.autograd import transform_at_work
 from edgewise.layers.given import require_nodes, require_positions
 from edgewise.layers.heads import require_choice
 from edgewise.layers.linear import is_plain

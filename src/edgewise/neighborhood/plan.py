@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from edgewise.errors import ShapeError
-from edgewise.kernels.autograd import define
 from edgewise.neighborhood.checks import check_range
 from edgewise.neighborhood.index import sent
+from edgewise.neighborhood.operator import define
 
 INT32_LIMIT = 2**31
 """A plan uses int32 if the numbers of edges, senders and receivers are all below this."""
@@ -143,7 +143,7 @@ def counting_sort() -> Callable[..., bool] | None:
     try:
         from numba import config
 
-        from edgewise.kernels.jit import compiled
+        from edgewise.neighborhood.jit import compiled
     except (ImportError, OSError):  # not installed, or its library does not load
         return None
     if config.DISABLE_JIT:  # type: ignore[attr-defined]  # set by numba at import

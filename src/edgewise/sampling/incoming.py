@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.errors import DataError, ShapeError, UnsupportedError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, ShapeError, UnsupportedError, plural
 from edgewise.graph import Graph
 from edgewise.neighborhood import plan
 from edgewise.neighborhood.index import plain

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic as untyped_intrinsic
 
-from edgewise.kernels import jit
+from edgewise.neighborhood import jit
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 GAMMA = np.uint64(0x9E3779B97F4A7C15)

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import Explanation, TargetPrediction
-from edgewise.formatting import formatted
+from edgewise.explain.numbers import formatted
 from edgewise.view.layout import lay_out
 from edgewise.view.policy import explanation_assets, meta_policy
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgewise.errors import plural
 from edgewise.explain.explanation import Explanation
-from edgewise.formatting import plural
 
 HEIGHT = 680
 """Height of the frame in pixels."""

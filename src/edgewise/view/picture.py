@@ -9,7 +9,7 @@ import numpy as np
 
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import Attribution, Explanation, Layer, TargetPrediction
-from edgewise.formatting import formatted, percent
+from edgewise.explain.numbers import formatted, percent
 from edgewise.view.explanation import prediction_words
 from edgewise.view.figure import INK, PALE, STYLE, Axes, Figure, png, rc_context, svg
 

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, typeof, types
 
 from edgewise.backends.numba import threads
-from edgewise.kernels.jit import CodeCache, compiled, digest
+from edgewise.neighborhood.jit import CodeCache, compiled, digest
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 ALONE: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True}

@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import types
 from torch import Tensor
 
+from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.numba.arrays import array_of
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.heads import load_heads, no_lanes, store_heads
@@ -31,7 +32,6 @@ from edgewise.backends.numba.simd import (
     splat,
     vector_of,
 )
-from edgewise.kernels.autograd import define_with_gradient
 from edgewise.score import ACTIVATIONS as FUNCTIONS
 
 NO_ACTIVATION = -1

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
+from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.formula import EdgeInputs, value_of
 from edgewise.backends.numba.arrays import CODES, array_of, factors_of, score_of
 from edgewise.backends.numba.edges import forward
@@ -32,7 +33,6 @@ from edgewise.backends.numba.tables import (
     TiledSizes,
     WideSizes,
 )
-from edgewise.kernels.autograd import define_with_gradient
 
 CHUNK = 2**19
 """Numbers to gather in one chunk of work: some tenths of a millisecond."""

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
+from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, store, where
 from edgewise.backends.numba.tables import features, first_row, pointers_of, prefetch_ahead, source
-from edgewise.kernels.autograd import define_with_gradient
 
 
 @inlined

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
+from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.formula import RangeInputs
 from edgewise.backends.numba.arrays import CODES, array_of, factors_of, score_of
 from edgewise.backends.numba.ranges import Bias, Extent, Panel, RangeGradients, RangeOperands, Runs, backward, forward
 from edgewise.backends.numba.simd import WIDTH
 from edgewise.backends.numba.tables import CallSettings, DropoutRule
-from edgewise.kernels.autograd import define_with_gradient
 
 SLICES, GRADIENT_SLICES = 16, 8
 """Slices that all members together are cut into at least; those of the backward pass hold gradients of their own."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
+from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.lower import Lowered
 from edgewise.backends.numba.arrays import array_of
 from edgewise.backends.numba.compiled import inlined, kernel
@@ -21,7 +22,6 @@ from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver,
 from edgewise.backends.numba.heads import load_heads, no_lanes, store_heads, stream_heads
 from edgewise.backends.numba.simd import WIDE, WIDTH, fma, get, load, pointer, put, total
 from edgewise.backends.numba.tables import first_row, is_streamed, pointers_of, prefetch_ahead, source
-from edgewise.kernels.autograd import define_with_gradient
 from edgewise.normalize import Identity, Mean
 
 CONSTANT, BY_EDGE, BY_ROW, BY_NEIGHBOR = range(4)

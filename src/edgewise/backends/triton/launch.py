@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import triton
-from edgewise.kernels.autograd import PLAIN
+from edgewise.neighborhood.operator import PLAIN
 
 ALIGNED = 16
 """What addresses, and whole numbers, may be multiples of: a kernel is compiled for those that are, and for others."""

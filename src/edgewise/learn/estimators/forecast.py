@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import r2
 from edgewise.learn.estimators.names import column_names, has_columns, in_order

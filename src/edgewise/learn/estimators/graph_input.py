@@ -10,8 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from edgewise.errors import DataError, refuse_single_text
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of

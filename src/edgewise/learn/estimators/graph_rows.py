@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgewise.errors import DataError, SettingError, refuse_single_text
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features
 from edgewise.learn.estimators.labels import all_right, has_label, is_known, label_columns, plain_array, r2

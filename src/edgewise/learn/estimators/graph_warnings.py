@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.graph import Graph
 from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.networks.graph_settings import NodeSettings

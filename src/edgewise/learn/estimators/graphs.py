@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, plural
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.formatting import plural
 from edgewise.graph import Graph
 from edgewise.learn.estimators.graph_input import is_graph, one_by_one, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees, warn_of_ignored_edges

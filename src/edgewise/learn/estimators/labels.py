@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgewise.errors import DataError, refuse_single_text
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.names import has_columns
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.state import warn_caller

@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from edgewise.errors import DataError, SettingError, refuse_single_text
+from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.formatting import plural
 from edgewise.learn.estimators.graph_input import is_graph, missing_of, node_number, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
 from edgewise.learn.estimators.parameters import naming_parameters

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgewise.errors import DataError, refuse_single_text
+from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.formatting import plural
 from edgewise.learn.estimators.names import RowsLike, one_row
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import inputs_of_run

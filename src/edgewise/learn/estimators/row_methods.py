@@ -8,8 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgewise.errors import DataError, RunFolderError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, RunFolderError, plural
 from edgewise.learn.estimators.labels import accuracy, class_numbers, has_label, label_columns, r2
 from edgewise.learn.estimators.names import row_name
 from edgewise.learn.estimators.numbers import as_numbers

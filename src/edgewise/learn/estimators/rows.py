@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
-from edgewise.errors import DataError, refuse_single_text
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import plain_array
 from edgewise.learn.estimators.names import RowsLike, as_rows, below, has_columns, in_order, naming_rows

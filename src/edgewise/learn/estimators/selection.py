@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sized
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.estimators.labels import has_target, labels_of
 
 

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgewise.errors import DataError, refuse_single_text
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.names import RowsLike
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.pairs import Texts, check_pairs, check_texts, pairs_of

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from edgewise.errors import DataError, MissingExtraError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, MissingExtraError, plural
 from edgewise.learn.tables.decode import TextFile
 from edgewise.learn.tables.options import TableFormat, current_limits
 from edgewise.learn.tables.quotes import SuspectQuotes

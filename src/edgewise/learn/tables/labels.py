@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.tables.cell import Problems, Texts, distinct, is_missing, parse_numbers, read_number
 
 Classes = dict[str, list[str]]

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edgewise.errors import DataError, MissingExtraError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, MissingExtraError, plural
 from edgewise.learn.tables.cell import as_texts
 from edgewise.learn.tables.delimited import Part, check_header, joined_parts
 from edgewise.learn.tables.options import current_limits

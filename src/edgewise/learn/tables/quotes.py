@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.learn.progress import remark
 from edgewise.learn.tables.cell import as_arrow, pa, read_number
 

@@ -8,8 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.cell import NUMBER_KINDS, as_arrow, as_text
 from edgewise.learn.tables.commas import check_points, with_points

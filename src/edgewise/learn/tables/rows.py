@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from edgewise.errors import DataError, SettingError, refuse_single_text
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.learn.files import release
 from edgewise.learn.tables.cell import OK, Problems, Rejection, encoded, read_numbers
 from edgewise.learn.tables.columns import AUTO, Columns

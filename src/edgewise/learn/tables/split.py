@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.choices import Calibration
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.tables.cell import distinct
 from edgewise.learn.tables.rows import RowNumbers, Rows
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.learn.engine.chunks import map_chunks
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.fitted_table import FittedTable

@@ -8,8 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 
-from edgewise.errors import DataError, RunFolderError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, RunFolderError, plural
 from edgewise.learn.files import write_bytes
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.pretrained import bert, gpt2

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgewise.formatting import formatted, plural
+from edgewise.errors import plural
+from edgewise.explain.numbers import formatted
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import JsonObject
 from edgewise.learn.tasks.config import check_config, check_content, job_to_config

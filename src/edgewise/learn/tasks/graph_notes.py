@@ -5,8 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.networks.graph_settings import GraphSizes, NodeSettings, NodeSizes
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.learn.files import write_bytes
 from edgewise.learn.progress import remark
 from edgewise.learn.tables.cell import Rejection

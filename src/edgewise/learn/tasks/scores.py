@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.formatting import formatted, percent, plural
+from edgewise.errors import plural
+from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.companions import LABELS, NETWORK
 from edgewise.learn.files import JsonObject
 from edgewise.learn.training.folder import RunFolder

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from edgewise.formatting import percent, plural
+from edgewise.errors import plural
+from edgewise.explain.numbers import percent
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tables.split import Splits, groups_of

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from edgewise.formatting import percent, plural
+from edgewise.errors import plural
+from edgewise.explain.numbers import percent
 from edgewise.learn.companions import LABELS as LABELS_OF_PARTS
 from edgewise.learn.files import JsonObject
 from edgewise.learn.outputs import Prediction

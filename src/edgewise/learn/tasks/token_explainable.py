@@ -13,11 +13,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
 from edgewise.explain.explanation import Layer, Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
-from edgewise.formatting import plural
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer, visible
 from edgewise.trace import Trace, Weights

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from torch import Tensor
 
 from edgewise.choices import TokenKind
-from edgewise.errors import SettingError
-from edgewise.formatting import percent, plural
+from edgewise.errors import SettingError, plural
+from edgewise.explain.numbers import percent
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.training.folder import RunFolder

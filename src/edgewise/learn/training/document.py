@@ -11,8 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union
 
-from edgewise.errors import DataError, RunFolderError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, RunFolderError, SettingError, plural
 from edgewise.learn.files import JsonObject
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from edgewise.errors import SettingError
-from edgewise.formatting import plural
+from edgewise.errors import SettingError, plural
 from edgewise.learn.memory import available_memory
 from edgewise.learn.progress import duration
 from edgewise.learn.training.device import autocast

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
+from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.formula import EdgeInputs, value_of
 from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.edges.backward import (
@@ -30,7 +31,6 @@ from edgewise.backends.triton.graphs.launch import launch_graphs, packing_for
 from edgewise.backends.triton.graphs.work import Packing
 from edgewise.backends.triton.launch import Common
 from edgewise.backends.triton.sizes import MAX_GROUPS, ceiling
-from edgewise.kernels.autograd import define_with_gradient
 
 GIVEN = ("Hardmax", "Sparsemax", "Entmax15")
 """Normalizers that see a whole row before they weigh one edge: their weights, a number an edge and head, are stored."""

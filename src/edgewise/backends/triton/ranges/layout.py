@@ -14,9 +14,9 @@ from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.launch import start
 from edgewise.backends.triton.ranges.tiles import Tiling, member_of
 from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded, power_of_two
-from edgewise.kernels.autograd import PLAIN
 from edgewise.neighborhood import Causal, Full, Ranges, Window
 from edgewise.neighborhood.checks import broadcast_shape, is_traced
+from edgewise.neighborhood.operator import PLAIN
 
 BLOCK = 64
 """Queries, and keys, of a block of pairs at most."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
+from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.formula import RangeInputs
 from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.formulas import dropout_factors
@@ -27,7 +28,6 @@ from edgewise.backends.triton.ranges.tiles import (
     Tiling,
 )
 from edgewise.backends.triton.sizes import ceiling
-from edgewise.kernels.autograd import define_with_gradient
 
 WITH_STATS = ("Softmax", "Hardmax", "Sparsemax", "Entmax15")
 """Normalizers of which the forward pass stores two numbers a row."""

@@ -31,7 +31,7 @@ from edgewise.backends.triton.ranges.tiles import (
     weights_of,
 )
 from edgewise.backends.triton.sizes import power_of_two
-from edgewise.kernels.autograd import define, with_signature
+from edgewise.neighborhood.operator import define, with_signature
 
 MAX_SCORES = 1024
 """Scores that a program holds, of all its queries."""

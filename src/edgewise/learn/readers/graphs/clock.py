@@ -11,8 +11,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from edgewise.choices import Gaps
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 
 DAY_MONTH = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
 """A date that may begin with its day or its month."""

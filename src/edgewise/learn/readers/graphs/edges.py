@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.ends import Share, ends_of
 from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
 from edgewise.learn.readers.graphs.node_features import Categories, one_hot

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures, features_of_arrays, require_finite, without_blanks

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.readers.graphs.edges import NONE, EdgeList, no_edges, read_edges
 from edgewise.learn.readers.graphs.file import check_edges, is_graph_file
 from edgewise.learn.readers.graphs.graph_cells import cells_of_graphs, graph_of_rows, read_graph_cells

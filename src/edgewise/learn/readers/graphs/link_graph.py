@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import NodeTable

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.readers.graphs.edges import EdgeList, share_of_nodes
 from edgewise.learn.readers.graphs.ends import ends_of
 from edgewise.learn.readers.graphs.names import NodeNames, RowLabels

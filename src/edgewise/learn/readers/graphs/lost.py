@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.tables.cell import OK
 

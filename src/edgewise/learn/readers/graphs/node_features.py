@@ -8,8 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.tables.arrays import read_arrays, require_kind
 from edgewise.learn.tables.cell import Problems, is_missing, missing, parse_columns, stripped

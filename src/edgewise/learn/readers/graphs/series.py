@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 
 from edgewise.choices import Gaps
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.batches.series import SeriesBatch
 from edgewise.learn.readers.graphs.clock import Clock, Timed, in_time, is_counter, is_time
 from edgewise.learn.readers.graphs.edges import EdgeList, read_edges

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.union import offsets_of
 

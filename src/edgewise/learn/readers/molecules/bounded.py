@@ -12,8 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.process import Process, ProcessDiedError
 from edgewise.learn.readers.molecules.cache import UNUSABLE, FeatureCache, Stored, feature_cache
 from edgewise.learn.readers.molecules.conformer import Conformer, conformer, drawn, layered

@@ -118,7 +118,7 @@ def _key(row: Row) -> str | tuple[str, ...]:
 
 @cache
 def _comparison() -> Callable[..., None]:
-    from edgewise.kernels.jit import compiled
+    from edgewise.neighborhood.jit import compiled
 
     return compiled(compare, nogil=True)
 

@@ -5,8 +5,7 @@ import re
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.readers.molecules.molecule import Chem, rdBase, read_molecule
 from edgewise.learn.tables.read import pd
 

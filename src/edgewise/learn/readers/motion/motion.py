@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float32, Float64, Int64
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.dynamics import Trajectories, differences

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise.errors import DataError, WriteError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, WriteError, plural
 from edgewise.learn.files import Scratch, remove_parts, write_bytes
 from edgewise.learn.readers.graphs.edges import AS_FEATURES, note_of_unused
 from edgewise.learn.readers.graphs.source import GraphSource

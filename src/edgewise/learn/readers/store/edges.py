@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.files import FileWriter, Scratch, mapped_array
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.ends import ends_of

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.lost import NOWHERE
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes

@@ -7,8 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError, SettingError, refuse_single_text
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.learn.readers.texts.tokenizer import read_text
 from edgewise.learn.tables.cell import OK, Rejection
 from edgewise.learn.tables.decode import lines_of

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from edgewise.choices import TokenKind
-from edgewise.formatting import plural
+from edgewise.errors import plural
 
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"

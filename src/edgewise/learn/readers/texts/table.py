@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.files import release
 from edgewise.learn.readers.texts.packed import PackedTokens
 from edgewise.learn.readers.texts.tokenizer import Tokenizer, read_text

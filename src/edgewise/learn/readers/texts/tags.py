@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError, SettingError, refuse_single_text
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.texts.pairs import FileRows
 from edgewise.learn.readers.texts.tokenizer import Tokenizer

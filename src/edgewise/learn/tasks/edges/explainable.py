@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, plural
 from edgewise.explain.explainable import Explainable
-from edgewise.formatting import plural
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table

@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable, load_table
 from edgewise.learn.networks.edge import EdgeModel

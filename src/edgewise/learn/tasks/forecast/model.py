@@ -6,8 +6,7 @@ from typing import Self, TypeAlias
 import numpy as np
 import torch
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings

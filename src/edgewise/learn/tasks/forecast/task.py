@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pandas as pd
 
-from edgewise.formatting import plural
+from edgewise.errors import plural
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import note
 from edgewise.learn.readers.graphs.series import Series, read_series, split_series

@@ -9,11 +9,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from edgewise.errors import UnsupportedError
+from edgewise.errors import UnsupportedError, plural
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
 from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
-from edgewise.formatting import plural
 from edgewise.graph import Batch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable

@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from edgewise.choices import TokenKind
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.generate import generate

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.files import JsonObject
 from edgewise.learn.outputs import scatter_rows
 from edgewise.learn.progress import counted

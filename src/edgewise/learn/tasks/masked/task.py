@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from edgewise.choices import TokenKind
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.batches.tokens import MaskedBatch, TokenBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted

@@ -8,8 +8,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from torch import Tensor, nn
 
-from edgewise.errors import DataError, RunFolderError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, RunFolderError, plural
 from edgewise.graph import Batch
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.forest import Forest

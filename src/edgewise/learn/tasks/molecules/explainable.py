@@ -13,8 +13,8 @@ from edgewise.errors import DataError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
 from edgewise.explain.explanation import Curve, Layer, Part, TargetPrediction
 from edgewise.explain.methods import METHODS
+from edgewise.explain.numbers import formatted
 from edgewise.explain.rank import spearman
-from edgewise.formatting import formatted
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.stack import network_of

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import copied_rows

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from edgewise.errors import SettingError
-from edgewise.formatting import formatted, percent, plural
+from edgewise.errors import SettingError, plural
+from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
 from edgewise.learn.readers.motion.motion import Moments, Motion

@@ -6,8 +6,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from torch import nn
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.dynamics import dynamics_model

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.motion import Moments, Motion, read_motion, split_moments

@@ -12,8 +12,8 @@ from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
 from edgewise.explain.explanation import Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
+from edgewise.explain.numbers import formatted
 from edgewise.explain.rollout import rollout
-from edgewise.formatting import formatted
 from edgewise.graph import Batch, Graph, SparseFeatures
 from edgewise.layers.convolution import spread_evenly
 from edgewise.learn.files import JsonObject

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from edgewise.errors import SettingError
-from edgewise.formatting import plural
+from edgewise.errors import SettingError, plural
 from edgewise.graph import Graph
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import num_distinct

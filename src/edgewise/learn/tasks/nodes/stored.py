@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.files import mapped_array
 from edgewise.learn.memory import available_memory

@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from edgewise.errors import DataError, SettingError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.node import NodeModel

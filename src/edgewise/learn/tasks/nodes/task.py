@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgewise.errors import SettingError
-from edgewise.formatting import plural
+from edgewise.errors import SettingError, plural
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.fitted_table import FittedTable, load_table
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes, num_edge_inputs

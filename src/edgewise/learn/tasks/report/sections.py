@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from edgewise.formatting import formatted, percent, plural
+from edgewise.errors import plural
+from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.companions import LABELS as COMPANIONS
 from edgewise.learn.files import JsonObject
 from edgewise.learn.tasks.registry import task_of

@@ -13,10 +13,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, plural
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import TargetPrediction
-from edgewise.formatting import plural
 from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.readers.texts.tags import SentenceChunk, WrittenSentence
 from edgewise.learn.readers.texts.tokenizer import RowTokens

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float
 
 from edgewise.choices import TokenKind
-from edgewise.errors import DataError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, plural
 from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, plural
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
 from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
-from edgewise.formatting import percent, plural
+from edgewise.explain.numbers import percent
 from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.stack import companions_of, joined, network_of

@@ -18,10 +18,9 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.explain.explainable import Attended, Attention, Explainable
 from edgewise.explain.explanation import Layer, TargetPrediction, Unit
-from edgewise.formatting import plural
 from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.networks.translation import TranslationModel
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer

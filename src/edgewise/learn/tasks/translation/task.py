@@ -11,8 +11,7 @@ import pandas as pd
 import torch
 
 from edgewise.choices import TokenKind
-from edgewise.errors import DataError, MissingExtraError
-from edgewise.formatting import plural
+from edgewise.errors import DataError, MissingExtraError, plural
 from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted

@@ -1,29 +1,18 @@
-"""A function of plain tensors as an operator of torch: one node for torch.compile and torch.export.
+"""Operators of torch whose outputs and gradients kernels compute, and which derivatives torch wants of them.
 
-`torch.library.custom_op` does the same and imports the whole compiler for it, a second in every process. And the way of
-an operator through torch's dispatcher takes a third of a millisecond, which is why it is taken only while tracing.
-
-The kernels compute an output and its gradients. Derivatives beyond these come from a formula in plain torch: gradients
-that are made with create_graph=True save the kernels' values, and where they are differentiated again the formula is
-computed anew, so that nothing is held for it before.
+Derivatives beyond the gradients come from a formula in plain torch: gradients that are made with create_graph=True save
+the kernels' values, and where they are differentiated again the formula is computed anew, so that nothing is held for
+it before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from inspect import Parameter, Signature
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-LIBRARY = torch.library.Library("edgewise", "FRAGMENT")
-PLAIN = (Tensor, torch.nn.Parameter)
-"""Types of tensors that hold numbers; others are those of tracers, or know themselves what an operator does to them."""
-
-
-Outputs: TypeAlias = Tensor | tuple[Tensor, ...]
-"""What an operator gives."""
+from edgewise.neighborhood.operator import Differentiation, Outputs, define, on_its_device, with_signature
 
 
 class Context(Protocol):
@@ -57,50 +46,6 @@ class Gradient:
     """Which outputs `backward` reads."""
 
 
-def define(
-    name: str, function: Callable, shapes: Callable, gradient: Gradient | None = None, tags: tuple[torch.Tag, ...] = ()
-) -> Any:
-    """Register `function` as `torch.ops.edgewise.<name>` and give back what to call.
-
-    Args:
-        function: what it does, its first argument a tensor, on the device of which it runs; its annotations become the
-            schema. It changes none of its arguments.
-        shapes: the same call on tensors that hold nothing, for tracing.
-        gradient: how it is differentiated; without it, it is not.
-        tags: what compilers are to know of it.
-
-    Where the module is loaded again the operator stays that of the first time: to register it anew would free the old
-    one that others still hold.
-    """
-    function = _on_its_device(function)
-    operators = torch.ops.edgewise
-    if not hasattr(operators, name):
-        LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()), tags=tags)
-        LIBRARY.impl(name, _contiguous(function), "CompositeExplicitAutograd")
-        torch.library.register_fake(f"edgewise::{name}", shapes, lib=LIBRARY)
-
-        if gradient is not None:
-
-            def save(ctx: Context, inputs: tuple, output: Outputs) -> None:
-                _save(ctx, gradient, inputs, output)
-
-            def differentiate(ctx: Context, *gradients: Tensor | None) -> tuple:
-                return _differentiate(ctx, gradient, gradients)
-
-            torch.library.register_autograd(f"edgewise::{name}", differentiate, setup_context=save, lib=LIBRARY)
-
-    operator = getattr(operators, name)
-    direct = function if gradient is None else _differentiable(function, gradient)
-
-    def call(*arguments: Any) -> Outputs:
-        # torch 2.11 does not say that it compiles while it traces a backward pass: then tensors are not plain ones.
-        if torch.compiler.is_compiling() or type(arguments[0]) not in PLAIN:
-            return operator(*arguments)
-        return direct(*arguments) if torch.is_grad_enabled() else function(*arguments)
-
-    return call
-
-
 def define_with_gradient(
     name: str,
     inputs: type[NamedTuple],
@@ -123,7 +68,7 @@ def define_with_gradient(
             outputs that were saved, `inputs`, and for each of the first whether its gradient is wanted.
         formula: the first output in plain torch, from `inputs`.
         num_differentiable: how many inputs have a gradient.
-        saved_outputs, tags: as in `Gradient` and `define`.
+        saved_outputs, tags: as in `Gradient` and `operator.define`.
     """
     fields = dict(zip(inputs._fields, inputs.__annotations__.values(), strict=True))
     outputs = {f"output_{index}": Tensor for index in saved_outputs}
@@ -148,21 +93,12 @@ def define_with_gradient(
     schema = {"grad_out": Tensor, **outputs, **fields, "needs": Sequence[bool]}
     gradients = with_signature(gradients, schema, tuple[(Tensor,) * num_differentiable])  # type: ignore[misc]
     compute_gradients = define(f"{name}_backward", gradients, gradient_shapes, tags=tags)
+
+    function = with_signature(lambda *arguments: forward(inputs(*arguments)), fields, forward.__annotations__["return"])
+    gradient = Gradient(differentiate, lambda *arguments: formula(inputs(*arguments)), saved_outputs)
     return define(
-        name,
-        with_signature(lambda *arguments: forward(inputs(*arguments)), fields, forward.__annotations__["return"]),
-        lambda *arguments: shapes(inputs(*arguments)),
-        Gradient(differentiate, lambda *arguments: formula(inputs(*arguments)), saved_outputs),
-        tags,
+        name, function, lambda *arguments: shapes(inputs(*arguments)), _differentiation(function, gradient), tags
     )
-
-
-def with_signature(function: Callable, parameters: Mapping[str, object], returns: object) -> Callable:
-    """The function of `*arguments` with named ones, of which a schema can be made."""
-    positional = Parameter.POSITIONAL_OR_KEYWORD
-    named = [Parameter(name, positional, annotation=annotation) for name, annotation in parameters.items()]
-    function.__signature__ = Signature(named, return_annotation=returns)  # type: ignore[attr-defined]
-    return function
 
 
 def transform_at_work() -> str:
@@ -308,45 +244,28 @@ class _Fork(torch.autograd.Function):
         return None, None, *(next(gradients) if need else None for need in needs)
 
 
-def _on_its_device(function: Callable) -> Callable:
-    """The function where the device of its first argument is the current one: kernels are started on that."""
+def _differentiation(function: Callable, gradient: Gradient) -> Differentiation:
+    function = on_its_device(function)
 
-    @wraps(function)
-    def run(*arguments: Any) -> Outputs:
-        device = arguments[0].device
-        if device.type != "cuda" or device.index == torch.cuda.current_device():
-            return function(*arguments)
-        with torch.cuda.device(device):
-            return function(*arguments)
+    def save(ctx: Context, inputs: tuple, output: Outputs) -> None:
+        _save(ctx, gradient, inputs, output)
 
-    return run
+    def differentiate(ctx: Context, *gradients: Tensor | None) -> tuple:
+        return _differentiate(ctx, gradient, gradients)
 
-
-def _contiguous(function: Callable) -> Callable:
-    """The function with contiguous outputs, as tracers expect them."""
-
-    @wraps(function)
-    def run(*arguments: Any) -> Outputs:
-        outputs = function(*arguments)
-        return outputs.contiguous() if isinstance(outputs, Tensor) else tuple([x.contiguous() for x in outputs])
-
-    return run
-
-
-def _differentiable(function: Callable, gradient: Gradient) -> Callable:
     class Direct(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Context, *arguments: Any) -> Outputs:  # torch inspects the signature of a setup_context
             output = function(*arguments)
-            _save(ctx, gradient, arguments, output)
+            save(ctx, arguments, output)
             return output
 
         @staticmethod
         def backward(ctx: Context, *gradients: Tensor | None) -> tuple:
             # A list of tensors has one place here, and as many as it has members in an operator.
-            return tuple([None if isinstance(x, list) else x for x in _differentiate(ctx, gradient, gradients)])
+            return tuple([None if isinstance(x, list) else x for x in differentiate(ctx, *gradients)])
 
-    return Direct.apply
+    return Differentiation(save, differentiate, Direct.apply)
 
 
 def _save(ctx: Context, gradient: Gradient, inputs: tuple, output: Outputs) -> None:
@@ -418,7 +337,7 @@ def _by_formula(
         changed = list(arguments)
         for index, x in zip(wanted, tensors, strict=True):
             changed[index] = x
-        return _on_its_device(gradient.formula)(*changed)
+        return on_its_device(gradient.formula)(*changed)
 
     tensors = [arguments[index] for index in wanted]
     if values is None:

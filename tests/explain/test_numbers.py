@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import edgewise
 from edgewise.cli.explain import prediction_words
 from edgewise.explain.explanation import TargetPrediction
-from edgewise.formatting import formatted, percent
+from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.tasks.motion.forces import power
 from edgewise.learn.tasks.scores import same, score_table
 from edgewise.view.explanation import prediction_words as words_of_a_page
@@ -19,7 +19,7 @@ from edgewise.view.explanation import prediction_words as words_of_a_page
 FIXED = re.compile(r":,?\.\d[f%]\}")
 """A format with a fixed number of decimals, which shows 0.0000 for what is small."""
 ALLOWED = {
-    "formatting.py": 1,  # what all others call
+    "explain/numbers.py": 1,  # what all others call
     "learn/tasks/report/sections.py": 1,  # seconds
     "learn/tasks/motion/forces.py": 1,  # an exponent
     "learn/tasks/scores.py": 1,  # seconds

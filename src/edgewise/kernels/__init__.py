@@ -1,1 +1,0 @@
-"""How a kernel is compiled, and how it becomes an operator of torch."""
