@@ -22,7 +22,9 @@ import estimator_rows
 import estimator_tasks
 from estimator_parts import Argument, EstimatorClass, Method
 
+from edgewise.choices import SCORES
 from edgewise.learn.estimators.parameters import AUTO, OF_FILES, PARAMETER_OF, without_flags
+from edgewise.learn.networks.graph_layers import LAYERS
 from edgewise.learn.settings import choices_of, helps
 from edgewise.learn.tasks.registry import settings_of
 
@@ -150,7 +152,8 @@ def written_type(annotation: Any, choices: tuple[object, ...]) -> str:
         others = [written_type(part, choices) for part in parts if part is not NoneType]
         return " | ".join([*others, *(["None"] if NoneType in parts else [])])
     if origin is Literal or (annotation is str and choices):
-        return f"Literal[{', '.join(map(quoted, parts if origin is Literal else choices))}]"
+        listed = f"Literal[{', '.join(map(quoted, parts if origin is Literal else choices))}]"
+        return f"{listed} | str" if set(choices) & {*SCORES, *LAYERS} else listed  # other packages add names
     if origin is tuple:
         return f"Sequence[{written_type(parts[0], ())}]"
     return str(annotation.__name__)

@@ -1,9 +1,137 @@
-"""Names of the choices of layers, models and the command line; without torch, so that --help is fast."""
+"""What layers, models and the command line choose by name; without torch, so that --help is fast.
 
-from typing import Literal, get_args
+A `Registry` has names of this package and those that other packages add by entry points, both as `module:object`:
 
-ScoreName = Literal["scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"]
-SCORES: tuple[str, ...] = get_args(ScoreName)
+    [project.entry-points."edgewise.scores"]
+    manhattan = "my_package.manhattan:Manhattan"
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+from edgewise.errors import SettingError
+
+T = TypeVar("T")
+BROKEN = ImportError, AttributeError, NameError, SyntaxError, TypeError, ValueError, SettingError
+"""What the import of a module raises that declares something wrong."""
+
+
+@dataclass(frozen=True, eq=False)
+class Registry(Generic[T]):
+    """Objects by name, each imported where it is asked for: those of this package, then those of entry points."""
+
+    noun: str
+    """What one is called: `task`, `layer`, `score`, `output` or `companion`."""
+    own: Mapping[str, "T | str"]
+    """Those of this package, or where they are: `module:object`."""
+    expected: Any = object
+    """The class of the objects."""
+    loaded: dict[str, T] = field(default_factory=dict)
+    """Those that were asked for."""
+
+    @property
+    def group(self) -> str:
+        """The group of entry points by which other packages add to it."""
+        return f"edgewise.{self.noun}s"
+
+    @property
+    def added(self) -> dict[str, str]:
+        """What other packages add: `module:object` by name.
+
+        Raises:
+            SettingError: two have one name.
+        """
+        references: dict[str, str] = {}
+        for name, reference in entry_points_of(self.group):
+            first = "edgewise itself" if name in self.own else references.setdefault(name, reference)
+            if first != reference:
+                raise SettingError(
+                    f"two {self.noun}s are called {name}, those of {first} and {reference}; remove one package, or "
+                    f"rename its entry point of the group {self.group}."
+                )
+        return references
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self.own, *self.added))
+
+    def __len__(self) -> int:
+        return len(self.own) + len(self.added)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self.added
+
+    def __getitem__(self, name: str) -> T:
+        """The object of that name.
+
+        Raises:
+            SettingError: the name is unknown, or its entry point does not lead to such an object.
+        """
+        if name not in self.loaded:
+            if name not in self:
+                raise SettingError(f"unknown {self.noun} {name!r}; expected one of {', '.join(self)}.")
+            entry = self.own[name] if name in self.own else self.added[name]
+            self.loaded[name] = self._load(name, entry) if isinstance(entry, str) else entry
+        return self.loaded[name]
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        """Every name and its object."""
+        return ((name, self[name]) for name in self)
+
+    def _load(self, name: str, reference: str) -> T:
+        """The object of an entry point, which has its name where it has one."""
+        entry = f"{self.group}: the entry point {name} = {reference}"
+        try:
+            found: Any = load(reference)
+        except BROKEN as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise SettingError(f"{entry} cannot be loaded ({reason}); correct or remove its package.") from error
+        if not isinstance(found, self.expected):
+            expected = self.expected.__name__
+            raise SettingError(f"{entry} is a {type(found).__name__}, expected a {expected}; name the {self.noun}.")
+        if isinstance(called := getattr(found, "name", name), str) and called != name:
+            raise SettingError(f"{entry} is called {called!r}; expected {name!r}, the name of the entry point.")
+        loaded: T = found
+        return loaded
+
+
+def load(reference: str) -> Any:
+    """The object that `module:object` names."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+@cache
+def entry_points_of(group: str) -> list[tuple[str, str]]:
+    """Name and `module:object` of each entry point of a group, of all installed packages."""
+    if f"[{group}]" not in _declared():
+        return []
+    from importlib.metadata import entry_points  # takes longer than all other imports of `--help`
+
+    return sorted({(entry.name, entry.value) for entry in entry_points(group=group)})
+
+
+@cache
+def _declared() -> str:
+    """What all installed packages declare."""
+    files = (file for folder in sys.path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
+    return "\n".join(file.read_text("utf-8", "replace") for file in files)
+
+
+def _scores(*names: str) -> dict[str, str]:
+    return {name: f"edgewise.layers.scorer:{name}" for name in names}
+
+
+SCORES: "Registry[Callable[[tuple[int, ...], int], Any]]" = Registry(
+    "score",
+    _scores("scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"),
+    Callable,
+)
+"""From the head axes of the queries and the size of queries and keys to a score, whose parameters are learned."""
 
 NormalizerName = Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"]
 NORMALIZERS: tuple[str, ...] = get_args(NormalizerName)

@@ -361,9 +361,9 @@ def setting_targets(folder: Path) -> list[Target]:
     """Settings of every task in TOML, and documents in JSON."""
     import tomli_w
 
-    from edgewise.learn.tasks.registry import homes, settings_of
+    from edgewise.learn.tasks.registry import names, settings_of
 
-    files, kinds = Files(folder), [settings_of(name) for name in homes()]
+    files, kinds = Files(folder), [settings_of(name) for name in names()]
     names = sorted(
         {each.name for kind in kinds for each in fields(kind.run_type)} | {"epochs", "batch-size", "data", "model"}
     )

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from edgewise import choices
 from edgewise.errors import SettingError
 from edgewise.learn.tasks import registry
 
 PAGE = Path(__file__).parents[2] / "docs/tasks.md"
+
+
+def forget():
+    """What is known of installed packages."""
+    choices.entry_points_of.cache_clear()
+    choices._declared.cache_clear()
+    registry.TASKS.loaded.pop("line", None)
 
 
 @pytest.fixture
@@ -30,9 +38,9 @@ def package(tmp_path, monkeypatch):
         (tmp_path / name).write_text(content)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    registry.homes.cache_clear()
+    forget()
     yield tmp_path
-    registry.homes.cache_clear()
+    forget()
     for name in [name for name in sys.modules if name.startswith("my_package")]:
         del sys.modules[name]
 
@@ -58,16 +66,44 @@ def test_a_task_of_another_package_is_listed_trains_predicts_and_opens(package, 
     assert "--input-column applies to line only" in edgewise("train", "nodes", "a.csv", "--input-column", "x")[2]
 
 
+def declared_by(package, line):
+    """Has the package declare another entry point of tasks."""
+    (package / "my_package-1.dist-info/entry_points.txt").write_text(f"[edgewise.tasks]\n{line}\n")
+    forget()
+
+
 def test_two_tasks_of_one_name_are_an_error(package):
-    (package / "my_package-1.dist-info/entry_points.txt").write_text("[edgewise.tasks]\nedges = my_package.edges\n")
-    with pytest.raises(SettingError, match=r"called edges, those of edgewise\.learn\.tasks\.edges and my_pack"):
+    declared_by(package, "edges = my_package.edges:SETTINGS")
+    with pytest.raises(SettingError, match=r"two tasks are called edges, those of edgewise itself and my_p"):
         registry.names()
 
 
-def test_a_task_is_called_like_its_folder(package):
-    settings = package / "my_package/line/settings.py"
-    settings.write_text(settings.read_text().replace('name="line"', 'name="curve"'))
-    with pytest.raises(
-        SettingError, match=r"my_package\.line\.settings: the name of the task is 'curve'; expected 'line'"
-    ):
-        registry.settings_of("line")
+def test_a_task_is_called_like_its_entry_point(package):
+    declared_by(package, "curve = my_package.line.settings:SETTINGS")
+    with pytest.raises(SettingError, match=r"curve = my_package\.line\.settings:SETTINGS is called 'line'; expect"):
+        registry.settings_of("curve")
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("my_package.gone:SETTINGS", "(ModuleNotFoundError: No module named 'my_package.gone'); correct or remove its"),
+        (
+            "my_package.line.settings:TASK",
+            "(AttributeError: module 'my_package.line.settings' has no attribute 'TASK'",
+        ),
+        ("my_package.line.settings:LineRunSettings", "is a type, expected a TaskSettings; name the task."),
+        (
+            "my_package.short:SETTINGS",
+            "missing 1 required keyword-only argument: 'example'); correct or remo",
+        ),
+    ],
+)
+def test_an_entry_point_that_leads_nowhere_is_named(package, reference, reason, edgewise):
+    settings = (package / "my_package/line/settings.py").read_text()
+    (package / "my_package/short.py").write_text(re.sub(r"    example=.*\n", "", settings))
+    declared_by(package, f"line = {reference}")
+    code, _, err = edgewise("train", "--help")
+    assert code == 2
+    assert f"edgewise.tasks: the entry point line = {reference} " in err
+    assert reason in err

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.choices import COMBINES, Combine, ScoreName
+from edgewise.choices import COMBINES, SCORES, Combine
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.given import require_nodes, require_positions, weight_of
@@ -62,7 +62,7 @@ class MultiHeadAttention(nn.Module):
         value_source_dim: int | None = None,
         num_key_heads: int | None = None,
         edge_dim: int | None = None,
-        score: ScoreName | Score = "scaled_dot",
+        score: str | Score = "scaled_dot",
         normalize: Normalize = Softmax(),
         position: PairPosition | None = None,
         project: bool = True,
@@ -103,7 +103,8 @@ class MultiHeadAttention(nn.Module):
             _require_equal("key_dim", key_dim, _per_head("source_dim", source_dim, num_key_heads, None))
             self.query, self.key, self.value = nn.Identity(), nn.Identity(), nn.Identity()
 
-        self.score = LearnedScore(score, self.head_shape, key_dim) if isinstance(score, str) else Given(score)
+        scored = SCORES[score](self.head_shape, key_dim) if isinstance(score, str) else score
+        self.score = scored if isinstance(scored, LearnedScore) else Given(scored)
         self.normalize = Given(normalize)
         self.position = position
         if edge_dim is not None:

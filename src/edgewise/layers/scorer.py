@@ -1,65 +1,87 @@
-"""Scores whose vectors and matrices are learned, one set a head."""
+"""Scores whose vectors and matrices are learned, one set a head; `choices.SCORES` has them by name."""
 
 import math
+from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from edgewise.choices import SCORES, ScoreName
-from edgewise.errors import SettingError
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
 
 class LearnedScore(nn.Module):
-    """A score by its name, with the parameters it needs for every head; calling it gives the score itself.
+    """A score of the library with learned tensors; calling it gives the score with these as they are now.
 
     Args:
-        name: which score.
-        head_shape: the head axes of the queries, `(head)` or `(key_head, group)`.
-        key_dim: size of queries and keys.
+        score: makes the score of the tensors.
+        tensors: what they are called in a file, and how they start.
     """
 
-    def __init__(self, name: ScoreName, head_shape: tuple[int, ...], key_dim: int):
+    def __init__(self, score: Callable[..., Score], **tensors: Tensor):
         super().__init__()
-        if name not in SCORES:
-            raise SettingError(f"score must be one of {', '.join(SCORES)}, or a callable, not {name!r}.")
-
-        self.name = name
-        bound = math.sqrt(3 / key_dim)
-        if name in ("additive", "gatv2", "gat"):
-            self.vector = nn.Parameter(torch.empty(*head_shape, key_dim).uniform_(-bound, bound))
-        if name == "gat":
-            self.key_vector = nn.Parameter(torch.empty(*head_shape, key_dim).uniform_(-bound, bound))
-        if name == "bilinear":
-            # Starts as the scaled dot product.
-            self.weight = nn.Parameter((torch.eye(key_dim) / math.sqrt(key_dim)).repeat(*head_shape, 1, 1))
-        if name == "distance":
-            # Independent unit features lie about √(2 key_dim) apart.
-            self.log_length = nn.Parameter(torch.full(head_shape, 0.5 * math.log(2 * key_dim)))
+        self.score = score
+        for name, tensor in tensors.items():
+            self.register_parameter(name, nn.Parameter(tensor))
 
     def forward(self) -> Score:
         """The score with the parameters as they are now."""
-        match self.name:
-            case "scaled_dot":
-                return ScaledDot()
-            case "dot":
-                return Dot()
-            case "cosine":
-                return Cosine()
-            case "bilinear":
-                return Bilinear(self.weight)
-            case "additive":
-                return Additive(self.vector)
-            case "gat":
-                return GAT(self.vector, self.key_vector)
-            case "gatv2":
-                return GATv2(self.vector)
-            case "distance":
-                return Distance(length=self.log_length.exp())
+        return self.score(*self.parameters(recurse=False))
 
-        return Constant()
+
+def scaled_dot(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """q·k / √key_dim."""
+    return LearnedScore(ScaledDot)
+
+
+def dot(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """q·k."""
+    return LearnedScore(Dot)
+
+
+def cosine(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """The cosine of the angle between q and k."""
+    return LearnedScore(Cosine)
+
+
+def bilinear(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """qᵀ W k, which starts as the scaled dot product."""
+    return LearnedScore(Bilinear, weight=(torch.eye(key_dim) / math.sqrt(key_dim)).repeat(*head_shape, 1, 1))
+
+
+def additive(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """v · tanh(q + k)."""
+    return LearnedScore(Additive, vector=_vector(head_shape, key_dim))
+
+
+def gat(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """LeakyReLU(a·q + b·k)."""
+    return LearnedScore(GAT, vector=_vector(head_shape, key_dim), key_vector=_vector(head_shape, key_dim))
+
+
+def gatv2(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """a · LeakyReLU(q + k)."""
+    return LearnedScore(GATv2, vector=_vector(head_shape, key_dim))
+
+
+def distance(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """−‖q − k‖² / (2 length²); independent unit features lie about √(2 key_dim) apart, where the length starts."""
+    return LearnedScore(_distance, log_length=torch.full(head_shape, 0.5 * math.log(2 * key_dim)))
+
+
+def constant(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:
+    """1."""
+    return LearnedScore(Constant)
+
+
+def _distance(log_length: Tensor) -> Distance:
+    return Distance(length=log_length.exp())
+
+
+def _vector(head_shape: tuple[int, ...], key_dim: int) -> Tensor:
+    bound = math.sqrt(3 / key_dim)
+    return torch.empty(*head_shape, key_dim).uniform_(-bound, bound)
 
 
 class Given(nn.Module):

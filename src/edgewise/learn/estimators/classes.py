@@ -139,7 +139,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] = "sage",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "sage",
         epochs: int | None = 200,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adam",
@@ -169,7 +169,8 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         directed: bool = False,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
-        ] = "scaled_dot",
+        ]
+        | str = "scaled_dot",
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] | None = None,
         num_layers: int = 2,
         num_hops: int = 10,
@@ -496,7 +497,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] = "sage",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "sage",
         epochs: int | None = 200,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adam",
@@ -526,7 +527,8 @@ class EdgeRegressor(RegressorMixin, Estimator):
         directed: bool = False,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
-        ] = "scaled_dot",
+        ]
+        | str = "scaled_dot",
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] | None = None,
         num_layers: int = 2,
         num_hops: int = 10,
@@ -862,7 +864,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] = "attention",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "attention",
         epochs: int | None = None,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adamw",
@@ -891,7 +893,8 @@ class GraphClassifier(ClassifierMixin, Estimator):
         calibration: Literal["random", "group", "scaffold"] | None = None,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
-        ] = "scaled_dot",
+        ]
+        | str = "scaled_dot",
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] | None = None,
         num_layers: int = 3,
         num_hops: int = 10,
@@ -905,7 +908,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
         random_walk_positions: int = 0,
         num_bases: int | None = None,
         aggregation: Literal["mean", "max", "sum"] = "mean",
-        readout: Literal["attention_sum", "attention", "mean", "sum", "max", "root"] = "attention_sum",
+        readout: Literal["attention_sum", "attention", "mean", "sum", "max", "root"] | str = "attention_sum",
         head_dim: int = 128,
         num_head_layers: int = 2,
         num_variants: int | None = None,
@@ -1187,7 +1190,7 @@ class GraphRegressor(RegressorMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] = "attention",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "attention",
         epochs: int | None = None,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adamw",
@@ -1216,7 +1219,8 @@ class GraphRegressor(RegressorMixin, Estimator):
         calibration: Literal["random", "group", "scaffold"] | None = None,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
-        ] = "scaled_dot",
+        ]
+        | str = "scaled_dot",
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] | None = None,
         num_layers: int = 3,
         num_hops: int = 10,
@@ -1230,7 +1234,7 @@ class GraphRegressor(RegressorMixin, Estimator):
         random_walk_positions: int = 0,
         num_bases: int | None = None,
         aggregation: Literal["mean", "max", "sum"] = "mean",
-        readout: Literal["attention_sum", "attention", "mean", "sum", "max", "root"] = "attention_sum",
+        readout: Literal["attention_sum", "attention", "mean", "sum", "max", "root"] | str = "attention_sum",
         head_dim: int = 128,
         num_head_layers: int = 2,
         num_variants: int | None = None,
@@ -1526,7 +1530,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["attention", "gat", "gatv2", "gcn", "sage", "gin", "dmpnn", "mat"] | None = None,
+        model: Literal["attention", "gat", "gatv2", "gcn", "sage", "gin", "dmpnn", "mat"] | str | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adamw",
@@ -1556,6 +1560,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
         ]
+        | str
         | None = None,
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] = "softmax",
         temperature: float = 1.0,
@@ -1867,7 +1872,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["attention", "gat", "gatv2", "gcn", "sage", "gin", "dmpnn", "mat"] | None = None,
+        model: Literal["attention", "gat", "gatv2", "gcn", "sage", "gin", "dmpnn", "mat"] | str | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adamw",
@@ -1897,6 +1902,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
         ]
+        | str
         | None = None,
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] = "softmax",
         temperature: float = 1.0,
@@ -2195,9 +2201,8 @@ class NodeClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal[
-            "auto", "hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "rgcn", "hgt"
-        ] = "auto",
+        model: Literal["auto", "hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "rgcn", "hgt"]
+        | str = "auto",
         epochs: int | Literal["auto"] | None = "auto",
         batch_size: int | None = None,
         optimizer: Literal["auto", "adamw", "adam"] = "auto",
@@ -2226,7 +2231,8 @@ class NodeClassifier(ClassifierMixin, Estimator):
         calibration: Literal["random", "group", "scaffold"] | None = None,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
-        ] = "scaled_dot",
+        ]
+        | str = "scaled_dot",
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] | None = None,
         num_layers: int = 2,
         num_hops: int = 10,
@@ -2626,9 +2632,8 @@ class NodeRegressor(RegressorMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal[
-            "auto", "hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "rgcn", "hgt"
-        ] = "auto",
+        model: Literal["auto", "hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "rgcn", "hgt"]
+        | str = "auto",
         epochs: int | Literal["auto"] | None = "auto",
         batch_size: int | None = None,
         optimizer: Literal["auto", "adamw", "adam"] = "auto",
@@ -2657,7 +2662,8 @@ class NodeRegressor(RegressorMixin, Estimator):
         calibration: Literal["random", "group", "scaffold"] | None = None,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
-        ] = "scaled_dot",
+        ]
+        | str = "scaled_dot",
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] | None = None,
         num_layers: int = 2,
         num_hops: int = 10,
@@ -3092,7 +3098,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         encoder: Literal["auto", "transformer", "lstm", "gru", "rnn"] = "auto",
         word_dropout: float = 0.2,
         head_dropout: float = 0.3,
-        readout: Literal["attention", "mean", "sum", "max"] = "attention",
+        readout: Literal["attention", "mean", "sum", "max"] | str = "attention",
         num_layers: int | Literal["auto"] = "auto",
         num_heads: int | Literal["auto"] = "auto",
         num_key_heads: int | None = None,
@@ -3405,7 +3411,7 @@ class TextRegressor(RegressorMixin, Estimator):
         encoder: Literal["auto", "transformer", "lstm", "gru", "rnn"] = "auto",
         word_dropout: float = 0.2,
         head_dropout: float = 0.3,
-        readout: Literal["attention", "mean", "sum", "max"] = "attention",
+        readout: Literal["attention", "mean", "sum", "max"] | str = "attention",
         num_layers: int | Literal["auto"] = "auto",
         num_heads: int | Literal["auto"] = "auto",
         num_key_heads: int | None = None,
@@ -3677,11 +3683,12 @@ class LinkPredictor(Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] = "gcn",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "gcn",
         directed: bool = False,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"
-        ] = "scaled_dot",
+        ]
+        | str = "scaled_dot",
         normalize: Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"] | None = None,
         num_layers: int = 2,
         num_hops: int = 10,
@@ -3695,7 +3702,7 @@ class LinkPredictor(Estimator):
         random_walk_positions: int = 0,
         num_bases: int | None = None,
         aggregation: Literal["mean", "max", "sum"] = "mean",
-        decoder: Literal["dot", "hadamard_mlp", "bilinear"] = "dot",
+        decoder: Literal["dot", "hadamard_mlp", "bilinear"] | str = "dot",
         epochs: int | None = 100,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adam",
@@ -4255,7 +4262,7 @@ class DynamicsModel(Estimator):
         *,
         model: Literal["auto", "equivariant", "graph_network", "forces"] = "auto",
         target_quantity: Literal["positions", "accelerations"] = "positions",
-        aggregation: Literal["sum", "gate", "attention"] = "sum",
+        aggregation: Literal["sum", "gate", "attention"] | str = "sum",
         num_layers: int = 4,
         model_dim: int = 64,
         epochs: int | None = 300,
@@ -5091,7 +5098,7 @@ class Translator(Estimator):
         vocabulary_size: int = 8192,
         label_smoothing: float = 0.1,
         cell: Literal["auto", "lstm", "gru", "rnn"] = "auto",
-        attention: Literal["bahdanau", "dot", "general", "concat"] = "general",
+        attention: Literal["bahdanau", "dot", "general", "concat"] | str = "general",
         local_attention: Literal["monotonic", "predictive"] | None = None,
         local_window: int = 10,
         input_feeding: bool = True,

@@ -1,7 +1,7 @@
 """The registry of graph layers: one `LayerSpec` per name, for nodes, graphs, links and molecules.
 
 It is free of torch, so that the command line can show names and recipes; layers are imported where they are built. A
-new layer is one more entry here, and a line in docs/nodes.md.
+new layer is one more entry here, and a line in docs/nodes.md; or an entry point of another package, see docs/extend.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from edgewise.choices import ScoreName
+from edgewise.choices import Registry
 from edgewise.errors import SettingError
 
 Nodes = TypeVar("Nodes")
@@ -41,7 +41,7 @@ class LayerSpec:
     build: Callable[[int, int, Any, int, bool], Any] | None = None
     """Makes one layer, a module, from (input_dim, output_dim, settings, edge_dim, is_last). Nodes, graphs and links
     stack them as the papers do, molecules in residual blocks. None where networks/node.py has a network of its own."""
-    score: ScoreName | None = None
+    score: str | None = None
     """For molecules, the score of the multi-head attention that implements the layer."""
     needs_loops: bool = False
     """Whether a node must be among its own neighbors; convolutions add it themselves."""
@@ -265,7 +265,7 @@ _SPECS = (
         needs_coordinates=True,
     ),
 )  # fmt: skip
-LAYERS: Mapping[str, LayerSpec] = MappingProxyType({spec.name: spec for spec in _SPECS})
+LAYERS: Registry[LayerSpec] = Registry("layer", {spec.name: spec for spec in _SPECS}, LayerSpec)
 """All layers by name."""
 
 

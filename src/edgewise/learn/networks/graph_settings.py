@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
-from edgewise.choices import Aggregation, Combine, NormalizerName, ScoreName
+from edgewise.choices import SCORES, Aggregation, Combine, NormalizerName
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import LAYERS, LayerSpec, layers_for
 from edgewise.learn.settings import (
@@ -28,7 +28,7 @@ class NodeSettings:
     model: str = setting("hop_attention", choices=layers_for("nodes", "graphs", "links"))
     """The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the chosen
     score; or the layer of a paper."""
-    score: ScoreName = setting("scaled_dot")
+    score: str = setting("scaled_dot", choices=tuple(SCORES))
     """The score of two nodes, with model attention."""
     normalize: NormalizerName | None = setting(None)
     """The normalization of scores, with models attention (softmax where it is None) and hop_attention (sigmoid)."""
@@ -218,7 +218,7 @@ class PropertySettings:
     dmpnn, messages along bonds that do not turn back; mat (Molecule Attention Transformer), attention between all
     atoms, mixed with distances and bonds. None is dmpnn where numbers are learned from 1,000 molecules or more and no
     setting of attention is given, else attention."""
-    score: ScoreName | None = setting(None)
+    score: str | None = setting(None, choices=tuple(SCORES))
     """The score of a pair of atoms; None is that of `model`, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")
     """The normalization of the scores of a neighborhood."""
@@ -288,7 +288,7 @@ class PropertySettings:
         return LAYERS[self.model or "attention"]
 
     @property
-    def score_name(self) -> ScoreName:
+    def score_name(self) -> str:
         """The score that the settings choose."""
         return self.score or self.spec.score or "scaled_dot"
 

@@ -205,3 +205,19 @@ class BeamSettings:
     def score(self, log_probability: float, length: int) -> float:
         """What texts are compared by."""
         return log_probability / ((5 + length) / 6) ** self.length_penalty
+
+
+def named_model(model: str | None, default: TransformerSettings, what: str) -> TransformerSettings:
+    """The sizes that `--model` names.
+
+    Args:
+        model: One of `CONFIGURATIONS`, or None.
+        default: The settings where it is None.
+        what: The task, for the message.
+
+    Raises:
+        SettingError: It is none of `CONFIGURATIONS`.
+    """
+    if model is not None and model not in CONFIGURATIONS:
+        raise SettingError(f"--model is {model!r}; for {what} expected one of {', '.join(CONFIGURATIONS)}.")
+    return default if model is None else CONFIGURATIONS[model]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, get
 
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.files import JsonObject
-from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.learn.settings import SettingField, Values, check_value, choices_of, flag_of, spelled, typed
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.options import TableFormat, array_names
@@ -91,7 +90,9 @@ class TaskSettings(Generic[S]):
     """What a task declares: all that lists of tasks, help, `predict` and estimators know of it without torch."""
 
     name: str
-    """What follows `edgewise train`: the name of its folder."""
+    """What follows `edgewise train`, and is the name of its entry point."""
+    task: str
+    """Where the `Task` is, `module:object`: it may import torch."""
     run_type: type[S]
     """The settings of a run."""
     format: str
@@ -277,22 +278,6 @@ def not_read(declared: TaskSettings, name: str, source: str, value: object) -> s
     close = difflib.get_close_matches(name, owners_of(declared.run_type), n=1)
     meant = f" Did you mean {spelled(close[0])}?" if close else ""
     return f"{source} has the unknown setting {flag.removeprefix('--')!r}.{meant}"
-
-
-def named_model(model: str | None, default: TransformerSettings, what: str) -> TransformerSettings:
-    """The sizes that `--model` names.
-
-    Args:
-        model: One of `CONFIGURATIONS`, or None.
-        default: The settings where it is None.
-        what: The task, for the message.
-
-    Raises:
-        SettingError: It is none of `CONFIGURATIONS`.
-    """
-    if model is not None and model not in CONFIGURATIONS:
-        raise SettingError(f"--model is {model!r}; for {what} expected one of {', '.join(CONFIGURATIONS)}.")
-    return default if model is None else CONFIGURATIONS[model]
 
 
 def check_split_sizes(sizes: tuple[float, ...], count: int) -> None:

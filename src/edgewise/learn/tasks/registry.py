@@ -1,22 +1,17 @@
 """All tasks, each imported where it is needed; and which one a file, its flags or a run folder belong to.
 
-A task is a folder with settings.py, which ends in `SETTINGS`, and task.py, which ends in `TASK`: a folder beside this
-file that `OWN` names, or a package that an entry point of the group `edgewise.tasks` names. Its settings declare all
-that is looked for here.
+`TASKS` has what each task declares, all that is looked for here; the declaration names the task itself.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.errors import RunFolderError, SettingError
+from edgewise.choices import Registry, load
+from edgewise.errors import RunFolderError
+from edgewise.learn.tasks.config import TaskSettings
 from edgewise.learn.training.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.learn.tasks.config import TaskSettings
     from edgewise.learn.tasks.explainable import ExplainableTask
     from edgewise.learn.tasks.task import Task
 
@@ -35,74 +30,31 @@ OWN = (
     "translation",
 )
 """The tasks of this package."""
-GROUP = "edgewise.tasks"
-"""The group of entry points by which other packages add tasks."""
+TASKS: "Registry[TaskSettings]" = Registry(
+    "task", {name: f"edgewise.learn.tasks.{name}.settings:SETTINGS" for name in OWN}, TaskSettings
+)
+"""What each task declares; free of torch."""
 USUAL = "molecules"
 """The task where nothing names another one."""
 
 
-@cache
-def homes() -> dict[str, str]:
-    """The package of each task, by the name of the task, which is that of its folder.
-
-    Raises:
-        SettingError: two tasks have one name.
-    """
-    package_of_task: dict[str, str] = {}
-    for home in [*(f"edgewise.learn.tasks.{name}" for name in OWN), *added()]:
-        name = home.rpartition(".")[2]
-        if package_of_task.setdefault(name, home) != home:
-            raise SettingError(
-                f"two tasks are called {name}, those of {package_of_task[name]} and {home}; remove one package."
-            )
-    return dict(sorted(package_of_task.items()))
-
-
-def added() -> list[str]:
-    """The packages of tasks that other installed packages bring."""
-    for folder in sys.path:
-        for file in Path(folder or ".").glob("*-info/entry_points.txt"):
-            if GROUP in file.read_text("utf-8", "replace"):
-                from importlib.metadata import entry_points  # takes longer than all other imports of `--help`
-
-                return sorted({entry_point.value for entry_point in entry_points(group=GROUP)})
-    return []
-
-
 def names() -> tuple[str, ...]:
     """All tasks."""
-    return tuple(homes())
-
-
-def home_of(name: str) -> str:
-    """The package of a task.
-
-    Raises:
-        SettingError: unknown task.
-    """
-    if name not in homes():
-        raise SettingError(f"unknown task {name!r}; expected one of {', '.join(names())}.")
-    return homes()[name]
+    return tuple(sorted(TASKS))
 
 
 def settings_of(name: str) -> "TaskSettings":
     """What a task declares; imports no torch.
 
     Raises:
-        SettingError: unknown task, or one that is not called like its folder.
+        SettingError: unknown task, or its entry point does not lead to one.
     """
-    home = home_of(name)
-    declared: TaskSettings = import_module(f"{home}.settings").SETTINGS
-    if declared.name != name:
-        raise SettingError(
-            f"{home}.settings: the name of the task is {declared.name!r}; expected {name!r}, its folder."
-        )
-    return declared
+    return TASKS[name]
 
 
 def task(name: str) -> "Task":
     """A task by its name."""
-    loaded: Task = import_module(f"{home_of(name)}.task").TASK
+    loaded: Task = load(TASKS[name].task)
     return loaded
 
 
@@ -110,7 +62,7 @@ def explainable_of(task: "Task") -> "ExplainableTask | None":
     """What opens run folders of a task for explanations and for the server; None where there is nothing."""
     if task.explainable is None:
         return None
-    explainable: ExplainableTask = import_module(task.explainable).EXPLAINABLE
+    explainable: ExplainableTask = load(task.explainable)
     return explainable
 
 
@@ -121,8 +73,8 @@ def task_of(folder: RunFolder) -> "Task":
         RunFolderError: its model.json is damaged, or of no known format.
     """
     format = folder.read_format()
-    for name in names():
-        if format == settings_of(name).format:
+    for name, declared in TASKS.items():
+        if format == declared.format:
             return task(name)
     reason = "it names no format" if format is None else f"its format is {str(format)[:60]!r}"
     raise RunFolderError(

@@ -116,7 +116,7 @@ class TableTask(Generic[Job, Dataset, Model]):
     read: Callable[[PredictRequest], tuple[Model, Dataset]]
     """The trained ensemble, and the table with the columns it needs."""
     explainable: str | None = None
-    """The module whose `EXPLAINABLE` opens run folders for explanations and for the server."""
+    """Where the `ExplainableTask` is, which opens run folders for explanations and for the server: `module:object`."""
     further_warnings: Callable[[Prepared], list[str]] = no_lines
     """What speaks against the model besides its targets and splits, a line each."""
     notes: Callable[[Prepared], list[str]] = no_lines

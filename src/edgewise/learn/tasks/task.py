@@ -226,8 +226,8 @@ class Task(Generic[Job, Dataset, Split, Model]):
     load: Callable[[RunFolder], Model]
     """Reads the trained model of a run folder."""
     explainable: str | None = None
-    """The module whose `EXPLAINABLE` opens run folders for explanations and for the server; trainings do not import
-    it."""
+    """Where the `ExplainableTask` is, `module:object`, which opens run folders for explanations and for the server;
+    trainings do not import it."""
     loss: Callable[[Prepared[Job, Dataset, Split, Model]], Loss] = loss_of_output
     """What is minimized; that of the output where it says it."""
     whole_graph: Callable[[Prepared[Job, Dataset, Split, Model]], str | None] = nothing

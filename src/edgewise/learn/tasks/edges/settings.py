@@ -59,6 +59,7 @@ def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
 
 SETTINGS = TaskSettings(
     name="edges",
+    task="edgewise.learn.tasks.edges.task:TASK",
     run_type=EdgeRunSettings,
     format="edgewise edge model",
     summary="classes or numbers of the edges of one graph",

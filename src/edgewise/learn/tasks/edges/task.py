@@ -221,7 +221,7 @@ def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeT
 TABLE = TableTask(
     settings=SETTINGS,
     noun="edges",
-    explainable="edgewise.learn.tasks.edges.explainable",
+    explainable="edgewise.learn.tasks.edges.explainable:EXPLAINABLE",
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,

@@ -72,6 +72,7 @@ def check_model(run: Values, groups: Mapping[str, Values]) -> Values:
 
 SETTINGS = TaskSettings(
     name="forecast",
+    task="edgewise.learn.tasks.forecast.task:TASK",
     run_type=ForecastRunSettings,
     format="edgewise forecast model",
     summary="future values of the nodes of a graph, from series",

@@ -41,6 +41,7 @@ def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
 
 SETTINGS = TaskSettings(
     name="graphs",
+    task="edgewise.learn.tasks.graphs.task:TASK",
     run_type=GraphRunSettings,
     format="edgewise graph model",
     summary="classes or numbers of whole graphs",

@@ -357,7 +357,7 @@ def scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ConditionScaler:
 TABLE = TableTask(
     settings=SETTINGS,
     noun="graphs",
-    explainable="edgewise.learn.tasks.graphs.explainable",
+    explainable="edgewise.learn.tasks.graphs.explainable:EXPLAINABLE",
     read_table=read_table,
     resolved=resolved,
     untrained=untrained,

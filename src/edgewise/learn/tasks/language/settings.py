@@ -7,10 +7,10 @@ from typing import Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.errors import SettingError
-from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings, named_model
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
-from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_split_sizes, named_model
+from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_split_sizes
 from edgewise.learn.tasks.pretrained import transformer_of
 from edgewise.learn.training.settings import TrainSettings, usual_threads
 
@@ -108,6 +108,7 @@ def sizes_to_fine_tune(path: str, sizes: TransformerSettings, changes: Values) -
 
 SETTINGS = TaskSettings(
     name="language",
+    task="edgewise.learn.tasks.language.task:TASK",
     run_type=LanguageRunSettings,
     format=FORMAT,
     summary="a language model: the next token of a text",

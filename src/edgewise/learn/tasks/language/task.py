@@ -325,7 +325,7 @@ def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> 
 TASK = Task(
     settings=SETTINGS,
     noun="tokens",
-    explainable="edgewise.learn.tasks.language.explainable",
+    explainable="edgewise.learn.tasks.language.explainable:EXPLAINABLE",
     headlines=same("loss", "perplexity"),
     labels={"pairs": "pairs of tokens"},
     prepare=prepare,

@@ -109,6 +109,7 @@ def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
 
 SETTINGS = TaskSettings(
     name="links",
+    task="edgewise.learn.tasks.links.task:TASK",
     run_type=LinkRunSettings,
     format="edgewise link model",
     summary="which nodes of a graph are linked",

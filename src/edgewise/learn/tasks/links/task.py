@@ -399,7 +399,7 @@ def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: 
 TASK = Task(
     settings=SETTINGS,
     noun="links",
-    explainable="edgewise.learn.tasks.links.explainable",
+    explainable="edgewise.learn.tasks.links.explainable:EXPLAINABLE",
     headlines=same(*LINK_SCORES),
     labels={
         "common_neighbors": "common neighbors",

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSettings, named_model
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
-from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes, named_model
+from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
 from edgewise.learn.training.settings import TrainSettings, require, usual_threads
 
 MODEL = TransformerSettings(num_layers=4, num_heads=4, model_dim=128, context=128, dropout=0.1)
@@ -69,6 +69,7 @@ def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> Values:
 
 SETTINGS = TaskSettings(
     name="masked",
+    task="edgewise.learn.tasks.masked.task:TASK",
     run_type=MaskedRunSettings,
     format="edgewise masked model",
     summary="a masked language model: hidden tokens of texts",

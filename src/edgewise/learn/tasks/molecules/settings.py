@@ -44,6 +44,7 @@ class PropertyRunSettings(TableRunSettings):
 
 SETTINGS = TaskSettings(
     name="molecules",
+    task="edgewise.learn.tasks.molecules.task:TASK",
     run_type=PropertyRunSettings,
     format="edgewise property model",
     summary="properties of molecules, from SMILES",

@@ -332,7 +332,7 @@ ROWS = RowTask(opened=opened, chunks=chunks, table_of=molecules_of_cells, tally=
 TABLE = TableTask(
     settings=SETTINGS,
     noun="molecules",
-    explainable="edgewise.learn.tasks.molecules.explainable",
+    explainable="edgewise.learn.tasks.molecules.explainable:EXPLAINABLE",
     trees_beside=True,
     read_table=read_molecules,
     resolved=resolved,

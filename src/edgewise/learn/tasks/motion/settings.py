@@ -81,6 +81,7 @@ def model_and_recipe(run: Values, groups: Mapping[str, Values]) -> Values:
 
 SETTINGS = TaskSettings(
     name="motion",
+    task="edgewise.learn.tasks.motion.task:TASK",
     run_type=DynamicsRunSettings,
     format="edgewise dynamics model",
     summary="later positions of moving bodies, or their accelerations",

@@ -87,6 +87,7 @@ def holds_types(files: Sequence[str]) -> bool:
 
 SETTINGS = TaskSettings(
     name="nodes",
+    task="edgewise.learn.tasks.nodes.task:TASK",
     run_type=NodeRunSettings,
     format="edgewise node model",
     summary="classes or numbers of the nodes of one graph",

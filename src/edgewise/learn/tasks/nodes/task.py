@@ -294,7 +294,7 @@ def unlabelled_test(table: NodeTable | StoredTable) -> int:
 TABLE = TableTask(
     settings=SETTINGS,
     noun="nodes",
-    explainable="edgewise.learn.tasks.nodes.explainable",
+    explainable="edgewise.learn.tasks.nodes.explainable:EXPLAINABLE",
     read_table=read_table,
     after_split=sampled_where_needed,
     resolved=resolved,

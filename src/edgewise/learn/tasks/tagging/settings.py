@@ -70,6 +70,7 @@ ENDINGS = (".conll", ".iob", ".bio", ".conll.gz", ".iob.gz", ".bio.gz")
 """Endings of files of sentences with tags."""
 SETTINGS = TaskSettings(
     name="tagging",
+    task="edgewise.learn.tasks.tagging.task:TASK",
     run_type=TaggingRunSettings,
     format="edgewise tagging model",
     summary="a tag for each word of a sentence, such as names",

@@ -347,7 +347,7 @@ def columns(sentences: TaggedSentences, tags: list[list[str]]) -> str:
 TASK = Task(
     settings=SETTINGS,
     noun="tags",
-    explainable="edgewise.learn.tasks.tagging.explainable",
+    explainable="edgewise.learn.tasks.tagging.explainable:EXPLAINABLE",
     labels={"usual_tags": "each word's most frequent tag"},
     output="tagged.jsonl",
     output_formats=(".jsonl", ".jsonl.gz", ".conll", ".conll.gz"),

@@ -65,6 +65,7 @@ def reader_of(run: Values, groups: Mapping[str, Values]) -> Values:
 
 SETTINGS = TaskSettings(
     name="texts",
+    task="edgewise.learn.tasks.texts.task:TASK",
     run_type=TextRunSettings,
     format="edgewise text model",
     summary="classes or scores of texts, from a table",

@@ -256,7 +256,7 @@ ROWS = RowTask(opened=opened, chunks=chunks, table_of=table_of, tally=tally)
 TABLE = TableTask(
     settings=SETTINGS,
     noun="texts",
-    explainable="edgewise.learn.tasks.texts.explainable",
+    explainable="edgewise.learn.tasks.texts.explainable:EXPLAINABLE",
     read_table=read_table,
     resolved=resolved,
     companions=(CompanionKind(WORD_COUNTS, count_words),),

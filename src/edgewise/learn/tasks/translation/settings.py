@@ -101,6 +101,7 @@ def _check_owner(sizes: Values, model: ModelSettings) -> None:
 
 SETTINGS = TaskSettings(
     name="translation",
+    task="edgewise.learn.tasks.translation.task:TASK",
     run_type=TranslationRunSettings,
     format="edgewise translation model",
     summary="translations of texts",

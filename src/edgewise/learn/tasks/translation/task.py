@@ -350,7 +350,7 @@ def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs
 TASK = Task(
     settings=SETTINGS,
     noun="translations",
-    explainable="edgewise.learn.tasks.translation.explainable",
+    explainable="edgewise.learn.tasks.translation.explainable:EXPLAINABLE",
     headlines={"bleu": "BLEU", "loss": "loss"},
     labels={"copy": "not translated"},
     prepare=prepare,
