@@ -31,8 +31,8 @@ from edgewise.learn.readers.graphs.edges import read_edges
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.readers.graphs.nodes import read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.molecules.table import read_table
-from edgewise.learn.readers.texts.table import read_texts
+from edgewise.learn.readers.molecules.data import read_molecules
+from edgewise.learn.readers.texts.data import read_texts
 from edgewise.learn.tables.columns import Columns
 
 RESULTS = Path(__file__).parent / "results"
@@ -99,7 +99,7 @@ def readers(name: str, rows: int, folder: Path) -> dict[str, Callable[[], object
 
         def ours() -> object:
             columns = Columns(smiles_columns=("smiles",), target_columns=("y",))
-            return read_table(path, columns, with_descriptors=False)
+            return read_molecules(path, columns, with_descriptors=False)
     else:
 
         def ours() -> object:

@@ -15,7 +15,7 @@ from edgewise.learn.readers.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import nodes_from_arrays
-from edgewise.learn.readers.texts.table import texts_from_arrays
+from edgewise.learn.readers.texts.data import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.graphs.task import untrained as untrained_on_graphs

@@ -122,7 +122,7 @@ def training(options: Options) -> dict:
 def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     """A function that trains a fresh default model for one epoch and returns its seconds and its mean loss."""
     from edgewise.learn.networks.property import PropertyModel
-    from edgewise.learn.readers.molecules.table import Columns, read_table
+    from edgewise.learn.readers.molecules.data import Columns, read_molecules
     from edgewise.learn.tables.split import split_rows
     from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
     from edgewise.learn.tasks.molecules.task import TABLE
@@ -130,7 +130,7 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     from edgewise.learn.training.loss import TargetLoss
 
     columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
-    table = read_table(path, columns)
+    table = read_molecules(path, columns)
     splits = split_rows(table.rows, kind="column")
     prepared = TABLE.prepared(PropertyRunSettings((str(path),), columns), table, splits)
     trained, settings = prepared.fitted, prepared.settings.train

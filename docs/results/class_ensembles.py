@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from edgewise.learn.estimators import MoleculeClassifier
-from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.training.baseline import finite_features, fit_forest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -40,7 +40,7 @@ def scores(name: str, seed: int) -> dict[str, float]:
     smiles, target = frame["smiles"].to_numpy(object), frame[protocol.target].to_numpy()
     is_held = validation(name, frame, seed)
     rows, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
-    table = table_from_arrays(smiles.tolist(), target, task_type="classification")
+    table = molecules_from_arrays(smiles.tolist(), target, task_type="classification")
     known = table.store.global_features.numpy()[table.graph_of_row].reshape(len(target), -1)
     known = finite_features(known, rows)
     forest = fit_forest(known[rows], table.rows.targets[rows], np.ones(len(rows)), (2,)).predict(known[held])[0][:, 1]

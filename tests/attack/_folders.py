@@ -82,7 +82,7 @@ def array_targets(folder: Path) -> list[Target]:
 def models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     """A small model of every kind that needs no training, and a prediction with it."""
     import explain_cases as cases
-    from edgewise.learn.readers.texts.table import texts_from_arrays
+    from edgewise.learn.readers.texts.data import texts_from_arrays
     from edgewise.learn.tasks.links.model import predict as predict_links
     from edgewise.learn.tasks.tagging.task import tag
 

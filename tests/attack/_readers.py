@@ -158,7 +158,7 @@ def _whole(cells: Cells) -> None:
 def graph_targets(folder: Path) -> list[Target]:
     """Tables of nodes, edges, graphs, pairs and series, and graphs in archives."""
     from edgewise.interop.graphml import read_graphml
-    from edgewise.learn.readers.graphs.edge_table import read_edge_table
+    from edgewise.learn.readers.graphs.edge_data import read_edge_data
     from edgewise.learn.readers.graphs.edges import read_edges
     from edgewise.learn.readers.graphs.file import read_graph_file
     from edgewise.learn.readers.graphs.graphs import read_graphs
@@ -193,7 +193,7 @@ def graph_targets(folder: Path) -> list[Target]:
     files.table(
         "edge_table.csv",
         f"sender,receiver,w,y\n{links.replace(',r', ',1')}".encode(),
-        lambda path: read_edge_table([path], of_graph(), source, None),
+        lambda path: read_edge_data([path], of_graph(), source, None),
         lambda found: len(found.rows),
     )
     graphs = GraphColumns(node_column="id", target_columns=("y",))
@@ -236,13 +236,13 @@ def graph_targets(folder: Path) -> list[Target]:
 
 def molecule_targets(folder: Path) -> list[Target]:
     """A column of SMILES or InChI; molecules that take more than milliseconds say so, and go to a process elsewhere."""
+    from edgewise.learn.readers.molecules.data import read_molecules
     from edgewise.learn.readers.molecules.limits import SlowMoleculeError, at_once
-    from edgewise.learn.readers.molecules.table import read_table
 
     def read(path: str) -> Any:
         columns = Columns(smiles_columns=("smiles",), target_columns=("y",))
         with at_once():
-            return read_table(path, columns, with_descriptors=False)
+            return read_molecules(path, columns, with_descriptors=False)
 
     def check(found: Any, given: bytes) -> None:
         assert len(found.rows) == len(rows_of(given)[1]), "a row is lost"
@@ -257,8 +257,8 @@ def molecule_targets(folder: Path) -> list[Target]:
 
 def text_targets(folder: Path) -> list[Target]:
     """Lines of text, aligned lines, tagged words in columns and in objects, and vocabularies."""
+    from edgewise.learn.readers.texts.data import read_texts
     from edgewise.learn.readers.texts.pairs import read_corpus, read_pairs
-    from edgewise.learn.readers.texts.table import read_texts
     from edgewise.learn.readers.texts.tags import read_tagged
     from edgewise.learn.readers.texts.tokenizer import Tokenizer
     from edgewise.learn.tasks.tokens import load_tokenizer

@@ -11,7 +11,7 @@ import torch
 
 from cli_tables import SMALL, molecules, write_csv
 from edgewise.errors import DataError
-from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tables.split import split_folds
 from edgewise.learn.tasks.folds import summary
 from edgewise.learn.training.loader import RowLoader, StepLoader
@@ -68,7 +68,7 @@ def test_finished_folds_are_kept_when_a_run_is_resumed(edgewise, data, tmp_path)
 @pytest.mark.parametrize("kind", ["group", "scaffold"])
 def test_groups_and_scaffolds_stay_whole(kind):
     rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCCC1", "C1CC1", "c1ccoc1", "c1ccsc1", "C1CCOCC1"]
-    table = table_from_arrays(["C" * (1 + n // 8) + rings[n % 8] for n in range(40)], list(range(40))).rows
+    table = molecules_from_arrays(["C" * (1 + n // 8) + rings[n % 8] for n in range(40)], list(range(40))).rows
     table = dataclasses.replace(table, columns=dataclasses.replace(table.columns, group_column="g"))
     table.cells.frame["g"] = [f"g{n % 7}" for n in range(40)]
     rows = np.arange(40)

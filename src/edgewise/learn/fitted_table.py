@@ -61,10 +61,10 @@ class TableEncoder(Protocol[Rows_contra]):
     def new_network(self, output: Targets) -> nn.Module:
         """A network before its first step, drawn from torch's generator."""
 
-    def batches(self, table: Rows_contra, scale: TargetScaler | None) -> Batches:
+    def batches(self, data: Rows_contra, scale: TargetScaler | None) -> Batches:
         """The rows of a table as the network takes them."""
 
-    def statuses(self, table: Rows_contra) -> list[str]:
+    def statuses(self, data: Rows_contra) -> list[str]:
         """The status of each row: `ok`, or a remark on its prediction."""
 
     def check(self, output: Targets) -> None:
@@ -84,11 +84,11 @@ class ComparesRows(Protocol[Rows_contra]):
     """An encoder that knows how similar rows are to those of the training."""
 
     def similarities(
-        self, table: Rows_contra, rows: np.ndarray, known: np.ndarray | None = None
+        self, data: Rows_contra, rows: np.ndarray, known: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
         """The similarity of each row to the nearest training row, from 0 to 1; `similarity` compares whole rows."""
 
-    def new_parts(self, table: Rows_contra, rows: np.ndarray) -> list[str] | None:
+    def new_parts(self, data: Rows_contra, rows: np.ndarray) -> list[str] | None:
         """For each row the parts that no training row has, in words; None where that is unknown."""
 
 
@@ -157,40 +157,38 @@ class FittedTable(Fitted[T, Targets]):
         head = getattr(network_of(self.model), "head", None)
         return getattr(head, "num_variants", NETWORK_COPIES) + sum(self.companions.values())
 
-    def batches(self, table: Data) -> Batches:
+    def batches(self, data: Data) -> Batches:
         """The rows of a table as the network takes them."""
-        return self.encoder.batches(table, self.output.scale)
+        return self.encoder.batches(data, self.output.scale)
 
-    def statuses(self, table: Data) -> list[str]:
+    def statuses(self, data: Data) -> list[str]:
         """The status of each row."""
-        return self.encoder.statuses(table)
+        return self.encoder.statuses(data)
 
-    def outputs(self, table: Data, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
+    def outputs(self, data: Data, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The outputs of every member: `(member, row, output)`, values in the target's unit or probabilities."""
-        return self.all_outputs(table, rows, device).values
+        return self.all_outputs(data, rows, device).values
 
-    def all_outputs(self, table: Data, rows: np.ndarray, device: str = "cpu") -> Outputs:
+    def all_outputs(self, data: Data, rows: np.ndarray, device: str = "cpu") -> Outputs:
         """The outputs of every member and their spread over the variants inside it."""
-        parts = self._of_members(
-            table, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu())
-        )
+        parts = self._of_members(data, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu()))
         empty = np.zeros((0, 1, self.output.num_outputs))
         return Outputs.of([np.concatenate(batches) if batches else empty for batches in parts], self.companions)
 
-    def fingerprint(self, table: Data, device: str = "cpu") -> np.ndarray:
+    def fingerprint(self, data: Data, device: str = "cpu") -> np.ndarray:
         """`(row, dim)`: the learned vectors of all members side by side; NaN where a row cannot be predicted."""
-        rows = np.flatnonzero(table.rows.usable)
+        rows = np.flatnonzero(data.rows.usable)
         if not len(rows):
-            raise DataError(f"{table.rows.source}: no row can be read; the first: {table.rows.status[0]}.")
-        parts = self._of_members(table, rows, device, lambda net, batch: net.fingerprint(batch).cpu())
+            raise DataError(f"{data.rows.source}: no row can be read; the first: {data.rows.status[0]}.")
+        parts = self._of_members(data, rows, device, lambda net, batch: net.fingerprint(batch).cpu())
         vectors = np.concatenate([np.concatenate(batches) for batches in parts], axis=1)
-        return scatter_rows(vectors.astype(np.float32), rows, len(table.rows))
+        return scatter_rows(vectors.astype(np.float32), rows, len(data.rows))
 
     def _of_members(
-        self, table: Data, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
+        self, data: Data, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
     ) -> list[list[np.ndarray]]:
         """What `compute` gives for each member and batch."""
-        batches, size = self.batches(table), self.rows_a_batch
+        batches, size = self.batches(data), self.rows_a_batch
         parts: list[list[np.ndarray]] = [[] for _ in self.members]
         with torch.no_grad(), cpu_threads(self.threads):
             for member, computed in zip(self.members, parts, strict=True):
@@ -207,7 +205,7 @@ class FittedTable(Fitted[T, Targets]):
 
     def predict(
         self,
-        table: Data,
+        data: Data,
         *,
         rows: np.ndarray | None = None,
         coverage: float | None = None,
@@ -217,19 +215,19 @@ class FittedTable(Fitted[T, Targets]):
         """The predictions of the ensemble for each target, for all rows of a table; NaN where there is none.
 
         Args:
-            table: any table with the columns of the training.
+            data: any table with the columns of the training.
             rows: the rows to predict; all usable ones where it is None.
             coverage: the promised probability that a value lies within low and high.
             device: where to compute.
             similarities: of these rows to the training rows; None computes them where intervals need them.
         """
-        rows = np.flatnonzero(table.rows.usable) if rows is None else rows
-        among = rows, len(table.rows)
-        return self.predict_rows(table, rows, coverage=coverage, device=device, similarities=similarities, among=among)
+        rows = np.flatnonzero(data.rows.usable) if rows is None else rows
+        among = rows, len(data.rows)
+        return self.predict_rows(data, rows, coverage=coverage, device=device, similarities=similarities, among=among)
 
     def predict_rows(
         self,
-        table: Data,
+        data: Data,
         rows: np.ndarray,
         *,
         coverage: float | None = None,
@@ -243,8 +241,8 @@ class FittedTable(Fitted[T, Targets]):
             among: the positions of the predictions in the result, and its length; None is one position a row.
         """
         if similarities is None and self.intervals.difficulty:
-            similarities = self.similarities(table, rows)
-        outputs = self.all_outputs(table, rows, device)
+            similarities = self.similarities(data, rows)
+        outputs = self.all_outputs(data, rows, device)
         positions, count = among or (np.arange(len(rows)), len(rows))
         return self.to_predictions(outputs, positions, count, similarities or {}, coverage)
 
@@ -322,27 +320,27 @@ class FittedTable(Fitted[T, Targets]):
         spreads = outputs.spread_overall() if is_random else outputs.spread_within()
         return self.intervals.expected_errors(self.difficulty_features(spreads, similarities))
 
-    def similarities(self, table: Data, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    def similarities(self, data: Data, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """How similar some rows are to the nearest training row, from 0 to 1, by the name of the column; none where
         rows cannot be compared.
 
         Args:
-            table: any table with the columns of the training.
+            data: any table with the columns of the training.
             rows: usable rows of it.
             known: rows of the table to compare with; None compares with the training rows.
         """
-        return self.encoder.similarities(table, rows, known) if isinstance(self.encoder, ComparesRows) else {}
+        return self.encoder.similarities(data, rows, known) if isinstance(self.encoder, ComparesRows) else {}
 
     def more_columns(
-        self, table: Data, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
+        self, data: Data, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray | list[str]]:
         """Further columns beside the predictions of some rows, for all rows of the table."""
         columns: dict[str, np.ndarray | list[str]] = {
-            name: scatter_rows(values, rows, len(table.rows)) for name, values in similarities.items()
+            name: scatter_rows(values, rows, len(data.rows)) for name, values in similarities.items()
         }
-        if isinstance(self.encoder, ComparesRows) and (texts := self.encoder.new_parts(table, rows)) is not None:
+        if isinstance(self.encoder, ComparesRows) and (texts := self.encoder.new_parts(data, rows)) is not None:
             text_of_row = dict(zip(rows.tolist(), texts, strict=True))
-            columns["new"] = [text_of_row.get(row, "") for row in range(len(table.rows))]
+            columns["new"] = [text_of_row.get(row, "") for row in range(len(data.rows))]
         return columns
 
     @property

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
 from edgewise import DataError, EdgeClassifier, EdgeRegressor, Edges, Graph, GraphEdges, NodeKFold, SettingError
-from edgewise.learn.readers.graphs.edge_table import edges_from_arrays
+from edgewise.learn.readers.graphs.edge_data import edges_from_arrays
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tables.split import Splits

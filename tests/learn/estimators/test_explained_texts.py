@@ -6,7 +6,7 @@ import torch
 
 from edgewise import DataError, SettingError, Trace
 from edgewise.explain.rollout import rollout
-from edgewise.learn.readers.texts.table import texts_from_arrays
+from edgewise.learn.readers.texts.data import texts_from_arrays
 from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.token_explainable import shortened
 from explain_cases import WORDS, explain_text, text_model

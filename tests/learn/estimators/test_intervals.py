@@ -204,7 +204,7 @@ def test_scores_of_training_rows_need_no_similarities(monkeypatch):
     assert len(model.trained_.intervals.difficulty[0].slopes) == 2
     job = settings_of(model, MOLECULES, task_type="regression")
     columns = TrainingColumns("regression", np.arange(120.0), None, None)
-    table = MOLECULES.training_table(job, MOLECULES.inputs(model, smiles, {}), columns)
+    table = MOLECULES.training_data(job, MOLECULES.inputs(model, smiles, {}), columns)
     splits = Splits(np.arange(100), np.arange(100, 110), np.arange(110, 120))
     prepared = MOLECULES.table_task.prepared(job, table, splits)
     prepared.fitted.members, prepared.fitted.intervals = model.trained_.members, model.trained_.intervals

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from edgewise import MoleculeClassifier, MoleculeRegressor
 from edgewise.errors import DataError, RunFolderError, SettingError
 from edgewise.learn.estimators.molecules import MOLECULES
-from edgewise.learn.estimators.row_methods import predictions, table_of
+from edgewise.learn.estimators.row_methods import data_of, predictions
 from edgewise.learn.estimators.state import settings_of
 from edgewise.learn.training.settings import TrainSettings
 
@@ -263,7 +263,7 @@ def test_an_infinite_temperature_survives_saving(tmp_path):
 def test_ensembles_average_their_members():
     both = MoleculeRegressor(**SMALL, ensemble_size=2).fit(SMILES, LENGTHS)
     first = MoleculeRegressor(**SMALL).fit(SMILES, LENGTHS)
-    members = both.trained_.outputs(table_of(both, MOLECULES, SMILES, {}), np.arange(40))[:, :, 0]
+    members = both.trained_.outputs(data_of(both, MOLECULES, SMILES, {}), np.arange(40))[:, :, 0]
     assert members.shape == (2, 40)
     assert members[0] == pytest.approx(first.predict(SMILES), rel=1e-6)
     assert both.predict(SMILES) == pytest.approx(members.mean(axis=0))

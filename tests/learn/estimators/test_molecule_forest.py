@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from edgewise.errors import RunFolderError
 from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
-from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
@@ -36,7 +36,7 @@ def predicted(classifier, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
 
 def test_a_probability_is_the_networks_and_the_forests_by_their_shares(classifier):
     fitted = classifier.trained
-    table = table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))
+    table = molecules_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))
     batch = fitted.batches(table).batch(np.arange(3))
     by_network, by_forest = [], []
     with torch.no_grad():

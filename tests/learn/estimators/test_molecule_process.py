@@ -12,7 +12,7 @@ from edgewise.learn.companions.stack import Stack, network_of
 from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.estimators import MoleculeRegressor
 from edgewise.learn.readers.graphs.union import copies
-from edgewise.learn.readers.molecules.table import table_from_arrays
+from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tasks.companions import add_companion
 from edgewise.learn.tasks.molecules.companions import COMPANIONS
 from edgewise.learn.tasks.molecules.settings import SETTINGS
@@ -44,7 +44,7 @@ def predicted(model, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
 
 def test_a_prediction_is_the_mean_of_variants_and_copies(regressor):
     fitted = regressor.trained
-    batch = fitted.batches(table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))).batch(np.arange(3))
+    batch = fitted.batches(molecules_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))).batch(np.arange(3))
     copies, parts = fitted.companions["gaussian-process"], []
     assert copies == 32  # the network has hardly learned anything: the process has the most that it may have
     with torch.no_grad():
@@ -152,7 +152,7 @@ def test_it_can_be_explained(regressor):
 def test_where_an_atom_is_removed_its_substructures_go(regressor):
     """Occlusion by hand: the row without an atom, whose substructures are counted anew and whose descriptors stay."""
     smiles, fitted = "CC(=O)Nc1ccccc1", regressor.trained
-    batch = fitted.batches(table_from_arrays([smiles], None, np.array([[4.0]]))).batch(np.arange(1))
+    batch = fitted.batches(molecules_from_arrays([smiles], None, np.array([[4.0]]))).batch(np.arange(1))
     found = regressor.explain(smiles, conditions=[4.0])
     (occlusion,) = [each for each in found.attributions if each.name == "occlusion"]
     without = with_substructures(

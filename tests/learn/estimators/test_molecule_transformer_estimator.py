@@ -10,7 +10,7 @@ from edgewise.cli.main import main
 from edgewise.errors import DataError, SettingError
 from edgewise.learn.estimators import MoleculeRegressor
 from edgewise.learn.estimators.molecules import MOLECULES
-from edgewise.learn.estimators.row_methods import table_of
+from edgewise.learn.estimators.row_methods import data_of
 from edgewise.learn.readers.molecules import bounded
 from edgewise.learn.tasks.explainer import Explainer
 from edgewise.trace import Trace
@@ -62,7 +62,7 @@ def test_it_is_kept_and_read_again(regressor, tmp_path):
 
 def test_a_trace_holds_what_each_atom_attends_to(regressor):
     trained = regressor.trained_
-    table = table_of(regressor, MOLECULES, ["CCO"], {})
+    table = data_of(regressor, MOLECULES, ["CCO"], {})
     trace = Trace()
     trained.members[0](trained.batches(table).batch(np.array([0])), trace)
     (weights,) = trace.weights

@@ -7,7 +7,7 @@ import torch
 
 from edgewise import NodeClassifier, SettingError
 from edgewise.learn.estimators.nodes import NODES
-from edgewise.learn.estimators.row_methods import table_of
+from edgewise.learn.estimators.row_methods import data_of
 from edgewise.learn.networks import chunks
 from edgewise.learn.networks.graph_layers import layers_for
 from edgewise.learn.tasks.nodes.sampled import GraphSampler, SampledLoader
@@ -29,7 +29,7 @@ def graph():
 
 def outputs(classifier, fanouts, data, *parts, **options):
     """The outputs of each row of the first member, in sampled batches; and of the whole graph."""
-    trained, table = classifier.trained_, table_of(classifier, NODES, data, {"edges": parts[0], **options})
+    trained, table = classifier.trained_, data_of(classifier, NODES, data, {"edges": parts[0], **options})
     batches, rows = trained.batches(table), np.arange(NUM_AUTHORS, 50)
     table.rows.targets[:] = 0
     (member,) = trained.members

@@ -9,7 +9,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from cli_tables import write_csv
 from edgewise import NodeRegressor, TextClassifier, TextRegressor
 from edgewise.cli.main import main
-from edgewise.learn.estimators.row_methods import predictions, table_of
+from edgewise.learn.estimators.row_methods import data_of, predictions
 from edgewise.learn.estimators.texts import TEXTS as ROWS
 from edgewise.learn.tasks.explained import target_predictions
 from edgewise.learn.tasks.prediction_columns import prediction_columns
@@ -46,7 +46,7 @@ def test_a_standard_deviation_is_that_of_the_errors(models, place):
 def test_the_spread_of_an_ensemble_has_its_own_name(models):
     one, three = (predictions(model, ROWS, TEXTS, {}).targets for model in models)
     assert one[0].ensemble_std is None
-    members = models[1].trained_.outputs(table_of(models[1], ROWS, TEXTS, {}), np.arange(60))[..., 0]
+    members = models[1].trained_.outputs(data_of(models[1], ROWS, TEXTS, {}), np.arange(60))[..., 0]
     np.testing.assert_allclose(three[0].ensemble_std, members.std(axis=0, ddof=1))
     assert (three[0].ensemble_std < three[0].std).all()
     names = [[*prediction_columns(model.trained_, found)] for model, found in zip(models, (one, three), strict=True)]
@@ -74,7 +74,7 @@ def test_classes_have_both():
     (found,) = predictions(model, ROWS, TEXTS, {}).targets
     largest = found.probabilities.max(axis=1)
     np.testing.assert_allclose(found.std, np.sqrt(largest * (1 - largest)))
-    members = model.trained_.outputs(table_of(model, ROWS, TEXTS, {}), np.arange(60))[..., 0]
+    members = model.trained_.outputs(data_of(model, ROWS, TEXTS, {}), np.arange(60))[..., 0]
     np.testing.assert_allclose(found.ensemble_std, members.std(axis=0, ddof=1), rtol=1e-5)
     (answer,) = target_predictions(model.trained_, [found], 3)
     assert (answer.std, answer.ensemble_std) == (found.std[3], found.ensemble_std[3])

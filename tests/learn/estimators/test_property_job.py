@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_settings import PropertySettings
-from edgewise.learn.readers.molecules.table import Columns, table_from_arrays
+from edgewise.learn.readers.molecules.data import Columns, molecules_from_arrays
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.config import groups_of, job_to_config
 from edgewise.learn.tasks.molecules.settings import SETTINGS, PropertyRunSettings
@@ -20,7 +20,7 @@ SMILES = ["C", "CC", "CCC", "CCO", "CCN", "c1ccccc1O"]
 
 
 def table_and_splits():
-    table = table_from_arrays(SMILES, [0.0, 2.0, 4.0, 1e6, 1e6, 1e6], [1.0, 2.0, 3.0, 1e9, 1e9, 1e9])
+    table = molecules_from_arrays(SMILES, [0.0, 2.0, 4.0, 1e6, 1e6, 1e6], [1.0, 2.0, 3.0, 1e9, 1e9, 1e9])
     return table, Splits(np.array([0, 1, 2]), np.array([3]), np.array([4, 5]))
 
 
@@ -33,7 +33,7 @@ def test_scales_are_learned_on_training_rows_only():
     assert trained.encoder.sizes.typical_nodes == 2.0
     names = [field.name for field in dataclasses.fields(trained.encoder.scales.feature)]
     assert "center" in names
-    few = table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0])
+    few = molecules_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0])
     alone = TABLE.prepared(
         PropertyRunSettings(("arrays",), few.rows.columns), few, Splits(np.arange(3), *[np.arange(0)] * 2)
     ).fitted
@@ -74,7 +74,7 @@ def test_a_process_that_reads_all_rows_spares_steps(calibration, setting, step, 
     """Of known molecules with many rows each; not where it is left out, or learns from some of the rows, and not
     where the rows of a molecule differ by nothing."""
     smiles = ["C" * (1 + row % 5) for row in range(60)]
-    table = table_from_arrays(smiles, np.arange(60.0), step * np.arange(60.0))
+    table = molecules_from_arrays(smiles, np.arange(60.0), step * np.arange(60.0))
     splits = Splits(np.arange(48), np.arange(48, 54), np.arange(54, 60), calibration=calibration)
     job = PropertyRunSettings(("arrays",), table.rows.columns, **setting)
     chosen = TABLE.prepared(job, table, splits).settings
@@ -90,7 +90,7 @@ def test_a_process_that_reads_all_rows_spares_steps(calibration, setting, step, 
 def test_less_is_dropped_of_molecules_known_from_many_rows(calibration, num_molecules, head_dropout):
     """Where new rows are of known molecules; new molecules, as `group` promises them, need the dropout."""
     smiles = ["C" * (1 + row % num_molecules) for row in range(48)]
-    table = table_from_arrays(smiles, np.arange(48.0), np.arange(48.0))
+    table = molecules_from_arrays(smiles, np.arange(48.0), np.arange(48.0))
     splits = Splits(np.arange(40), np.arange(40, 44), np.arange(44, 48), calibration=calibration)
     settings = TABLE.prepared(PropertyRunSettings(("arrays",), table.rows.columns), table, splits).settings
     chosen = settings.model

@@ -22,10 +22,10 @@ from edgewise.learn.estimators import (
     TextRegressor,
     Translator,
 )
+from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.readers.molecules.feature import Chem
 from edgewise.learn.readers.molecules.similarity import similarity
-from edgewise.learn.readers.molecules.table import table_from_arrays
-from edgewise.learn.readers.texts.table import texts_from_arrays
+from edgewise.learn.readers.texts.data import texts_from_arrays
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 LABELS = np.array(["a", "b"] * 4)
@@ -45,7 +45,7 @@ SMALL = {"epochs": 1, "model_dim": 8, "num_layers": 1}
         (lambda: Tagger().fit([["a"], ["b"]], "AB"), "tags"),
         (lambda: Translator().fit("ab", ["A", "B"]), "fit: X"),
         (lambda: texts_from_arrays("ab"), "text"),
-        (lambda: table_from_arrays("CO"), "smiles"),
+        (lambda: molecules_from_arrays("CO"), "smiles"),
         (lambda: similarity("CO", ["CO"]), "rows"),
         (lambda: similarity(["CO"], "CO"), "known_rows"),
     ],
@@ -67,12 +67,12 @@ def test_what_has_no_rows_is_not_read_as_its_keys():
 def test_molecules_of_rdkit_are_molecules():
     """They became the text `<rdkit.Chem.rdchem.Mol ...>`, which no molecule is, and NaN was predicted."""
     mols = [Chem.MolFromSmiles(text) for text in ("CCO", "c1ccccc1")]
-    assert list(table_from_arrays(mols).store.canonical) == ["CCO", "c1ccccc1"]
-    pairs = table_from_arrays([[mols[0], "C"], ["N", mols[1]]])
+    assert list(molecules_from_arrays(mols).store.canonical) == ["CCO", "c1ccccc1"]
+    pairs = molecules_from_arrays([[mols[0], "C"], ["N", mols[1]]])
     assert [[pairs.store.canonical[place] for place in row] for row in pairs.graph_of_row] == [
         ["CCO", "C"], ["N", "c1ccccc1"]
     ]  # fmt: skip
-    table = table_from_arrays(pd.DataFrame({"a": mols}).to_numpy()[:, 0])
+    table = molecules_from_arrays(pd.DataFrame({"a": mols}).to_numpy()[:, 0])
     assert table.rows.usable.all()
 
 

@@ -13,7 +13,7 @@ from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.encoder import MaskedModel
 from edgewise.learn.networks.text_settings import TransformerSettings, bert
 from edgewise.learn.pretrained.bert import checkpoint_of, model_of, settings_of
-from edgewise.learn.readers.texts.table import texts_from_arrays
+from edgewise.learn.readers.texts.data import texts_from_arrays
 from edgewise.learn.readers.texts.tags import chunks_of
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks.convert import from_checkpoint, from_run, to_checkpoint

@@ -15,8 +15,8 @@ from edgewise.learn.readers.molecules.bounded import featurize
 from edgewise.learn.readers.molecules.cache import FeatureCache
 from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
+from edgewise.learn.readers.texts.data import read_texts
 from edgewise.learn.readers.texts.pairs import read_corpus, read_pairs
-from edgewise.learn.readers.texts.table import read_texts
 from edgewise.learn.readers.texts.tags import read_tagged
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.read import read_cells

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import DataError, SettingError
+from edgewise.learn.readers.molecules.data import Columns, molecules_from_arrays, read_molecules
 from edgewise.learn.readers.molecules.molecule import murcko_scaffold
-from edgewise.learn.readers.molecules.table import Columns, read_table, table_from_arrays
 from edgewise.learn.tables.split import Splits, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.training.conformal import interval_radius
 
@@ -29,7 +29,7 @@ SMILES = [f"{chain}{ring}" for ring in RINGS for chain in ("C", "CC", "F", "OC")
 
 
 def rows_of(*arrays, **options):
-    return table_from_arrays(*arrays, **options, with_descriptors=False).rows
+    return molecules_from_arrays(*arrays, **options, with_descriptors=False).rows
 
 
 TABLE = rows_of(SMILES, np.arange(60.0), groups=[f"g{row % 12}" for row in range(60)])
@@ -122,7 +122,7 @@ def from_column(tmp_path, words: list[str], group: bool = False):
     rows = "".join(f"{'C' * (1 + row)},{row},{word},g{row % 4}\n" for row, word in enumerate(words))
     (tmp_path / "data.csv").write_text(f"smiles,y,part,group\n{rows}")
     columns = Columns(("smiles",), ("y",), splits_column="part", group_column="group" if group else None)
-    return read_table(tmp_path / "data.csv", columns, with_descriptors=False).rows
+    return read_molecules(tmp_path / "data.csv", columns, with_descriptors=False).rows
 
 
 def test_a_column_says_it(tmp_path):
@@ -162,16 +162,16 @@ def test_files_are_parts(tmp_path):
         paths.append(tmp_path / f"{name}, x.csv")
         paths[-1].write_text("smiles,y\n" + "".join(f"{text},1\n" for text in smiles))
     columns = Columns(("smiles",), ("y",))
-    three = read_table(paths, columns, with_descriptors=False).rows
+    three = read_molecules(paths, columns, with_descriptors=False).rows
     expected = [list(range(20)), list(range(20, 24)), list(range(24, 30))]
     assert parts(split_rows(three, kind="file")) == expected
-    two = read_table(paths[::2], columns, with_descriptors=False).rows
+    two = read_molecules(paths[::2], columns, with_descriptors=False).rows
     assert sizes_of(split_rows(two, kind="file")) == [18, 2, 6]
     with pytest.raises(DataError, match=r"split is file, but there are 1 files; expected two \(train, test\)"):
         split_rows(TABLE, kind="file")
     paths[1].write_text("smiles,y\nxyz,1\n")
     with pytest.raises(DataError, match=r"b, x\.csv: no row can be used\."):
-        split_rows(read_table(paths, columns, with_descriptors=False).rows, kind="file")
+        split_rows(read_molecules(paths, columns, with_descriptors=False).rows, kind="file")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgewise.errors import DataError, WriteError
 from edgewise.learn.files import GrowingArray, copied_rows, release
-from edgewise.learn.readers.molecules.table import read_table
+from edgewise.learn.readers.molecules.data import read_molecules
 from edgewise.learn.tables import mapped
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.mapped import DigestIndex, GrowingTexts, MappedTexts, digests, growing, keys_of
@@ -90,7 +90,7 @@ def held(path, *, with_descriptors: bool = False) -> float:
     """Bytes of memory that a table takes for each of its rows."""
     before = pa.total_allocated_bytes()
     tracemalloc.start()
-    table = read_table(path, COLUMNS, with_descriptors=with_descriptors)
+    table = read_molecules(path, COLUMNS, with_descriptors=with_descriptors)
     found = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes() - before
     tracemalloc.stop()
     return found / len(table.rows)
@@ -114,4 +114,4 @@ def test_files_with_different_columns_are_refused_when_mapped(tmp_path, monkeypa
     for name, last in (("a", "y"), ("b", "z")):
         pd.DataFrame({"smiles": ["C", "CC"], "y": [1, 2], last: [3, 4]}).to_csv(tmp_path / f"{name}.csv", index=False)
     with pytest.raises(DataError, match=r"a.csv and .*b.csv have different columns: only .*b.csv has 'z'"):
-        read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, with_descriptors=False)
+        read_molecules([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, with_descriptors=False)

@@ -366,7 +366,7 @@ def test_arrays_are_cells_with_every_digit():
 
 @pytest.mark.parametrize("as_given", [list, np.array, pd.Series], ids=["list", "array", "series"])
 def test_numbers_of_arrays_never_become_text(monkeypatch, as_given):
-    from edgewise.learn.readers.molecules.table import table_from_arrays
+    from edgewise.learn.readers.molecules.data import molecules_from_arrays
 
     def only_text(value):
         assert isinstance(value, str), f"{value!r} was written as text"
@@ -376,16 +376,16 @@ def test_numbers_of_arrays_never_become_text(monkeypatch, as_given):
         monkeypatch.setattr(f"edgewise.learn.tables.{module}.as_text", only_text)
     numbers = as_given([0.1 + 0.2, 2.0, 3.0])
     how = {"conditions": numbers, "weights": numbers, "with_descriptors": False}
-    table = table_from_arrays(["C", "CC", "CCC"], numbers, **how)
+    table = molecules_from_arrays(["C", "CC", "CCC"], numbers, **how)
     assert table.rows.targets[:, 0].tolist() == table.rows.weights.tolist() == table.conditions[:, 0].tolist()
     assert table.rows.targets[0, 0] == 0.1 + 0.2
 
 
 def test_of_numbers_that_are_labels_each_is_written_once():
-    from edgewise.learn.readers.molecules.table import table_from_arrays
+    from edgewise.learn.readers.molecules.data import molecules_from_arrays
 
     for labels in ([0, 1, 1], np.array([0.0, 1.0, 1.0]), np.array([0, 1, 1], dtype=np.uint8)):
-        table = table_from_arrays(["C", "CC", "CCC"], labels, task_type="classification", with_descriptors=False)
+        table = molecules_from_arrays(["C", "CC", "CCC"], labels, task_type="classification", with_descriptors=False)
         assert (table.rows.classes, table.rows.targets[:, 0].tolist()) == ({"target": ["0", "1"]}, [0, 1, 1])
 
 
@@ -404,12 +404,12 @@ def test_arrays_that_do_not_fit(arrays, message):
 
 
 def test_all_columns_that_cannot_be_read_are_named_at_once(tmp_path):
-    from edgewise.learn.readers.molecules.table import Columns, read_table
+    from edgewise.learn.readers.molecules.data import Columns, read_molecules
 
     path = written(tmp_path, "smiles,a,b,c,y\nC,x,1,u,1\nCC,y,2,,3\n")
     columns = Columns(smiles_columns=("smiles",), target_columns=("y",), descriptors_columns=("a", "b", "c"))
     with pytest.raises(DataError) as caught:
-        read_table(path, columns, with_descriptors=False)
+        read_molecules(path, columns, with_descriptors=False)
     assert str(caught.value).endswith(
         "none of its 2 rows can be used; line 2, a: 'x' is not a number. No cell of 'c' can be read either: "
         "'u' is not a number."

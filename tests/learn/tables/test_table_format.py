@@ -7,7 +7,7 @@ import openpyxl
 import pytest
 
 from edgewise.errors import DataError, MissingExtraError, SettingError
-from edgewise.learn.readers.molecules.table import read_table, table_from_arrays
+from edgewise.learn.readers.molecules.data import molecules_from_arrays, read_molecules
 from edgewise.learn.readers.texts.tokenizer import Tokenizer, read_text
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import TableFormat, table_format
@@ -87,7 +87,7 @@ def test_a_point_beside_a_decimal_comma_is_ambiguous(tmp_path, cells):
 def test_readers_take_the_format_of_the_command(tmp_path):
     path = written(tmp_path, SEMICOLON)
     with table_format(FORM):
-        table = read_table(path, Columns(smiles_columns=("smiles",), target_columns=("y",)), with_descriptors=False)
+        table = read_molecules(path, Columns(smiles_columns=("smiles",), target_columns=("y",)), with_descriptors=False)
     assert table.rows.targets[:, 0].tolist() == [1.5, -5.0]
     assert "add --delimiter ';'" in refused(path)
 
@@ -183,7 +183,7 @@ def test_what_is_no_workbook(tmp_path, monkeypatch):
 
 def test_inchi_is_read_and_its_cells_stay(tmp_path):
     path = written(tmp_path, f'structure,y\n"{ETHANOL}",1\nOCC,2\n"InChI=1S/nonsense",3\n')
-    table = read_table(path, Columns(smiles_columns=("structure",), target_columns=("y",)))
+    table = read_molecules(path, Columns(smiles_columns=("structure",), target_columns=("y",)))
     assert table.graph_of_row[:, 0].tolist() == [0, 0, -1]
     assert table.rows.cells.frame["structure"].tolist() == [ETHANOL, "OCC", "InChI=1S/nonsense"]
     assert [table.store.smiles[0], len(table.store)] == ["CCO", 1]
@@ -191,4 +191,4 @@ def test_inchi_is_read_and_its_cells_stay(tmp_path):
     assert (rejection.line, rejection.column) == (4, "structure")
     assert rejection.reason == "'InChI=1S/nonsense' is not an InChI that RDKit can read"
     long = "InChI=1S/" + "C" * 30_000
-    assert "too many for 500 atoms" in table_from_arrays(["C", long], [1.0, 2.0]).rows.rejected[0].reason
+    assert "too many for 500 atoms" in molecules_from_arrays(["C", long], [1.0, 2.0]).rows.rejected[0].reason

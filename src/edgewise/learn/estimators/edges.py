@@ -16,7 +16,7 @@ from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.readers.graphs.edge_table import EdgeTable, edges_from_arrays
+from edgewise.learn.readers.graphs.edge_data import EdgeData, edges_from_arrays
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.edges.explainable import explain_edge
@@ -24,8 +24,8 @@ from edgewise.learn.tasks.edges.settings import EdgeRunSettings
 from edgewise.learn.tasks.edges.task import TABLE, TASK, EdgeEncoder
 
 
-def training_table(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumns) -> EdgeTable:
-    """All edges of the graph as a table to train on."""
+def training_data(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumns) -> EdgeData:
+    """All edges of the graph, to train on."""
     missing = missing_of(job.feature_scale)
     return edges_from_arrays(
         *_features_and_edges(inputs, missing),
@@ -37,8 +37,8 @@ def training_table(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumn
     )
 
 
-def table(trained: FittedTable[EdgeEncoder], inputs: Inputs) -> EdgeTable:
-    """All edges of the graph as a table to predict."""
+def prediction_data(trained: FittedTable[EdgeEncoder], inputs: Inputs) -> EdgeData:
+    """All edges of the graph, to predict."""
     missing = trained.columns.missing
     return edges_from_arrays(*_features_and_edges(inputs, missing), missing=missing, names=inputs.graph_rows.names)
 
@@ -57,8 +57,8 @@ EDGES = RowAdapter(
     table_task=TABLE,
     required={"data": ("the edges",)},
     names_of_run=names_of_run,
-    training_table=training_table,
-    table=table,
+    training_data=training_data,
+    prediction_data=prediction_data,
     inputs=graph_inputs(GraphEdges),
     names_of_rows=names_of_graph,
     to_all_rows=scatter_targets,
@@ -81,4 +81,6 @@ def explain(
     """One edge, explained: what its two nodes attend to, and what changes its prediction."""
     trained = estimator.trained
     inputs, number = row_to_explain(estimator, EDGES, item, edge, "edge", extra_inputs)
-    return explain_edge(trained, table(trained, inputs), number, hops=hops, target=target, label=label, methods=methods)
+    return explain_edge(
+        trained, prediction_data(trained, inputs), number, hops=hops, target=target, label=label, methods=methods
+    )

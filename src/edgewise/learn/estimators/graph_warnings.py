@@ -8,9 +8,9 @@ from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.networks.graph_settings import NodeSettings
 
 if TYPE_CHECKING:
-    from edgewise.learn.readers.graphs.edge_table import EdgeTable
-    from edgewise.learn.readers.graphs.graphs import GraphTable
-    from edgewise.learn.readers.graphs.nodes import NodeTable
+    from edgewise.learn.readers.graphs.edge_data import EdgeData
+    from edgewise.learn.readers.graphs.graphs import GraphData
+    from edgewise.learn.readers.graphs.nodes import NodeData
 
 
 def warn_of_coordinates(graph: Graph) -> None:
@@ -36,8 +36,8 @@ def warn_of_ignored_edges(settings: NodeSettings, num_features: int) -> None:
         )
 
 
-def warn_of_degrees(table: "NodeTable | GraphTable | EdgeTable") -> None:
+def warn_of_degrees(data: "NodeData | GraphData | EdgeData") -> None:
     """Warn where nothing is known of the nodes."""
-    types = getattr(table, "types", None)
-    if table.has_degrees or (types is not None and types.names.num_given == 0):
+    types = getattr(data, "types", None)
+    if data.has_degrees or (types is not None and types.names.num_given == 0):
         warn_caller("fit: nodes without features: the in-degree and out-degree of each node are used instead.")

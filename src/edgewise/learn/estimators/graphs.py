@@ -18,15 +18,15 @@ from edgewise.learn.estimators.row_methods import fingerprint as row_fingerprint
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns, table_inputs, without_none
 from edgewise.learn.estimators.state import Estimator, Names, names_of, warn_caller
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.readers.graphs.graphs import GraphRow, GraphTable, graphs_from_arrays
+from edgewise.learn.readers.graphs.graphs import GraphData, GraphRow, graphs_from_arrays
 from edgewise.learn.tables.read import Values
 from edgewise.learn.tasks.graphs.explainable import explain_graph
 from edgewise.learn.tasks.graphs.settings import GraphRunSettings
 from edgewise.learn.tasks.graphs.task import TABLE, TASK, GraphsEncoder
 
 
-def training_table(job: GraphRunSettings, inputs: Inputs, columns: TrainingColumns) -> GraphTable:
-    """The graphs as the table of a training."""
+def training_data(job: GraphRunSettings, inputs: Inputs, columns: TrainingColumns) -> GraphData:
+    """The graphs, to train on."""
     return graphs_from_arrays(
         graphs_of(inputs.X, inputs.names.get("features", ())),
         columns.targets,
@@ -39,8 +39,8 @@ def training_table(job: GraphRunSettings, inputs: Inputs, columns: TrainingColum
     )
 
 
-def table(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> GraphTable:
-    """The graphs as a table to predict; one that cannot be used keeps its place."""
+def prediction_data(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> GraphData:
+    """The graphs, to predict; one that cannot be used keeps its place."""
     missing = trained.columns.missing
     return graphs_from_arrays(
         graphs_of(inputs.X, inputs.names.get("features", ()), missing),
@@ -62,10 +62,10 @@ def _names_of_run(trained: FittedTable[GraphsEncoder]) -> Names:
     return {"graph_features": names} if names else {}
 
 
-def _check(job: GraphRunSettings, table: GraphTable) -> None:
+def _check(job: GraphRunSettings, data: GraphData) -> None:
     """Warn where nothing is known of the nodes, and where the model ignores the features of edges."""
-    warn_of_degrees(table)
-    warn_of_ignored_edges(job.model, table.edges.features.shape[1])
+    warn_of_degrees(data)
+    warn_of_ignored_edges(job.model, data.edges.features.shape[1])
 
 
 def targets_of(graphs: object, y: RowsLike | None) -> RowsLike:
@@ -93,8 +93,8 @@ GRAPHS = RowAdapter(
     table_task=TABLE,
     required={"data": ("the graphs",)},
     names_of_run=_names_of_run,
-    training_table=training_table,
-    table=table,
+    training_data=training_data,
+    prediction_data=prediction_data,
     targets=targets_of,
     rows=lambda X: list(one_by_one(X)),
     names_of_rows=_names_of_graphs,
@@ -120,7 +120,7 @@ def explain(
     if not hasattr(row, "columns"):
         row = None if row is None else [row]
     inputs = table_inputs(estimator, [item], without_none({"graph_features": row}))
-    return explain_graph(trained, table(trained, inputs), 0, target=target, label=label, methods=methods)
+    return explain_graph(trained, prediction_data(trained, inputs), 0, target=target, label=label, methods=methods)
 
 
 def graphs_of(graphs: object, names: Sequence[str] = (), missing: str = "impute") -> list[GraphRow]:

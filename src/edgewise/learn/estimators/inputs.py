@@ -42,12 +42,12 @@ class NodesAndEdges(Protocol):
 
 Table: TypeAlias = ArrayLike | DataFrame | Tensor
 """(row) or (row, column): a list, an array, a tensor, a Series or a DataFrame."""
-NodeTable: TypeAlias = Table | SparseMatrix
+NodeData: TypeAlias = Table | SparseMatrix
 """(node, feature)."""
 EdgesInput: TypeAlias = Edges | ArrayLike | Tensor | SparseMatrix
 """The edges beside features of nodes: `Edges`, whole numbers (2, edge), sender above receiver, or a sparse matrix, a
 row a receiver."""
-GraphInput: TypeAlias = Graph | GraphNodes | EdgeIndexGraph | NodesAndEdges | NodeTable
+GraphInput: TypeAlias = Graph | GraphNodes | EdgeIndexGraph | NodesAndEdges | NodeData
 """A graph: `Graph`, PyTorch Geometric's `Data`, one of networkx, some rows of one; or the features of its nodes, which
 stand beside edges."""
 GraphsInput: TypeAlias = Graph | EdgeIndexGraph | Sequence[Graph | EdgeIndexGraph | NodesAndEdges | tuple[object, ...]]

@@ -13,7 +13,7 @@ from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator, names_of
-from edgewise.learn.readers.molecules.table import MoleculeTable, table_from_arrays
+from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_arrays
 from edgewise.learn.tables.read import Values
 from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def training_table(job: PropertyRunSettings, inputs: Inputs, columns: TrainingColumns) -> MoleculeTable:
-    """The rows as a table to train on."""
+def training_data(job: PropertyRunSettings, inputs: Inputs, columns: TrainingColumns) -> MoleculeData:
+    """The molecules, to train on."""
     smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"))
     if len(smiles) != len(columns.targets):
         molecules = plural(len(smiles), "row")
         raise DataError(f"fit: {molecules} of molecules, but {plural(len(columns.targets), 'target')}.")
-    return table_from_arrays(
+    return molecules_from_arrays(
         smiles,
         columns.targets,
         conditions,
@@ -43,10 +43,10 @@ def training_table(job: PropertyRunSettings, inputs: Inputs, columns: TrainingCo
     )
 
 
-def table(trained: FittedMolecules, inputs: Inputs) -> MoleculeTable:
-    """The rows as a table to predict; a row that cannot be read stays, marked as unusable."""
+def prediction_data(trained: FittedMolecules, inputs: Inputs) -> MoleculeData:
+    """The molecules, to predict; a row that cannot be read stays, marked as unusable."""
     smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"))
-    molecules = table_from_arrays(
+    molecules = molecules_from_arrays(
         smiles,
         None,
         conditions,
@@ -68,8 +68,8 @@ MOLECULES = RowAdapter(
     table_task=TABLE,
     required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
     names_of_run=inputs_of_run,
-    training_table=training_table,
-    table=table,
+    training_data=training_data,
+    prediction_data=prediction_data,
 )
 """The adapter of MoleculeClassifier and MoleculeRegressor."""
 

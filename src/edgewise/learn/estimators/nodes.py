@@ -16,15 +16,15 @@ from edgewise.learn.estimators.parameters import AUTO, naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.estimators.state import Estimator
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.readers.graphs.nodes import NodeTable, nodes_from_arrays
+from edgewise.learn.readers.graphs.nodes import NodeData, nodes_from_arrays
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.explainable import explain_node
 from edgewise.learn.tasks.nodes.settings import WITH_TYPES, NodeRunSettings
 from edgewise.learn.tasks.nodes.task import TABLE, TASK
 
 
-def training_table(job: NodeRunSettings, inputs: Inputs, columns: TrainingColumns) -> NodeTable:
-    """All nodes of the graph as the table of a training."""
+def training_data(job: NodeRunSettings, inputs: Inputs, columns: TrainingColumns) -> NodeData:
+    """All nodes of the graph, to train on."""
     missing = missing_of(job.feature_scale)
     return nodes_from_arrays(
         **inputs.graph_rows.arrays(missing),
@@ -35,8 +35,8 @@ def training_table(job: NodeRunSettings, inputs: Inputs, columns: TrainingColumn
     )
 
 
-def table(trained: FittedTable[NodeEncoder], inputs: Inputs) -> NodeTable:
-    """All nodes of the graph as a table to predict."""
+def prediction_data(trained: FittedTable[NodeEncoder], inputs: Inputs) -> NodeData:
+    """All nodes of the graph, to predict."""
     missing = trained.columns.missing
     arrays, num_columns = inputs.graph_rows.arrays(missing), num_features(trained)
     if (count := arrays["features"].shape[1]) != num_columns:
@@ -62,10 +62,10 @@ def _model_for_types(estimator: Estimator, inputs: Inputs) -> dict[str, object]:
     return {"model": WITH_TYPES} if has_types and estimator.model == AUTO else {}
 
 
-def _check(job: NodeRunSettings, table: NodeTable) -> None:
+def _check(job: NodeRunSettings, data: NodeData) -> None:
     """Warn where nothing is known of the nodes; raise SettingError where the model cannot use features of edges."""
-    warn_of_degrees(table)
-    if count := table.edges.features.shape[1]:
+    warn_of_degrees(data)
+    if count := data.edges.features.shape[1]:
         job.model.spec.check_edge_features("edge_features", count)
 
 
@@ -74,8 +74,8 @@ NODES = RowAdapter(
     table_task=TABLE,
     required={"data": ("the nodes",)},
     names_of_run=names_of_run,
-    training_table=training_table,
-    table=table,
+    training_data=training_data,
+    prediction_data=prediction_data,
     inputs=graph_inputs(GraphNodes),
     names_of_rows=names_of_graph,
     fixed_settings=_model_for_types,
@@ -101,4 +101,6 @@ def explain(
     """One node, explained: what it attends to, and what changes its prediction."""
     trained = estimator.trained
     inputs, number = row_to_explain(estimator, NODES, item, node, "node", extra_inputs)
-    return explain_node(trained, table(trained, inputs), number, hops=hops, target=target, label=label, methods=methods)
+    return explain_node(
+        trained, prediction_data(trained, inputs), number, hops=hops, target=target, label=label, methods=methods
+    )

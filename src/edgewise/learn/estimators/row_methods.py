@@ -52,10 +52,10 @@ def predictions(
     """The predictions for some rows."""
     trained = estimator.trained
     inputs = adapter.inputs(estimator, X, without_none(extra_inputs))
-    table = adapter.table(trained, inputs)
-    statuses = _statuses(estimator, inputs, table)
-    _warn_of_doubts(estimator, adapter, "predict", X, table, statuses)
-    computed: list[Prediction] = trained.predict(table, coverage=coverage, device=device_of(estimator))
+    data = adapter.prediction_data(trained, inputs)
+    statuses = _statuses(estimator, inputs, data)
+    _warn_of_doubts(estimator, adapter, "predict", X, data, statuses)
+    computed: list[Prediction] = trained.predict(data, coverage=coverage, device=device_of(estimator))
     targets = [
         Prediction(**{name: inputs.taken(values) for name, values in vars(target).items()}) for target in computed
     ]
@@ -66,7 +66,7 @@ def predictions(
 def status_of(estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs) -> list[str]:
     """For each row `ok`, a remark on its prediction, or why it is missing."""
     inputs = adapter.inputs(estimator, X, without_none(extra_inputs))
-    return _statuses(estimator, inputs, adapter.table(estimator.trained, inputs))
+    return _statuses(estimator, inputs, adapter.prediction_data(estimator.trained, inputs))
 
 
 @naming_parameters
@@ -74,30 +74,30 @@ def fingerprint(estimator: Estimator, adapter: RowAdapter, X: object, extra_inpu
     """(row, dim): the learned vector of each row; NaN where it cannot be read."""
     trained = estimator.trained
     inputs = adapter.inputs(estimator, X, without_none(extra_inputs))
-    table = adapter.table(trained, inputs)
-    statuses = _statuses(estimator, inputs, table)
-    _warn_of_doubts(estimator, adapter, "fingerprint", X, table, statuses)
-    vectors: np.ndarray = trained.fingerprint(table, device_of(estimator))
+    data = adapter.prediction_data(trained, inputs)
+    statuses = _statuses(estimator, inputs, data)
+    _warn_of_doubts(estimator, adapter, "fingerprint", X, data, statuses)
+    vectors: np.ndarray = trained.fingerprint(data, device_of(estimator))
     warn_of_unread(estimator, "fingerprint", X, statuses, np.isnan(vectors).all(axis=1))
     return vectors
 
 
-def table_of(estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs) -> Data:
-    """Rows to predict as the table of the task."""
-    return adapter.table(estimator.trained, adapter.inputs(estimator, X, without_none(extra_inputs)))
+def data_of(estimator: Estimator, adapter: RowAdapter, X: object, extra_inputs: ExtraInputs) -> Data:
+    """Rows to predict as the data set of the task."""
+    return adapter.prediction_data(estimator.trained, adapter.inputs(estimator, X, without_none(extra_inputs)))
 
 
-def _statuses(estimator: Estimator, inputs: Inputs, table: Data) -> list[str]:
-    """The status of each row of a call, out of those of its table."""
-    return list(inputs.taken(np.asarray(estimator.trained.statuses(table), dtype=object)))
+def _statuses(estimator: Estimator, inputs: Inputs, data: Data) -> list[str]:
+    """The status of each row of a call, out of those of its data set."""
+    return list(inputs.taken(np.asarray(estimator.trained.statuses(data), dtype=object)))
 
 
 def _warn_of_doubts(
-    estimator: Estimator, adapter: RowAdapter, method: str, X: object, table: Data, statuses: Sequence[str]
+    estimator: Estimator, adapter: RowAdapter, method: str, X: object, data: Data, statuses: Sequence[str]
 ) -> None:
     """Warn of what speaks against predictions: texts that are cut, unknown words, numbers that are filled."""
     trained, rows = estimator.trained, adapter.task.rows
-    notes = [] if rows is None else rows.tally(trained, table).notes(trained.max_tokens)
+    notes = [] if rows is None else rows.tally(trained, data).notes(trained.max_tokens)
 
     doubtful = [row for row, status in enumerate(statuses) if status != OK and status.startswith(OK)]
     if doubtful and not notes:

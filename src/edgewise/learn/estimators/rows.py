@@ -117,10 +117,10 @@ class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
 
     table_task: TableTask
     """What is special about the task, from which it is made."""
-    training_table: Callable[[Job, Inputs, TrainingColumns], Read]
-    """From the job of a training, its rows and their targets to the table."""
-    table: Callable[[Trained, Inputs], Read]
-    """From a trained model and rows to predict to the table; a row that cannot be read keeps its place."""
+    training_data: Callable[[Job, Inputs, TrainingColumns], Read]
+    """From the job of a training, its rows and their targets to the data set."""
+    prediction_data: Callable[[Trained, Inputs], Read]
+    """From a trained model and rows to predict to the data set; a row that cannot be read keeps its place."""
     inputs: Callable[[Estimator, object, ExtraInputs], Inputs] = table_inputs
     """From X and the extra inputs to the rows of a call."""
     targets: Callable[..., object] = lambda X, y: y
@@ -137,8 +137,8 @@ class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
     """Expands targets and weights from the rows of the call to all rows of the table, such as all nodes of a graph."""
     num_features: Callable[[Trained], int] | None = None
     """The features that X needs, out of a trained model; None where X is not an array of numbers."""
-    check: Callable[[Job, Read], None] = lambda job, table: None
-    """Raises SettingError, or warns, where a table holds what the model of a job cannot use."""
+    check: Callable[[Job, Read], None] = lambda job, data: None
+    """Raises SettingError, or warns, where a data set holds what the model of a job cannot use."""
 
 
 def without_none(extra_inputs: ExtraInputs) -> dict[str, object]:
@@ -204,22 +204,22 @@ def _train(
     job = settings_of(estimator, adapter, task_type=targets.task_type, **adapter.fixed_settings(estimator, inputs))
     cells = _named_targets(targets.cells, names_of(estimator, "y"))
     columns = TrainingColumns(targets.task_type, cells, supervision.sample_weight, supervision.groups)
-    table = adapter.training_table(job, inputs, columns)
-    if len(table.rows) < 2:
+    data = adapter.training_data(job, inputs, columns)
+    if len(data.rows) < 2:
         raise DataError("fit: n_samples = 1; expected two rows or more, to train on and to validate.")
 
     if supervision.validation is None:
         size = estimator.validation_size
         split_kind = "random" if supervision.groups is None else "group"
         sizes = (1 - size, size, 0)
-        splits = split_rows(table.rows, kind=split_kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
+        splits = split_rows(data.rows, kind=split_kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
     else:
-        splits = _masked(table.rows, supervision.validation)
-        calibration = job.calibration or calibration_of(table.rows, splits.train, splits.test)
+        splits = _masked(data.rows, supervision.validation)
+        calibration = job.calibration or calibration_of(data.rows, splits.train, splits.test)
         splits = replace(splits, calibration=calibration)
 
-    adapter.check(job, table)
-    prepared = adapter.table_task.prepared(job, table, splits)
+    adapter.check(job, data)
+    prepared = adapter.table_task.prepared(job, data, splits)
     warn(estimator, "fit", adapter.task.warnings(prepared))
     fit(adapter.task, prepared)
     estimator.trained_, estimator.metrics_ = prepared.fitted, adapter.table_task.validation_metrics(prepared) or {}

@@ -7,7 +7,7 @@ from edgewise.learn.estimators.names import RowsLike
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.readers.texts.table import TextTable, texts_from_arrays
+from edgewise.learn.readers.texts.data import TextData, texts_from_arrays
 from edgewise.learn.tables.read import Values
 from edgewise.learn.tasks.texts.settings import TextRunSettings
 from edgewise.learn.tasks.texts.task import TABLE, TASK, TextsEncoder
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def training_table(job: TextRunSettings, inputs: Inputs, columns: TrainingColumns) -> TextTable:
-    """The texts as the table of a training."""
+def training_data(job: TextRunSettings, inputs: Inputs, columns: TrainingColumns) -> TextData:
+    """The texts, to train on."""
     return texts_from_arrays(
-        texts_of(inputs.X),
+        texts_from_cells(inputs.X),
         columns.targets,
         columns.weights,
         columns.groups,
@@ -28,9 +28,9 @@ def training_table(job: TextRunSettings, inputs: Inputs, columns: TrainingColumn
     )
 
 
-def table(trained: FittedTable[TextsEncoder], inputs: Inputs) -> TextTable:
-    """The texts as a table to predict; an empty one keeps its place."""
-    read, expected = texts_from_arrays(texts_of(inputs.X)), len(trained.columns.text_columns)
+def prediction_data(trained: FittedTable[TextsEncoder], inputs: Inputs) -> TextData:
+    """The texts, to predict; an empty one keeps its place."""
+    read, expected = texts_from_arrays(texts_from_cells(inputs.X)), len(trained.columns.text_columns)
     if (count := len(read.rows.columns.text_columns)) != expected:
         row = "one text" if expected == 1 else f"a list of {expected} texts"
         raise DataError(
@@ -39,7 +39,7 @@ def table(trained: FittedTable[TextsEncoder], inputs: Inputs) -> TextTable:
     return read
 
 
-def texts_of(X: "RowsLike | DataFrame") -> Values:
+def texts_from_cells(X: "RowsLike | DataFrame") -> Values:
     """The rows of a list, an array or a DataFrame."""
     refuse_single_text("X", X)
     rows: Values = X.to_numpy(dtype=object) if hasattr(X, "to_numpy") else list(X)
@@ -51,7 +51,7 @@ TEXTS = RowAdapter(
     table_task=TABLE,
     required={"data": ("the texts",), "text_columns": ("text",)},
     names_of_run=inputs_of_run,
-    training_table=training_table,
-    table=table,
+    training_data=training_data,
+    prediction_data=prediction_data,
 )
 """The adapter of TextClassifier and TextRegressor."""

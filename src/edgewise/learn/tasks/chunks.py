@@ -157,50 +157,50 @@ class ChunkPredictor:
         Raises:
             DataError: the chunk lacks a column; or a row cannot be used, and the request is strict.
         """
-        table = self.task.table_of(self.trained, self.columns, cells, strict=self.request.strict)
-        return predict_rows(self.trained, table, self.request, self.task.tally(self.trained, table))
+        data = self.task.from_cells(self.trained, self.columns, cells, strict=self.request.strict)
+        return predict_rows(self.trained, data, self.request, self.task.tally(self.trained, data))
 
 
-def predict_rows(trained: FittedTable, table: Data, request: PredictRequest, tally: Tally = Tally()) -> PredictedChunk:
+def predict_rows(trained: FittedTable, data: Data, request: PredictRequest, tally: Tally = Tally()) -> PredictedChunk:
     """The rows of a table with their predictions; those that cannot be used keep their place.
 
     Args:
         trained: the ensemble.
-        table: as it reads it.
+        data: as it reads it.
         request: the coverage of intervals, and where to compute.
         tally: what was counted of the table when it was read.
     """
-    rows = np.flatnonzero(table.rows.usable)
-    similarities = trained.similarities(table, rows)
+    rows = np.flatnonzero(data.rows.usable)
+    similarities = trained.similarities(data, rows)
     device = pick_device(request.device)
     predictions = trained.predict(
-        table, rows=rows, coverage=request["coverage"], device=device, similarities=similarities
+        data, rows=rows, coverage=request["coverage"], device=device, similarities=similarities
     )
-    statuses = trained.statuses(table)
+    statuses = trained.statuses(data)
     added = {
         **prediction_columns(trained, predictions, show_parts=bool(request["show_parts"])),
-        **trained.more_columns(table, rows, similarities),
+        **trained.more_columns(data, rows, similarities),
         "status": statuses,
     }
     # Molecules that are doubtful have a note of their own, by how they were placed.
-    pairs = zip(statuses, table.rows.status, strict=True) if not tally.conformers else ()
+    pairs = zip(statuses, data.rows.status, strict=True) if not tally.conformers else ()
     doubtful = sum(status != read and (FILLED not in status or "; " in status) for status, read in pairs)
     num_filled = sum(FILLED in status for status in statuses)
-    is_lost = bool(table.rows.lost_edges)
+    is_lost = bool(data.rows.lost_edges)
     return PredictedChunk(
-        table.rows.cells.as_written,
+        data.rows.cells.as_written,
         added,
-        tally + Tally(len(table.rows), len(rows), doubtful * (not is_lost), doubtful * is_lost, num_filled),
+        tally + Tally(len(data.rows), len(rows), doubtful * (not is_lost), doubtful * is_lost, num_filled),
     )
 
 
 def read_rows(task: RowTask[Trained, Read], request: PredictRequest) -> tuple[Trained, Read]:
     """The trained ensemble and the whole table, with the notes of it."""
     trained, columns = task.opened(request)
-    table = task.table_of(trained, columns, task.chunks(request, columns).whole(), strict=request.strict)
-    for line in task.tally(trained, table).notes(trained.max_tokens):
+    data = task.from_cells(trained, columns, task.chunks(request, columns).whole(), strict=request.strict)
+    for line in task.tally(trained, data).notes(trained.max_tokens):
         note(line)
-    return trained, table
+    return trained, data
 
 
 def predictions(

@@ -67,7 +67,7 @@ class CompanionKind:
 
 def add_companion(
     fitted: FittedTable,
-    table: Data,
+    data: Data,
     kind: CompanionKind,
     members: Sequence[tuple[np.ndarray, np.ndarray]],
     seed: int,
@@ -79,7 +79,7 @@ def add_companion(
 
     Args:
         fitted: the ensemble.
-        table: the rows.
+        data: the rows.
         kind: the companion.
         members: the training and the validation rows of each network.
         seed: of its fit.
@@ -95,10 +95,10 @@ def add_companion(
             train.tobytes(): FittingRows(train, val if judging_counts else val[:0], seed, loss)
             for train, val in members
         }
-        companion_of = {key: kind.fit(fitted, table, rows) for key, rows in rows_of.items()}
+        companion_of = {key: kind.fit(fitted, data, rows) for key, rows in rows_of.items()}
     companions = [companion_of[train.tobytes()] for train, _ in members]
 
-    copies = weigh(fitted, table, [companion.module for companion in companions], [val for _, val in members], loss)
+    copies = weigh(fitted, data, [companion.module for companion in companions], [val for _, val in members], loss)
     if not copies:
         fitted.encoder = encoder_before
         return []
@@ -128,7 +128,7 @@ def learn_from_judging(fitted: FittedTable, fresh: Mapping[str, Sequence[Fresh]]
 
 def weigh(
     fitted: FittedTable,
-    table: Data,
+    data: Data,
     companions: Sequence[nn.Module],
     judging: Sequence[np.ndarray],
     loss: TargetLoss,
@@ -144,7 +144,7 @@ def weigh(
 
     Args:
         fitted: the ensemble.
-        table: the rows.
+        data: the rows.
         companions: one for each member.
         judging: the rows of the table that judge each.
         loss: of the outputs; only its weights of classes are read.
@@ -152,7 +152,7 @@ def weigh(
     num_variants, of_network = fitted.num_variants, fitted.num_variants - sum(fitted.companions.values())
     copies = [0, *(max(1, int(share * of_network)) for share in SHARES)]
     shares = np.array([count / (num_variants + count) for count in copies])
-    batches, squares, gaps, num_known = fitted.batches(table), np.zeros(len(copies)), 0.0, 0
+    batches, squares, gaps, num_known = fitted.batches(data), np.zeros(len(copies)), 0.0, 0
     wanted = fitted.output.wanted(batches.targets)
     with torch.no_grad(), cpu_threads(fitted.threads):
         for member, companion, rows in zip(fitted.members, companions, judging, strict=True):
@@ -162,7 +162,7 @@ def weigh(
                 batch = batches.batch(part)
                 alone = fitted.output.comparable(as_variants(member(batch)).double()).mean(1).numpy()
                 beside = fitted.output.comparable(companion(batch).double()).numpy()
-                weights = output_weights(fitted, table, part, loss)
+                weights = output_weights(fitted, data, part, loss)
                 errors = [(alone + share * (beside - alone) - wanted[part]) ** 2 * weights for share in shares]
                 squares += np.nansum(errors, axis=(1, 2))
                 is_known = ~np.isnan(wanted[part]) & (weights > 0)
@@ -177,13 +177,13 @@ def weigh(
     return copies[int(np.argmin(squares))]
 
 
-def output_weights(fitted: FittedTable, table: Data, rows: np.ndarray, loss: TargetLoss) -> np.ndarray:
+def output_weights(fitted: FittedTable, data: Data, rows: np.ndarray, loss: TargetLoss) -> np.ndarray:
     """`(row, output)`: how much each output of some rows counts in a loss that weighs rows and classes."""
-    weights = table.rows.weights[rows, None].astype(np.float32)
+    weights = data.rows.weights[rows, None].astype(np.float32)
     if not loss.class_weights:
         return weights
 
-    targets = table.rows.targets[rows]
+    targets = data.rows.targets[rows]
     numbers = np.nan_to_num(targets).astype(np.int64).T
     of_class = [np.array(weight)[column] for weight, column in zip(loss.class_weights, numbers, strict=True)]
     of_target = weights * np.stack(of_class, axis=1).astype(np.float32)

@@ -233,7 +233,7 @@ class RowsByName(Generic[Trained, Read]):
 
     trained: Trained
     """The ensemble."""
-    table: Read
+    data: Read
     """What the files hold."""
     unit: str
     """What one row is."""
@@ -243,12 +243,12 @@ class RowsByName(Generic[Trained, Read]):
     @cached_property
     def predictions(self) -> list[Prediction]:
         """Those of all rows, which are computed once."""
-        return self.trained.predict(self.table)
+        return self.trained.predict(self.data)
 
     @cached_property
     def statuses(self) -> list[str]:
         """Those of all rows."""
-        return self.trained.statuses(self.table)
+        return self.trained.statuses(self.data)
 
     def row_of(self, names: Row) -> int:
         """The number of a row in the table.
@@ -257,9 +257,9 @@ class RowsByName(Generic[Trained, Read]):
             DataError: there is none, or it cannot be predicted.
         """
         row = self.find(*names)
-        if not self.table.rows.usable[row]:
+        if not self.data.rows.usable[row]:
             shown = " and ".join(repr(name[:60]) for name in names)
-            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.table.rows.status[row]}.")
+            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.data.rows.status[row]}.")
         return row
 
 
@@ -295,14 +295,14 @@ def explainable_by_name(
         predict=predict_by_name,
         statuses=lambda rows, names: [rows.statuses[rows.row_of(row)] for row in names],
         item=lambda rows, names, target, label, top: item(
-            rows.trained, rows.table, rows.row_of(names), target=target, label=label
+            rows.trained, rows.data, rows.row_of(names), target=target, label=label
         ),
         coverage=lambda rows: rows.trained.coverage,
     )
 
 
-def table_of_run(
-    folder: RunFolder, declared: TaskSettings[Job], what: str, call: str, read_table: Callable[[Job], Read]
+def data_of_run(
+    folder: RunFolder, declared: TaskSettings[Job], what: str, call: str, read_data: Callable[[Job], Read]
 ) -> Read:
     """What the files of a run hold.
 
@@ -311,15 +311,15 @@ def table_of_run(
         declared: what its task declares.
         what: what the files hold, in words.
         call: what explains a row in Python without them.
-        read_table: reads them, by the settings.
+        read_data: reads them, by the settings.
 
     Raises:
         RunFolderError: the folder does not say where the files are, or they are not there any more.
     """
     with files_of(folder, what, call) as config:
-        table = read_table(declared.of(config, "config.toml"))
-    list_left_out(table.rows.lost_edges)
-    return table
+        data = read_data(declared.of(config, "config.toml"))
+    list_left_out(data.rows.lost_edges)
+    return data
 
 
 def own_names(columns: Columns) -> dict[str, str]:
@@ -371,17 +371,17 @@ def undirected(senders: np.ndarray, receivers: np.ndarray, is_link: np.ndarray) 
     return edges[first], np.split(edges[np.argsort(pair, kind="stable")], np.cumsum(np.bincount(pair))[:-1])
 
 
-def checked_row(unit: str, table: Data, row: int, names: Sequence[object] | None = None) -> str:
+def checked_row(unit: str, data: Data, row: int, names: Sequence[object] | None = None) -> str:
     """What a row of a table is called in words.
 
     Raises:
         DataError: the row does not exist, or cannot be predicted.
     """
-    if not 0 <= row < len(table.rows):
-        raise DataError(f"{unit} {row} does not exist; they are 0 to {len(table.rows) - 1}.")
+    if not 0 <= row < len(data.rows):
+        raise DataError(f"{unit} {row} does not exist; they are 0 to {len(data.rows) - 1}.")
     name = str(row) if names is None else str(names[row])
-    if not table.rows.usable[row]:
+    if not data.rows.usable[row]:
         raise DataError(
-            f"the {unit} {name if names is None else repr(name)} cannot be predicted: {table.rows.status[row]}."
+            f"the {unit} {name if names is None else repr(name)} cannot be predicted: {data.rows.status[row]}."
         )
     return name

@@ -16,7 +16,7 @@ from edgewise.learn.readers.graphs.lost import hops_to_lost
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler, in_own_columns, left_aligned
-from edgewise.learn.readers.store.table import StoredFeatures, StoredTable
+from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ConditionScaler
@@ -24,8 +24,8 @@ from edgewise.learn.tasks.table_notes import names_of_features
 from edgewise.neighborhood import Edges
 
 if TYPE_CHECKING:
-    from edgewise.learn.readers.graphs.edge_table import EdgeTable
-    from edgewise.learn.readers.graphs.nodes import NodeTable
+    from edgewise.learn.readers.graphs.edge_data import EdgeData
+    from edgewise.learn.readers.graphs.nodes import NodeData
     from edgewise.learn.tasks.edges.settings import EdgeRunSettings
     from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 
@@ -67,7 +67,7 @@ class GraphEncoding:
     def fit(
         cls,
         settings: "NodeRunSettings | EdgeRunSettings",
-        table: "NodeTable | StoredTable | EdgeTable",
+        data: "NodeData | StoredNodeData | EdgeData",
         nodes: NodeFeatures | StoredFeatures,
         edges: EdgeList | None,
         types: GraphTypes | None = None,
@@ -76,7 +76,7 @@ class GraphEncoding:
 
         Args:
             settings: of the run.
-            table: the rows.
+            data: the rows.
             nodes: the features of the nodes.
             edges: between the nodes; None where a store has them.
             types: of nodes and edges.
@@ -85,16 +85,16 @@ class GraphEncoding:
         if adds_degrees := lacks_features(scaler, nodes, edges):
             scale, scaler = scale_of(with_degrees(nodes, edges), settings.feature_scale)
         return cls(
-            columns=replace(table.rows.columns, missing="impute" if fills(scaler) else "drop"),
+            columns=replace(data.rows.columns, missing="impute" if fills(scaler) else "drop"),
             settings=settings.model,
             graph=settings.graph,
             feature_scale=scale,
             scaler=scaler,
             num_columns=nodes.shape[1],
             adds_degrees=adds_degrees,
-            has_degrees=table.has_degrees,
-            categories=table.categories,
-            edge_categories=table.edge_categories if isinstance(table, StoredTable) else table.edges.categories,
+            has_degrees=data.has_degrees,
+            categories=data.categories,
+            edge_categories=data.edge_categories if isinstance(data, StoredNodeData) else data.edges.categories,
         )
 
     @property
@@ -275,13 +275,13 @@ def graph_of(features: torch.Tensor | SparseFeatures, edges: EdgeList, has_loops
     """
     num_nodes = features.shape[0]
     ends = torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers)
-    edges_of_graph, edge_features = Edges(*ends, num_nodes, num_nodes), table_of(edges.features)
+    edges_of_graph, edge_features = Edges(*ends, num_nodes, num_nodes), optional_tensor(edges.features)
     if has_loops:
         edges_of_graph, edge_features = with_loops(edges_of_graph, edge_features)
     return Graph(features, edges_of_graph, edge_features, **fields)
 
 
-def table_of(features: np.ndarray) -> torch.Tensor | None:
+def optional_tensor(features: np.ndarray) -> torch.Tensor | None:
     """Features as a tensor; None where there are none."""
     return torch.from_numpy(features) if features.shape[1] else None
 

@@ -10,7 +10,7 @@ from edgewise.learn.networks.graph_settings import GraphSizes, NodeSettings, Nod
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
-from edgewise.learn.readers.store.table import StoredFeatures
+from edgewise.learn.readers.store.data import StoredFeatures
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.scale import ConditionScaler
@@ -18,7 +18,7 @@ from edgewise.learn.tasks.graph_encoding import GraphEncoding, are_degrees
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 
 
-class GraphData(Data, Protocol):
+class AnyGraphData(Data, Protocol):
     """A data set of graphs, or of the nodes or edges of one."""
 
     @property
@@ -80,25 +80,25 @@ def check_features(source: str, expected: tuple[int, int], counts: tuple[int, in
             raise DataError(f"{source}: its {what} have {count} features, but the model was trained on {num_expected}.")
 
 
-def features_in_words(table: GraphData, count: int) -> str:
+def features_in_words(data: AnyGraphData, count: int) -> str:
     """How many features nodes have, and whether they are their edges."""
-    of_edges = ": how many edges come and how many go, as no other is known" if table.has_degrees else ""
+    of_edges = ": how many edges come and how many go, as no other is known" if data.has_degrees else ""
     return f"{plural(count, 'feature')} of a node{of_edges}"
 
 
-def check_same_kind(has_degrees: bool | None, table: GraphData, num_columns: int) -> None:
+def check_same_kind(has_degrees: bool | None, data: AnyGraphData, num_columns: int) -> None:
     """Raise a DataError where edges are counted in place of features that the model knows, or the other way round.
 
     Args:
         has_degrees: whether they were counted in training; None where a run does not say.
-        table: rows to predict.
+        data: rows to predict.
         num_columns: features of a node that the model knows.
     """
-    if has_degrees is None or table.has_degrees == has_degrees:
+    if has_degrees is None or data.has_degrees == has_degrees:
         return
     expected = "none" if has_degrees else f"{num_columns}"
-    features = "no features" if table.has_degrees else "features"
-    raise DataError(f"{table.rows.source}: its nodes have {features}, but the model was trained on {expected}.")
+    features = "no features" if data.has_degrees else "features"
+    raise DataError(f"{data.rows.source}: its nodes have {features}, but the model was trained on {expected}.")
 
 
 def note_of_edges(count: int, settings: NodeSettings) -> list[str]:

@@ -103,8 +103,8 @@ class TableTask(Generic[Job, Dataset, Model]):
     """What is declared of the task: its settings first of all."""
     noun: str
     """What is predicted, in the plural."""
-    read_table: Callable[[Job], Dataset]
-    """The table of a run."""
+    read_data: Callable[[Job], Dataset]
+    """Reads the data set of a run."""
     resolved: Callable[[Job, Dataset, Splits], Job]
     """The settings with nothing left open: what fits the training rows replaces None."""
     untrained: Callable[[Job, Dataset, Splits], Model]
@@ -114,7 +114,7 @@ class TableTask(Generic[Job, Dataset, Model]):
     features: Callable[[Prepared], Features]
     """What baselines predict rows from."""
     read: Callable[[PredictRequest], tuple[Model, Dataset]]
-    """The trained ensemble, and the table with the columns it needs."""
+    """The trained ensemble, and the data set with the columns it needs."""
     explainable: str | None = None
     """Where the `ExplainableTask` is, which opens run folders for explanations and for the server: `module:object`."""
     further_warnings: Callable[[Prepared], list[str]] = no_lines
@@ -175,39 +175,39 @@ class TableTask(Generic[Job, Dataset, Model]):
         )
 
     def prepare(self, settings: Job) -> Prepared[Job, Dataset, Splits, Model]:
-        requested, table = settings, self.read_table(settings)
-        settings = replace(settings, columns=table.rows.columns)  # a file of a graph brings its own column of splits
+        requested, data = settings, self.read_data(settings)
+        settings = replace(settings, columns=data.rows.columns)  # a file of a graph brings its own column of splits
         split: Callable[..., Splits] = split_rows
         if settings.fold is not None:
             split = partial(split_folds, num_folds=settings.num_folds or 0, fold=settings.fold)
         splits = split(
-            table.rows,
+            data.rows,
             kind=settings.split_kind,
             sizes=settings.split_sizes,
             seed=settings.data_seed,
             calibration=settings.calibration,
         )
         if not len(splits.train):
-            raise DataError(f"{table.rows.source}: no row is left for training.")
-        return self.after_split(requested, self.prepared(settings, table, splits))
+            raise DataError(f"{data.rows.source}: no row is left for training.")
+        return self.after_split(requested, self.prepared(settings, data, splits))
 
-    def prepared(self, settings: Job, table: Dataset, splits: Splits) -> Prepared[Job, Dataset, Splits, Model]:
-        """The same of a table that is read and split."""
-        settings = replace(settings, columns=table.rows.columns)
+    def prepared(self, settings: Job, data: Dataset, splits: Splits) -> Prepared[Job, Dataset, Splits, Model]:
+        """The same of a data set that is read and split."""
+        settings = replace(settings, columns=data.rows.columns)
         rows = rows_of(splits)
-        check_weights(table.rows, splits.train, "training", "learn from")
-        check_weights(table.rows, splits.val, "validation", "validate on")
-        if table.rows.columns.task_type == "regression":
-            splits = with_left_out(table.rows, splits, settings.ensemble_size, settings.train.seed)
+        check_weights(data.rows, splits.train, "training", "learn from")
+        check_weights(data.rows, splits.val, "validation", "validate on")
+        if data.rows.columns.task_type == "regression":
+            splits = with_left_out(data.rows, splits, settings.ensemble_size, settings.train.seed)
             settings = replace(settings, calibration=splits.calibration)
         learned = replace(splits, train=splits.learned)
-        check_weights(table.rows, learned.train, "training", "learn from")
-        settings = self.resolved(settings, table, learned)
+        check_weights(data.rows, learned.train, "training", "learn from")
+        settings = self.resolved(settings, data, learned)
         check_task_type(self.settings, settings, settings.columns.task_type)
-        fitted = self.untrained(settings, table, learned)
+        fitted = self.untrained(settings, data, learned)
         if fitted.task_type == "regression":
             fitted.intervals = replace(fitted.intervals, calibration=splits.calibration)
-        return Prepared(settings, table, splits, fitted, rows, table.rows.rejected)
+        return Prepared(settings, data, splits, fitted, rows, data.rows.rejected)
 
     def loaders(self, prepared: Prepared) -> Loaders:
         """The training rows of each member, and the rows that validate it."""
@@ -243,20 +243,20 @@ class TableTask(Generic[Job, Dataset, Model]):
         Once validation rows have judged them, companions learn from these, too, unless members leave out different
         rows: most of them know a row already.
         """
-        fitted, table, splits, fresh = prepared.fitted, prepared.data, prepared.splits, {}
+        fitted, data, splits, fresh = prepared.fitted, prepared.data, prepared.splits, {}
         members = [splits.of_member(number) for number in range(len(fitted.members))]
         seed, judging_counts = prepared.settings.train.seed, not splits.left_out
         for companion in self.companions:
             if companion.name in prepared.settings.companions:
                 fresh[companion.name] = add_companion(
-                    fitted, table, companion, members, seed, self.loss(prepared), judging_counts=judging_counts
+                    fitted, data, companion, members, seed, self.loss(prepared), judging_counts=judging_counts
                 )
         self.calibrate_intervals(prepared)
         if not judging_counts or not any(fresh.values()):
             return
 
         if prepared.scored.validation is None and len(rows := self.scored(prepared, splits.val)):
-            outputs = fitted.all_outputs(table, rows)
+            outputs = fitted.all_outputs(data, rows)
             predictions = fitted.to_predictions(outputs, np.arange(len(rows)), len(rows), {})
             prepared.scored.validation, prepared.scored.validation_parts = (
                 (rows, outputs_of(predictions)),
@@ -266,19 +266,19 @@ class TableTask(Generic[Job, Dataset, Model]):
 
     def calibrate_intervals(self, prepared: Prepared) -> None:
         """Intervals follow from the errors on rows that a member has not learned from, predicted by such members."""
-        fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
+        fitted, data, splits = prepared.fitted, prepared.data, prepared.splits
         rows = self.scored(prepared, splits.calibrating)
         if fitted.task_type != "regression" or not len(rows):
             return
-        outputs = fitted.all_outputs(table, rows)
+        outputs = fitted.all_outputs(data, rows)
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
         values, validate = outputs.mean(chosen), np.isin(rows, splits.val)
-        all_errors = values - table.rows.targets[rows]
+        all_errors = values - data.rows.targets[rows]
         fitted.intervals = replace(fitted.intervals, errors=all_errors)
         prepared.scored.validation = rows[validate], list(values[validate].T)
         if not splits.left_out:
             prepared.scored.validation_parts = {name: part[validate] for name, part in outputs.parts.items()}
-        groups = np.unique(groups_of(table.rows, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
+        groups = np.unique(groups_of(data.rows, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
         spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
         learned = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(all_errors.T)]
@@ -290,31 +290,31 @@ class TableTask(Generic[Job, Dataset, Model]):
 
     def held_out_similarities(self, prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
         """How similar calibration rows are to the rows that the members which left them out learned from."""
-        fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
+        fitted, data, splits = prepared.fitted, prepared.data, prepared.splits
         if not splits.left_out:
-            similarities: dict[str, np.ndarray] = fitted.similarities(table, rows)
+            similarities: dict[str, np.ndarray] = fitted.similarities(data, rows)
             return similarities
         similarities = {}
         for left_out in {left_out.tobytes(): left_out for left_out in splits.left_out}.values():
-            for name, values in fitted.similarities(table, left_out, np.setdiff1d(splits.learned, left_out)).items():
+            for name, values in fitted.similarities(data, left_out, np.setdiff1d(splits.learned, left_out)).items():
                 similarities.setdefault(name, np.zeros(len(rows)))[np.searchsorted(rows, left_out)] = values
         return similarities
 
     def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> JsonObject:
         """The scores of each split, and how many targets of the test rows lie within their interval."""
-        fitted, table, splits = prepared.fitted, prepared.data, named(prepared.splits)
-        all_targets, names, task_type = table.rows.targets, table.rows.columns.target_columns, fitted.task_type
-        metrics: JsonObject = {"rows": {"rejected": len(table.rows.rejected)}}
+        fitted, data, splits = prepared.fitted, prepared.data, named(prepared.splits)
+        all_targets, names, task_type = data.rows.targets, data.rows.columns.target_columns, fitted.task_type
+        metrics: JsonObject = {"rows": {"rejected": len(data.rows.rejected)}}
         for name, rows in splits.items():
             metrics["rows"][name] = len(rows)
             rows = self.scored(prepared, rows)
             if name == "validation" and prepared.scored.validation is not None:
                 rows, outputs = prepared.scored.validation
             elif name != "test" and task_type == "regression":  # intervals, and similarities for them, are not needed
-                outputs = list(fitted.outputs(table, rows).mean(axis=0).T)
+                outputs = list(fitted.outputs(data, rows).mean(axis=0).T)
             else:
-                similarities = fitted.similarities(table, rows) if fitted.intervals.difficulty else None
-                predictions = fitted.predict_rows(table, rows, similarities=similarities)
+                similarities = fitted.similarities(data, rows) if fitted.intervals.difficulty else None
+                predictions = fitted.predict_rows(data, rows, similarities=similarities)
                 if name == "test":
                     prepared.scored.test = predictions, similarities
                 outputs = outputs_of(predictions)
@@ -340,13 +340,13 @@ class TableTask(Generic[Job, Dataset, Model]):
 
     def validation_metrics(self, prepared: Prepared) -> JsonObject:
         """The scores of the validation rows alone, as in `evaluate`, and the size of a model."""
-        fitted, table = prepared.fitted, prepared.data
+        fitted, data = prepared.fitted, prepared.data
         rows = self.scored(prepared, prepared.splits.val)
         if prepared.scored.validation is not None:
             rows, outputs = prepared.scored.validation
         else:
-            outputs = outputs_of(fitted.predict_rows(table, rows))
-        scores = table_of_scores(table.rows.targets[rows], outputs, table.rows.columns.target_columns, fitted.task_type)
+            outputs = outputs_of(fitted.predict_rows(data, rows))
+        scores = table_of_scores(data.rows.targets[rows], outputs, data.rows.columns.target_columns, fitted.task_type)
         return {"validation": scores if len(rows) else {}, "parameters": num_parameters(fitted)}
 
     def start_background(self, prepared: Prepared) -> None:
@@ -372,16 +372,16 @@ class TableTask(Generic[Job, Dataset, Model]):
 
     def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: JsonObject) -> None:
         """Writes the test rows with their cells, their number in the data, and their predictions."""
-        fitted, table, rows = prepared.fitted, prepared.data, self.scored(prepared, prepared.splits.test)
+        fitted, data, rows = prepared.fitted, prepared.data, self.scored(prepared, prepared.splits.test)
         predictions, similarities = prepared.scored.test or (None, None)
         prepared.scored.test = None
         if similarities is None:
-            similarities = fitted.similarities(table, rows)
+            similarities = fitted.similarities(data, rows)
         if predictions is None:
-            predictions = fitted.predict_rows(table, rows, similarities=similarities)
+            predictions = fitted.predict_rows(data, rows, similarities=similarities)
         added: dict[str, np.ndarray | Sequence[object]] = dict(prediction_columns(fitted, predictions))
-        cells = table.rows.cells
-        for name, values in fitted.more_columns(table, rows, similarities).items():
+        cells = data.rows.cells
+        for name, values in fitted.more_columns(data, rows, similarities).items():
             added[name] = values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]
 
         def lines() -> Iterator[list[object]]:
@@ -414,10 +414,10 @@ class TableTask(Generic[Job, Dataset, Model]):
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Written, str]:
         """The rows of a file with their predictions, and a line about these."""
         with stage(f"reading {request.data}"):
-            trained, table = self.read(request)
+            trained, data = self.read(request)
         trained.threads = request.threads
         trained.check_coverage(request["coverage"])
-        chunk = predict_rows(trained, table, request)
+        chunk = predict_rows(trained, data, request)
         note_empty_intervals(trained, request)
         return chunk.content(request.data, suffix), chunk.tally.summary
 

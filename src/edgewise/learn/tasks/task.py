@@ -185,9 +185,9 @@ def by_split(
     return loaders
 
 
-def vectors_of_members(trained: FittedTable, table: Data, device: str) -> np.ndarray:
+def vectors_of_members(trained: FittedTable, data: Data, device: str) -> np.ndarray:
     """The learned vectors of all members side by side."""
-    return trained.fingerprint(table, device)
+    return trained.fingerprint(data, device)
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class RowTask(Generic[Model, Read]):
     """The trained ensemble, and the columns that it reads of the table."""
     chunks: Callable[[PredictRequest, Columns], Any]
     """The table, chunk after chunk."""
-    table_of: Callable[..., Read]
+    from_cells: Callable[..., Read]
     """Some rows as the ensemble reads them, from it, the columns and their cells; strict or not."""
     tally: Callable[[Model, Read], Any]
     """What is counted of rows besides their number, from the ensemble and the table."""

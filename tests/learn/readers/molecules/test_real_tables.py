@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from edgewise.learn.readers.molecules.table import Columns, read_table
+from edgewise.learn.readers.molecules.data import Columns, read_molecules
 from edgewise.learn.tables.split import split_rows
 
 
 def test_esol_reads_without_a_rejected_row_and_splits_as_published(data_folder):
     columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
-    table = read_table(data_folder / "moleculenet" / "esol.csv", columns, with_descriptors=False)
+    table = read_molecules(data_folder / "moleculenet" / "esol.csv", columns, with_descriptors=False)
     assert table.rows.rejected == []
     # Eleven canonical SMILES stand twice.
     assert (len(table.rows), len(table.store)) == (1128, 1117)
@@ -24,7 +24,7 @@ def test_ionic_liquids_share_their_ions(data_folder):
         group_column="il",
     )
     path = data_folder / "co2_ionic_liquids" / "co2_ionic_liquids.csv"
-    table = read_table(path, columns, with_descriptors=False)
+    table = read_molecules(path, columns, with_descriptors=False)
     assert table.rows.rejected == []
     assert (len(table.rows), len(table.store)) == (9298, 82)
     assert len(np.unique(table.graph_of_row, axis=0)) == 112

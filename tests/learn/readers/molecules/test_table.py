@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.errors import DataError, SettingError
-from edgewise.learn.readers.molecules.table import Columns, MoleculeTable, read_table, table_from_arrays
+from edgewise.learn.readers.molecules.data import Columns, MoleculeData, molecules_from_arrays, read_molecules
 from edgewise.learn.tables.cell import read_number
 
 COLUMNS = Columns(("smiles",), ("y",))
 
 
-def read(tmp_path, content: str, columns: Columns = COLUMNS, **options) -> MoleculeTable:
+def read(tmp_path, content: str, columns: Columns = COLUMNS, **options) -> MoleculeData:
     path = tmp_path / "data.csv"
     path.write_text(content)
-    return read_table(path, columns, with_descriptors=False, **options)
+    return read_molecules(path, columns, with_descriptors=False, **options)
 
 
 def refused(tmp_path, content: str, columns: Columns = COLUMNS, **options) -> str:
@@ -203,7 +203,7 @@ def test_columns_have_one_role(arguments, message):
     assert str(caught.value) == message
 
 
-def labels(tmp_path, cells: list[str], task_type: str = "classification", **options) -> MoleculeTable:
+def labels(tmp_path, cells: list[str], task_type: str = "classification", **options) -> MoleculeData:
     content = "smiles,y\n" + "".join(f"C,{cell}\n" for cell in cells)
     return read(tmp_path, content, Columns(("smiles",), ("y",), task_type=task_type), **options)
 
@@ -281,23 +281,23 @@ def test_classes_that_cannot_be(tmp_path, task_type, cells, message):
 def test_several_files_are_one_table(tmp_path):
     (tmp_path / "a.csv").write_text("smiles,y\nC,1\nxyz,2\n")
     (tmp_path / "b.csv").write_text("y,smiles\n3,C\nabc,N\n")
-    table = read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, with_descriptors=False)
+    table = read_molecules([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, with_descriptors=False)
     assert table.rows.cells.files == (f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")
     assert table.rows.cells.file_of_row.tolist() == [0, 0, 1, 1]
     assert table.graph_of_row[:, 0].tolist() == [0, -1, 0, 1]
     assert [(rejection.file[-5:], rejection.line) for rejection in table.rows.rejected] == [("a.csv", 3), ("b.csv", 3)]
     (tmp_path / "a.csv").write_text("smiles,y\nC,1\nN,2\n")
     with pytest.raises(DataError, match=r"b\.csv, row 2 \(line 3\), column 'y': 'abc' is not a number"):
-        read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, strict=True, with_descriptors=False)
+        read_molecules([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, strict=True, with_descriptors=False)
     with pytest.raises(SettingError, match="paths is empty: name at least one file"):
-        read_table([], COLUMNS)
+        read_molecules([], COLUMNS)
 
 
 def test_two_files_with_different_columns_are_both_named(tmp_path):
     (tmp_path / "a.csv").write_text("smiles,y,name\nC,1,x\n")
     (tmp_path / "b.csv").write_text("smiles,y\nC,1\n")
     with pytest.raises(DataError) as caught:
-        read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS)
+        read_molecules([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS)
     assert str(caught.value).replace(f"{tmp_path}/", "") == (
         "a.csv and b.csv have different columns: only a.csv has 'name'. Give both files the same columns."
     )
@@ -310,8 +310,8 @@ def test_arrays_make_the_same_table_as_a_file(tmp_path):
     frame = pd.DataFrame({"smiles": ["C", "N", "CC"], "target": y, "condition_1": t[:, 0], "condition_2": t[:, 1]})
     frame.to_csv(tmp_path / "data.csv", index=False)
     columns = Columns(("smiles",), ("target",), ("condition_1", "condition_2"), missing="impute")
-    from_file = read_table(tmp_path / "data.csv", columns, with_descriptors=False)
-    from_arrays = table_from_arrays(["C", "N", "CC"], y, t, with_descriptors=False)
+    from_file = read_molecules(tmp_path / "data.csv", columns, with_descriptors=False)
+    from_arrays = molecules_from_arrays(["C", "N", "CC"], y, t, with_descriptors=False)
     np.testing.assert_array_equal(from_arrays.rows.targets, from_file.rows.targets)
     np.testing.assert_array_equal(from_arrays.conditions, from_file.conditions)
     np.testing.assert_array_equal(from_arrays.conditions, t)
@@ -320,7 +320,7 @@ def test_arrays_make_the_same_table_as_a_file(tmp_path):
 
 
 def test_arrays_of_pairs_classes_weights_and_groups():
-    table = table_from_arrays(
+    table = molecules_from_arrays(
         [("C", "[Cl-]"), ("N", "[Br-]")],
         np.array(["good", "bad"]),
         weights=[1, 2],
@@ -332,7 +332,7 @@ def test_arrays_of_pairs_classes_weights_and_groups():
     assert table.rows.columns.group_column == "group"
     assert table.rows.targets.tolist() == [[1.0], [0.0]]
     assert table.rows.weights.tolist() == [1.0, 2.0]
-    assert table_from_arrays(pd.Series(["C"]), with_descriptors=False).rows.usable.tolist() == [True]
+    assert molecules_from_arrays(pd.Series(["C"]), with_descriptors=False).rows.usable.tolist() == [True]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_arrays_of_pairs_classes_weights_and_groups():
 )
 def test_arrays_that_do_not_fit(arguments, message):
     with pytest.raises(DataError) as caught:
-        table_from_arrays(["C", "N"], **arguments, with_descriptors=False)
+        molecules_from_arrays(["C", "N"], **arguments, with_descriptors=False)
     assert str(caught.value) == message
 
 

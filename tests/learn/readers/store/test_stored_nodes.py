@@ -11,12 +11,12 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.nodes import read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.store import build, sort
-from edgewise.learn.readers.store.table import read_store
+from edgewise.learn.readers.store.data import read_store
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.split import split_rows
 from edgewise.learn.tasks.nodes import stored
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
-from edgewise.learn.tasks.nodes.task import TABLE, read_table
+from edgewise.learn.tasks.nodes.task import TABLE, read_data
 
 NUM_NODES = 120
 
@@ -96,9 +96,9 @@ def test_layer_by_layer_gives_the_outputs_of_the_whole_graph(tmp_path, monkeypat
     flags += [word for name in source.edge_category_columns for word in ("--edge-category-columns", name)]
     assert main(["prepare", nodes, edges, "-o", str(tmp_path / "store"), *flags]) == 0
     settings = settings_of(nodes, model, source, ("element",))
-    table = read_table(settings)
+    table = read_data(settings)
     kept = settings_of(str(tmp_path / "store"), model, GraphSource(), ("element",))
-    other = read_table(kept)
+    other = read_data(kept)
     splits = split_rows(table.rows)
     torch.manual_seed(0)
     first = TABLE.prepared(settings, table, splits).fitted

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgewise.errors import DataError, SettingError
-from edgewise.learn.readers.texts.table import read_texts, texts_from_arrays
+from edgewise.learn.readers.texts.data import read_texts, texts_from_arrays
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.split import split_rows
 

@@ -33,7 +33,7 @@ class GraphRow:
 
 
 @dataclass(frozen=True, eq=False)
-class GraphTable:
+class GraphData:
     """Many graphs, concatenated, one per row, unusable ones included."""
 
     rows: Rows
@@ -117,7 +117,7 @@ def read_graphs(
     may_lack_edges: bool = False,
     categories: Categories | None = None,
     edge_categories: Categories | None = None,
-) -> GraphTable:
+) -> GraphData:
     """Read graphs: a table of their nodes, one of their edges, and perhaps one of the graphs themselves.
 
     Names are unique within a graph where the table of edges has the column of graphs too, else all nodes. Where
@@ -227,7 +227,7 @@ def graphs_from_arrays(
     task_type: str = "regression",
     need_roots: bool = False,
     missing: str = "impute",
-) -> GraphTable:
+) -> GraphData:
     """Graphs from arrays, with the checks of a file; their edges are taken as they are.
 
     Args:
@@ -286,7 +286,7 @@ def graphs_from_arrays(
     return _interpret(graph_parts, True, need_roots, targets is not None, targets is not None)
 
 
-def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool) -> GraphTable:
+def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool) -> GraphData:
     """A graph is usable if its cells can be read and, where roots are needed, it is a tree."""
     cells, columns, problems, edges = graphs.cells, graphs.columns, graphs.problems, graphs.edges
     columns = columns if need_targets else replace(columns, target_columns=())
@@ -314,7 +314,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
     contents = _contents(features, graphs.offsets, edges, graph_of_node, conditions)
     rows = checked_rows(cells, columns, problems, contents, strict=strict, need_targets=need_targets)
     rows = replace(rows, rejected=[*rows.rejected, *edges.rejected], lost_edges=edges.rejected)
-    return GraphTable(
+    return GraphData(
         rows=rows,
         columns=replace(columns, task_type=rows.columns.task_type),
         features=features,

@@ -10,7 +10,7 @@ from torch import Tensor
 from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
-from edgewise.learn.readers.graphs.nodes import NodeTable
+from edgewise.learn.readers.graphs.nodes import NodeData
 
 PREFIX = "graph."
 """What the names of its tensors begin with."""
@@ -43,9 +43,9 @@ class LinkGraph:
     """All edges, both ways where they go both ways."""
 
     @classmethod
-    def of(cls, table: NodeTable) -> "LinkGraph":
+    def of(cls, data: NodeData) -> "LinkGraph":
         """That of a table of nodes."""
-        return cls(table.rows.source, table.names, table.features, table.edges)
+        return cls(data.rows.source, data.names, data.features, data.edges)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -246,7 +246,7 @@ def split_labels(edges: EdgeList, column: str) -> RowLabels:
 
 
 @dataclass(frozen=True, eq=False)
-class PairTable:
+class PairData:
     """Rows with the names of two nodes, unusable ones included."""
 
     source: str
@@ -273,7 +273,7 @@ class PairTable:
 
 def read_pairs_of_nodes(
     path: str, nodes: NodeNames, pair_columns: Sequence[str] = (), *, strict: bool = False
-) -> PairTable:
+) -> PairData:
     """Read pairs of nodes.
 
     Args:
@@ -308,4 +308,4 @@ def read_pairs_of_nodes(
 
     if all(row_status != OK for row_status in status):
         raise DataError(f"{path}, line {cells.lines[0]}, {status[0]}; none of the rows names two nodes.")
-    return PairTable(path, cells.as_written, ends[0], ends[1], status)
+    return PairData(path, cells.as_written, ends[0], ends[1], status)

@@ -35,7 +35,7 @@ NUMBERS = "node"
 
 
 @dataclass(frozen=True, eq=False)
-class NodeTable:
+class NodeData:
     """The nodes of one graph; a node without a target is part of the graph, and is not learned from."""
 
     rows: Rows
@@ -96,7 +96,7 @@ class ReadOptions:
     """The column of the table of edges that `EdgeList.splits` is read from."""
 
 
-def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **how: Any) -> NodeTable:
+def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **how: Any) -> NodeData:
     """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
 
     A node whose features cannot be read stays in the graph with zeros there, and is neither learned from nor
@@ -136,7 +136,7 @@ def nodes_from_arrays(
     blank: Bool[np.ndarray, " node feature"] | None = None,
     known: TypeNames | None = None,
     names: Sequence[str] | None = None,
-) -> NodeTable:
+) -> NodeData:
     """A graph from arrays, with the checks of a file; its edges are taken as they are.
 
     Args:
@@ -178,7 +178,7 @@ def nodes_from_arrays(
     return _interpret(graph, True, ReadOptions(strict=True, need_targets=targets is not None))
 
 
-def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeTable:
+def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeData:
     """A node is usable when its features can be read; without a target it is not trained on."""
     features, edges, names = graph.features, graph.edges, graph.names
     rows = checked_rows(
@@ -194,12 +194,12 @@ def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeTa
     if graph.types is not None:
         features, edges, types = graph.types.resolve(features, edges, names, is_directed, rows.source)
         rows = replace(rows, status=graph.types.checked_status(rows.status))
-        return NodeTable(rows, features, edges, names, types, graph.categories)
+        return NodeData(rows, features, edges, names, types, graph.categories)
 
     edges = edges if is_directed else edges.both_ways(len(names))
     if has_degrees := reading.with_degrees and not features.shape[1]:
         features = NodeFeatures.of(edges.degrees(len(names)))
-    return NodeTable(rows, features, edges, names, None, graph.categories, has_degrees)
+    return NodeData(rows, features, edges, names, None, graph.categories, has_degrees)
 
 
 def contents_of_nodes(num_nodes: int, name_of: Callable[[int], Hashable]) -> Contents:

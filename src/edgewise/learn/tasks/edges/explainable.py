@@ -6,17 +6,17 @@ from edgewise.errors import DataError, plural
 from edgewise.explain.explainable import Explainable
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
+from edgewise.learn.readers.graphs.edge_data import EdgeData, read_edge_data
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.edges.task import EdgeEncoder, load
 from edgewise.learn.tasks.explainable import (
     Names,
     RowsByName,
     checked_row,
+    data_of_run,
     explainable_by_name,
     explaining,
     own_names,
-    table_of_run,
     title_of,
 )
 from edgewise.learn.tasks.nodes.explainable import ensemble_item
@@ -30,7 +30,7 @@ NOTE = (
 
 def edge_item(
     trained: FittedTable[EdgeEncoder],
-    table: EdgeTable,
+    data: EdgeData,
     row: int,
     *,
     hops: int | None = None,
@@ -43,13 +43,13 @@ def edge_item(
     ways of an edge being one link. An end that is removed loses its features, any other node its edges. Arguments and
     errors are those of `node_item`.
     """
-    checked_row("edge", table, row)
-    ((sender, receiver),) = table.ends(np.array([row]))
+    checked_row("edge", data, row)
+    ((sender, receiver),) = data.ends(np.array([row]))
     notes, is_directed = [NOTE], trained.encoder.on_graph.graph.directed
-    if (count := len(rows_between(table, sender, receiver, is_directed))) > 1:
+    if (count := len(rows_between(data, sender, receiver, is_directed))) > 1:
         notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
-    title = title_of(table.names[sender], table.names[receiver], is_directed)
-    edge = trained.encoder.batches(table, trained.target_scale).batch(np.array([row]))
+    title = title_of(data.names[sender], data.names[receiver], is_directed)
+    edge = trained.encoder.batches(data, trained.target_scale).batch(np.array([row]))
     assert isinstance(edge, Batch)
     features = edge.supervision.row_features
 
@@ -68,7 +68,7 @@ def edge_item(
         layers,
         edge.graph,
         centers,
-        names=table.names,
+        names=data.names,
         title=title,
         hops=hops,
         target=target,
@@ -81,43 +81,43 @@ def edge_item(
 explain_edge = explaining(edge_item)
 
 
-def rows_between(table: EdgeTable, sender: int, receiver: int, is_directed: bool) -> np.ndarray:
+def rows_between(data: EdgeData, sender: int, receiver: int, is_directed: bool) -> np.ndarray:
     """The rows of the edges from one node to another, or between both where edges go both ways."""
-    edges = table.edges
+    edges = data.edges
     joins = (edges.senders == sender) & (edges.receivers == receiver)
     if not is_directed:
         joins |= (edges.senders == receiver) & (edges.receivers == sender)
-    return np.flatnonzero((table.place >= 0) & joins[table.place])
+    return np.flatnonzero((data.place >= 0) & joins[data.place])
 
 
 def read_rows(folder: RunFolder) -> RowsByName:
     """The edges of the graph that a model was trained on."""
     trained = load(folder)
 
-    def read_table(settings: EdgeRunSettings) -> EdgeTable:
+    def read_data(settings: EdgeRunSettings) -> EdgeData:
         columns, words = trained.columns.to_predict(**own_names(settings.columns)), trained.encoder.on_graph.known_words
-        return read_edge_table(settings.data, columns, settings.graph, settings.nodes, **words)
+        return read_edge_data(settings.data, columns, settings.graph, settings.nodes, **words)
 
-    table = table_of_run(folder, SETTINGS, "graph", "explain(graph, edge=…)", read_table)
-    names, is_directed = Names("node", table.names), trained.encoder.on_graph.graph.directed
+    data = data_of_run(folder, SETTINGS, "graph", "explain(graph, edge=…)", read_data)
+    names, is_directed = Names("node", data.names), trained.encoder.on_graph.graph.directed
 
     def find(*ends: str) -> int:
         """The first edge between two nodes, by their names."""
-        columns = table.edges.columns
+        columns = data.edges.columns
         sender, receiver = (names.row(name, f"{column}: ") for column, name in zip(columns, ends, strict=True))
-        rows = rows_between(table, sender, receiver, is_directed)
+        rows = rows_between(data, sender, receiver, is_directed)
         if not len(rows):
-            title = title_of(table.names[sender], table.names[receiver], is_directed)
+            title = title_of(data.names[sender], data.names[receiver], is_directed)
             raise DataError(f"the edge {title} does not exist; name the two nodes of an edge of the graph.")
         return int(rows[0])
 
-    return RowsByName(trained, table, "edge", find)
+    return RowsByName(trained, data, "edge", find)
 
 
 EXPLAINABLE = explainable_by_name(
     load=read_rows,
     over="the edges of a graph",
-    fields=lambda rows: [(column, "node") for column in rows.table.edges.columns],
+    fields=lambda rows: [(column, "node") for column in rows.data.edges.columns],
     model_name=lambda rows: rows.trained.encoder.on_graph.settings.model,
     item=edge_item,
 )

@@ -12,7 +12,7 @@ from edgewise.learn.fitted_table import FittedTable, load_table
 from edgewise.learn.networks.edge import EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
 from edgewise.learn.outputs import Targets, scatter_rows
-from edgewise.learn.readers.graphs.edge_table import EdgeTable, read_edge_table
+from edgewise.learn.readers.graphs.edge_data import EdgeData, read_edge_data
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import filled_notes, with_filled
@@ -69,51 +69,51 @@ class EdgeEncoder:
         num_features, on_graph = self.edge_scaler.num_features, self.on_graph
         return EdgeModel(self.sizes, num_features, on_graph.settings, is_directed=on_graph.graph.directed)
 
-    def batches(self, table: EdgeTable, scale: TargetScaler | None) -> RowBatches:
+    def batches(self, data: EdgeData, scale: TargetScaler | None) -> RowBatches:
         """The graph as the models take it.
 
         Raises:
             DataError: its nodes or edges have another number of features than those of the training graph.
         """
         on_graph, settings = self.on_graph, self.on_graph.settings
-        num_features = table.nodes.shape[1], table.edges.features.shape[1]
-        check_features(table.rows.source, (on_graph.num_columns, len(self.edge_scaler.mean)), num_features)
-        check_same_kind(on_graph.has_degrees, table, on_graph.num_columns)
-        check_weights(table.rows.source, table.edges, settings, self.sizes)
+        num_features = data.nodes.shape[1], data.edges.features.shape[1]
+        check_features(data.rows.source, (on_graph.num_columns, len(self.edge_scaler.mean)), num_features)
+        check_same_kind(on_graph.has_degrees, data, on_graph.num_columns)
+        check_weights(data.rows.source, data.edges, settings, self.sizes)
 
-        features = self.edge_scaler.transform(table.edges.features.astype(np.float64)).astype(np.float32)
+        features = self.edge_scaler.transform(data.edges.features.astype(np.float64)).astype(np.float32)
         # A weight is not scaled.
-        weights = self.edge_scaler.imputer.complete(table.edges.features, are_marked=False)
-        edges = replace(table.edges, features=weights if settings.spec.reads_edge_weights else features)
+        weights = self.edge_scaler.imputer.complete(data.edges.features, are_marked=False)
+        edges = replace(data.edges, features=weights if settings.spec.reads_edge_weights else features)
         if not on_graph.graph.directed:
-            edges = edges.both_ways(len(table.names))
-        node_features = on_graph.node_features(table.nodes, table.edges)
+            edges = edges.both_ways(len(data.names))
+        node_features = on_graph.node_features(data.nodes, data.edges)
         nodes = scaled(node_features, on_graph.feature_scale, on_graph.scaler)
         graph = graph_of(nodes, edges, settings.has_loops)
 
         def batch(rows: np.ndarray) -> Batch:
-            edge_of_row = table.place[rows]
-            columns = {"senders": table.edges.senders, "receivers": table.edges.receivers, "row_features": features}
+            edge_of_row = data.place[rows]
+            columns = {"senders": data.edges.senders, "receivers": data.edges.receivers, "row_features": features}
             rows_of_edges = {name: torch.from_numpy(column[edge_of_row]) for name, column in columns.items()}
             return Batch(graph, Supervision(**rows_of_edges))
 
-        return RowBatches.of(table.rows, scale, batch, graph)
+        return RowBatches.of(data.rows, scale, batch, graph)
 
-    def statuses(self, table: EdgeTable) -> list[str]:
+    def statuses(self, data: EdgeData) -> list[str]:
         """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers."""
-        count, rows = len(table.names), np.flatnonzero(table.rows.usable)
-        edge_of_row, ends = table.place[rows], (table.edges.senders, table.edges.receivers)
-        edges = table.edges if self.on_graph.graph.directed else table.edges.both_ways(count)
+        count, rows = len(data.names), np.flatnonzero(data.rows.usable)
+        edge_of_row, ends = data.place[rows], (data.edges.senders, data.edges.receivers)
+        edges = data.edges if self.on_graph.graph.directed else data.edges.both_ways(count)
         hops_of_node = lost_within_reach(self.on_graph.settings, edges, count)
         hops = np.minimum(*(hops_of_node[end[edge_of_row]] for end in ends))
-        status = with_lost(table.rows.status, scatter_rows(hops, rows, len(table.rows), NOWHERE), "its nodes")
+        status = with_lost(data.rows.status, scatter_rows(hops, rows, len(data.rows), NOWHERE), "its nodes")
 
         missing: dict[int, list[str]] = {}
-        for index, column in np.argwhere(np.isnan(table.edges.features[edge_of_row])).tolist():
+        for index, column in np.argwhere(np.isnan(data.edges.features[edge_of_row])).tolist():
             missing.setdefault(int(rows[index]), []).append(self.names_of_features[column])
         names = self.on_graph.names_of_features()
         for end in ends:
-            for index, columns in table.nodes.missing_of(end[edge_of_row]).items():
+            for index, columns in data.nodes.missing_of(end[edge_of_row]).items():
                 row, lacking = int(rows[index]), [f"{names[column]} of a node" for column in columns]
                 missing[row] = list(dict.fromkeys([*missing.get(row, []), *lacking]))
         return with_filled(status, missing)
@@ -133,23 +133,23 @@ class EdgeEncoder:
             raise DataError(f"sizes.num_outputs is {self.sizes.num_outputs}, expected {output.num_outputs}.")
 
 
-def read_table(settings: EdgeRunSettings) -> EdgeTable:
+def read_data(settings: EdgeRunSettings) -> EdgeData:
     columns = reading_columns(settings.columns, settings.feature_scale)
-    return read_edge_table(settings.data, columns, settings.graph, settings.nodes, strict=settings.strict)
+    return read_edge_data(settings.data, columns, settings.graph, settings.nodes, strict=settings.strict)
 
 
-def resolved(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> EdgeRunSettings:
+def resolved(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> EdgeRunSettings:
     """A step sees all training edges, unless a batch size is given."""
     train = settings.train
     return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
 
 
-def untrained(settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> FittedTable[EdgeEncoder]:
+def untrained(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> FittedTable[EdgeEncoder]:
     """The model before its first step; features are scaled by the whole graph, which training sees."""
-    on_graph = GraphEncoding.fit(settings, table, table.nodes, table.edges)
-    output = targets_of(table.rows, splits.train, on_graph.columns)
-    edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
-    num_columns = num_edge_features(table.edges, edge_scaler, settings.model)
+    on_graph = GraphEncoding.fit(settings, data, data.nodes, data.edges)
+    output = targets_of(data.rows, splits.train, on_graph.columns)
+    edge_scaler = ConditionScaler.fit(data.edges.features, np.arange(len(data.edges)))
+    num_columns = num_edge_features(data.edges, edge_scaler, settings.model)
     sizes = NodeSizes(
         num_features=on_graph.num_features,
         num_edge_features=num_edge_inputs(num_columns, settings.model),
@@ -165,32 +165,32 @@ def remedy_for_processes(prepared: Prepared) -> str:
 
 def features(prepared: Prepared) -> Features:
     """The features of the edges and of their two nodes."""
-    table: EdgeTable = prepared.data
-    has_missing = table.nodes.num_missing or np.isnan(table.edges.features).any()
-    return filled(table.features, evenly(prepared.splits.train, MAX_FITTED)) if has_missing else table.features
+    data: EdgeData = prepared.data
+    has_missing = data.nodes.num_missing or np.isnan(data.edges.features).any()
+    return filled(data.features, evenly(prepared.splits.train, MAX_FITTED)) if has_missing else data.features
 
 
 def warnings(prepared: Prepared) -> list[str]:
     """Features of nodes and edges that are missing, or do not vary."""
-    encoder, table = prepared.fitted.encoder, prepared.data
+    encoder, data = prepared.fitted.encoder, prepared.data
     names = encoder.names_of_features
-    missing = notes_of_missing(encoder.on_graph, table.nodes)
-    missing += filled_notes(table.edges.features[:, : len(names)], names, "edges")
+    missing = notes_of_missing(encoder.on_graph, data.nodes)
+    missing += filled_notes(data.edges.features[:, : len(names)], names, "edges")
     of_edges = constant_features(encoder.edge_scaler, names, "edges")
-    return [*missing, *notes_of_constants(encoder.on_graph, table.nodes, table.edges), *of_edges]
+    return [*missing, *notes_of_constants(encoder.on_graph, data.nodes, data.edges), *of_edges]
 
 
 def notes(prepared: Prepared) -> list[str]:
     """The graph, and the edges without a target."""
-    table, directed = prepared.data, prepared.settings.graph.directed
-    count, model = len(table.names), prepared.settings.model
-    features_of_nodes = plural(table.nodes.shape[1], "feature")
+    data, directed = prepared.data, prepared.settings.graph.directed
+    count, model = len(data.names), prepared.settings.model
+    features_of_nodes = plural(data.nodes.shape[1], "feature")
     ways = "messages go along them" if directed else "messages go both ways"
-    lines = [f"{plural(count, 'node')} with {features_of_nodes}; {ways}", *table.edges.notes(count)]
-    if (num_columns := table.edges.features.shape[1]) and model.spec.ignores_edges(num_columns):
+    lines = [f"{plural(count, 'node')} with {features_of_nodes}; {ways}", *data.edges.notes(count)]
+    if (num_columns := data.edges.features.shape[1]) and model.spec.ignores_edges(num_columns):
         read = "that --model " + model.model + " ignores; the network on both ends reads them"
         lines.append(f"{plural(num_columns, 'feature')} of an edge {read}")
-    if unlabelled := int((table.rows.usable & np.isnan(table.rows.targets).all(axis=1)).sum()):
+    if unlabelled := int((data.rows.usable & np.isnan(data.rows.targets).all(axis=1)).sum()):
         lines.append(f"{plural(unlabelled, 'edge has', 'edges have')} no target, and only carry messages")
     return lines
 
@@ -200,7 +200,7 @@ def load(folder: RunFolder) -> FittedTable[EdgeEncoder]:
     return load_table(folder, SETTINGS.format, EdgeEncoder)
 
 
-def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeTable]:
+def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeData]:
     """The model, and the edges of a file as it reads them."""
     trained = load(request.run_folder)
     of_training, on_graph = trained.columns, trained.encoder.on_graph
@@ -211,18 +211,18 @@ def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeT
         descriptors_columns=tuple(request["descriptors_columns"] or of_training.descriptors_columns),
     )
     source = replace(on_graph.graph, features=request["features"])
-    table = read_edge_table(
+    data = read_edge_data(
         [request.data], columns, source, request["nodes"], strict=request.strict, **on_graph.known_words
     )
-    list_left_out(table.rows.rejected, request=request)
-    return trained, table
+    list_left_out(data.rows.rejected, request=request)
+    return trained, data
 
 
 TABLE = TableTask(
     settings=SETTINGS,
     noun="edges",
     explainable="edgewise.learn.tasks.edges.explainable:EXPLAINABLE",
-    read_table=read_table,
+    read_data=read_data,
     resolved=resolved,
     untrained=untrained,
     load=load,

@@ -16,15 +16,15 @@ from edgewise.explain.heads import to_layer
 from edgewise.graph import Batch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
+from edgewise.learn.readers.graphs.graphs import GraphData, read_graphs
 from edgewise.learn.readers.graphs.union import copies, led_to
 from edgewise.learn.tasks.explainable import (
     Names,
     RowsByName,
     checked_row,
+    data_of_run,
     explainable_by_name,
     explaining,
-    table_of_run,
     undirected,
 )
 from edgewise.learn.tasks.explained import Explained
@@ -53,7 +53,7 @@ ABOUT_TREES = (
 
 def graph_item(
     trained: FittedTable[GraphsEncoder],
-    table: GraphTable,
+    data: GraphData,
     row: int,
     *,
     target: str | None = None,
@@ -70,7 +70,7 @@ def graph_item(
 
     Args:
         trained: the ensemble.
-        table: graphs.
+        data: graphs.
         row: the one that is explained.
         target: the target that is explained; the first by default.
         label: the class whose probability is explained; the predicted one by default.
@@ -82,8 +82,8 @@ def graph_item(
 
     Cost: a prediction for every node and link, some for the curves of faithfulness, and 33 with gradients.
     """
-    name = checked_row("graph", table, row, table.rows.cells.frame[table.columns.graph_column].array)
-    batch = trained.batches(table).batch(np.array([row]))
+    name = checked_row("graph", data, row, data.rows.cells.frame[data.columns.graph_column].array)
+    batch = trained.batches(data).batch(np.array([row]))
     assert isinstance(batch, Batch)
     if (count := batch.graph.num_nodes) > MAX_NODES:
         raise UnsupportedError(
@@ -91,7 +91,7 @@ def graph_item(
         )
     trace = Trace()
     explained = Explained.of(trained, lambda place, member: member(batch, trace if place == 0 else None), target, label)
-    graph = ExplainedGraph(trained, name, table.nodes_of(row), batch, explained, trace)
+    graph = ExplainedGraph(trained, name, data.nodes_of(row), batch, explained, trace)
     return Explainable(
         num_units=count,
         about=ABOUT if batch.supervision.nodes is None else ABOUT_TREES,
@@ -244,20 +244,20 @@ def read_rows(folder: RunFolder) -> RowsByName:
     """The graphs that a model of many was trained on, and those that it was tested on."""
     trained = load(folder)
 
-    def read_table(settings: GraphRunSettings) -> GraphTable:
+    def read_data(settings: GraphRunSettings) -> GraphData:
         return read_graphs(
             settings.data, trained.encoder.columns.to_predict(), settings.graph, **trained.encoder.reading
         )
 
-    table = table_of_run(folder, SETTINGS, "graphs", "explain(graph)", read_table)
-    names = [str(name) for name in table.rows.cells.frame[table.columns.graph_column]]
-    return RowsByName(trained, table, "graph", Names("graph", names).row)
+    data = data_of_run(folder, SETTINGS, "graphs", "explain(graph)", read_data)
+    names = [str(name) for name in data.rows.cells.frame[data.columns.graph_column]]
+    return RowsByName(trained, data, "graph", Names("graph", names).row)
 
 
 EXPLAINABLE = explainable_by_name(
     load=read_rows,
     over="graphs",
-    fields=lambda rows: [(rows.table.columns.graph_column, "node")],
+    fields=lambda rows: [(rows.data.columns.graph_column, "node")],
     model_name=lambda rows: rows.trained.encoder.settings.model,
     item=graph_item,
 )

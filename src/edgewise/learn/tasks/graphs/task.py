@@ -14,7 +14,7 @@ from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
-from edgewise.learn.readers.graphs.graphs import GraphTable, read_graphs
+from edgewise.learn.readers.graphs.graphs import GraphData, read_graphs
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
 from edgewise.learn.readers.graphs.node_features import Categories, check_categories
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
@@ -23,7 +23,13 @@ from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.graph_encoding import are_degrees, lacks_features, num_edge_features, table_of, with_loops
+from edgewise.learn.tasks.graph_encoding import (
+    are_degrees,
+    lacks_features,
+    num_edge_features,
+    optional_tensor,
+    with_loops,
+)
 from edgewise.learn.tasks.graph_notes import check_same_kind, check_weights, features_in_words, note_of_edges
 from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
@@ -92,38 +98,38 @@ class GraphsEncoder:
         """Layers over the edges, and a readout over the nodes of each graph."""
         return GraphModel(self.sizes, self.settings, self.whole)
 
-    def batches(self, table: GraphTable, scale: TargetScaler | None) -> RowBatches:
+    def batches(self, data: GraphData, scale: TargetScaler | None) -> RowBatches:
         """The graphs as the models take them.
 
         Raises:
             DataError: nodes, edges or graphs have another number of features than those of the training.
         """
-        scales, edges = self.scales, table.edges
+        scales, edges = self.scales, data.edges
         columns = {
-            "nodes": (node_features(table, adds_degrees=self.adds_degrees), scales.node),
+            "nodes": (node_features(data, adds_degrees=self.adds_degrees), scales.node),
             "edges": (edges.features, scales.edge),
-            "graphs": (table.conditions, scales.graph),
+            "graphs": (data.conditions, scales.graph),
         }
         for what, (values, scaler) in columns.items():
             if values.shape[1] != len(scaler.mean):
                 added = 2 * self.adds_degrees if what == "nodes" else 0
                 raise DataError(
-                    f"{table.rows.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
+                    f"{data.rows.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
                     f"model was trained on {len(scaler.mean) - added}."
                 )
-        check_same_kind(self.has_degrees, table, len(scales.node.mean))
+        check_same_kind(self.has_degrees, data, len(scales.node.mean))
         features, edge_features, conditions = (
             scaler.transform(values.astype(np.float64)).astype(np.float32) for values, scaler in columns.values()
         )
-        check_weights(table.rows.source, edges, self.settings, self.sizes)
+        check_weights(data.rows.source, edges, self.settings, self.sizes)
         if self.settings.spec.reads_edge_weights:  # a weight is not scaled
             edge_features = scales.edge.imputer.complete(edges.features, are_marked=False)
 
         # Nodes are counted within their graph.
-        starts, trees = table.offsets[table.graph_of_edge], table.trees
-        arrays = table.offsets, table.edge_offsets, edges.senders - starts, edges.receivers - starts
+        starts, trees = data.offsets[data.graph_of_edge], data.trees
+        arrays = data.offsets, data.edge_offsets, edges.senders - starts, edges.receivers - starts
         offsets, edge_offsets, senders, receivers = map(torch.from_numpy, arrays)
-        all_nodes, all_edges = torch.from_numpy(features), table_of(edge_features)
+        all_nodes, all_edges = torch.from_numpy(features), optional_tensor(edge_features)
 
         def batch(rows: np.ndarray) -> Batch:
             union = GraphUnion.of(rows, offsets, edge_offsets, senders, receivers)
@@ -135,40 +141,40 @@ class GraphsEncoder:
 
             roots = None
             if trees is not None:
-                roots = torch.from_numpy((trees.roots - table.offsets[:-1])[rows]) + union.offsets[:-1]
+                roots = torch.from_numpy((trees.roots - data.offsets[:-1])[rows]) + union.offsets[:-1]
             graph = Graph.unchecked(
                 take(all_nodes, union.nodes),
                 union_edges,
                 features_of_edges,
-                graph_features=table_of(conditions[rows]),
+                graph_features=optional_tensor(conditions[rows]),
                 offsets=union.offsets,
             )
             return Batch(graph, Supervision(nodes=roots))
 
-        return RowBatches.of(table.rows, scale, batch)
+        return RowBatches.of(data.rows, scale, batch)
 
-    def statuses(self, table: GraphTable) -> list[str]:
+    def statuses(self, data: GraphData) -> list[str]:
         """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
-        status = with_lost(table.rows.status, np.where(table.lacks_edges, 0, NOWHERE), "the graph")
+        status = with_lost(data.rows.status, np.where(data.lacks_edges, 0, NOWHERE), "the graph")
         missing: dict[int, list[str]] = {}
-        for values, of_row, names, whose in self.numbers(table):
+        for values, of_row, names, whose in self.numbers(data):
             for row, column in np.argwhere(np.isnan(values)).tolist():
                 name = names[column] if whose == "graph" else f"{names[column]} of a{'n' * (whose == 'edge')} {whose}"
                 if name not in (lacking := missing.setdefault(int(of_row[row]), [])):
                     lacking.append(name)
         return with_filled(status, missing)
 
-    def numbers(self, table: GraphTable) -> list[tuple[np.ndarray, np.ndarray, list[str], str]]:
+    def numbers(self, data: GraphData) -> list[tuple[np.ndarray, np.ndarray, list[str], str]]:
         """Numbers of nodes, edges and graphs (row, column), the graph of each row, their names, and whose they are."""
-        columns, edges, rows = self.columns, table.edges.features, np.arange(len(table.rows))
-        graph_of_node = np.repeat(rows, table.num_nodes)
-        node_names = names_of_features(columns.descriptors_columns, table.features.shape[1], self.categories)
+        columns, edges, rows = self.columns, data.edges.features, np.arange(len(data.rows))
+        graph_of_node = np.repeat(rows, data.num_nodes)
+        node_names = names_of_features(columns.descriptors_columns, data.features.shape[1], self.categories)
         edge_names = names_of_features(self.graph.edge_feature_columns, edges.shape[1], self.edge_categories)
-        graph_names = names_of_features(columns.graph_feature_columns, table.conditions.shape[1], {})
+        graph_names = names_of_features(columns.graph_feature_columns, data.conditions.shape[1], {})
         return [
-            (table.features, graph_of_node, node_names, "node"),
-            (edges, table.graph_of_edge, edge_names, "edge"),
-            (table.conditions, rows, graph_names, "graph"),
+            (data.features, graph_of_node, node_names, "node"),
+            (edges, data.graph_of_edge, edge_names, "edge"),
+            (data.conditions, rows, graph_names, "graph"),
         ]
 
     def check(self, output: Targets) -> None:
@@ -189,40 +195,40 @@ class GraphsEncoder:
                 raise DataError(f"sizes.num_edge_features is {size}, but scales have {expected}.")
 
 
-def read_table(settings: GraphRunSettings) -> GraphTable:
+def read_data(settings: GraphRunSettings) -> GraphData:
     need_roots = settings.whole.needs_roots
     return read_graphs(settings.data, settings.columns, settings.graph, need_roots=need_roots, strict=settings.strict)
 
 
-def resolved(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> GraphRunSettings:
+def resolved(settings: GraphRunSettings, data: GraphData, splits: Splits) -> GraphRunSettings:
     train = settings.train.resolved(len(splits.train), len(splits.train))
     assert train.batch_size is not None
     return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
 
 
-def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> FittedTable[GraphsEncoder]:
+def untrained(settings: GraphRunSettings, data: GraphData, splits: Splits) -> FittedTable[GraphsEncoder]:
     """The model before its first step; its scales are those of the training graphs."""
-    rows, columns = splits.train, table.columns
+    rows, columns = splits.train, data.columns
     assert isinstance(columns, GraphColumns)
-    is_trained = np.isin(np.arange(len(table.rows)), rows)
-    nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
-    edges = np.flatnonzero(is_trained[table.graph_of_edge])
-    node = ConditionScaler.fit(table.features, nodes, keep_one=True)
-    if adds_degrees := lacks_features(node, table.features, table.edges):
-        node = ConditionScaler.fit(node_features(table, adds_degrees=True), nodes, keep_one=True)
+    is_trained = np.isin(np.arange(len(data.rows)), rows)
+    nodes = np.flatnonzero(np.repeat(is_trained, data.num_nodes))
+    edges = np.flatnonzero(is_trained[data.graph_of_edge])
+    node = ConditionScaler.fit(data.features, nodes, keep_one=True)
+    if adds_degrees := lacks_features(node, data.features, data.edges):
+        node = ConditionScaler.fit(node_features(data, adds_degrees=True), nodes, keep_one=True)
     scales = GraphScalers(
         node,
-        scale_of_edges(table.edges.features, edges),
-        ConditionScaler.fit(table.conditions, rows, table.rows.places(rows, columns.graph_feature_columns)),
+        scale_of_edges(data.edges.features, edges),
+        ConditionScaler.fit(data.conditions, rows, data.rows.places(rows, columns.graph_feature_columns)),
     )
-    output = targets_of(table.rows, rows, columns)
-    num_columns = num_edge_features(table.edges, scales.edge, settings.model)
+    output = targets_of(data.rows, rows, columns)
+    num_columns = num_edge_features(data.edges, scales.edge, settings.model)
     sizes = GraphSizes(
         num_features=scales.node.num_features,
         num_edge_features=num_edge_inputs(num_columns, settings.model),
         num_conditions=scales.graph.num_features,
         num_outputs=output.num_outputs,
-        typical_nodes=float(table.num_nodes[rows].mean()),
+        typical_nodes=float(data.num_nodes[rows].mean()),
     )
     encoder = GraphsEncoder(
         columns=columns,
@@ -231,10 +237,10 @@ def untrained(settings: GraphRunSettings, table: GraphTable, splits: Splits) -> 
         sizes=sizes,
         graph=settings.graph,
         scales=scales,
-        categories=table.categories,
-        edge_categories=table.edges.categories,
+        categories=data.categories,
+        edge_categories=data.edges.categories,
         adds_degrees=adds_degrees,
-        has_degrees=table.has_degrees,
+        has_degrees=data.has_degrees,
     )
     return untrained_model(SETTINGS.format, settings, encoder, output)
 
@@ -251,16 +257,16 @@ def features(prepared: Prepared) -> Features:
 
 def warnings(prepared: Prepared) -> list[str]:
     """Features of nodes, edges and graphs that do not vary, too."""
-    encoder, table, columns = prepared.fitted.encoder, prepared.data, prepared.data.columns
-    scales, adds_degrees, edges = encoder.scales, encoder.adds_degrees, table.edges
-    names = names_of_features(columns.descriptors_columns, table.features.shape[1], encoder.categories)
+    encoder, data, columns = prepared.fitted.encoder, prepared.data, prepared.data.columns
+    scales, adds_degrees, edges = encoder.scales, encoder.adds_degrees, data.edges
+    names = names_of_features(columns.descriptors_columns, data.features.shape[1], encoder.categories)
     lines: list[str] = []
-    for values, graph_of_value, value_names, whose in encoder.numbers(table):
+    for values, graph_of_value, value_names, whose in encoder.numbers(data):
         what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
         are_marked = whose != "edge" or not encoder.settings.spec.reads_edge_weights
-        lines += filled_notes(values[table.rows.usable[graph_of_value]], value_names, what, are_marked=are_marked)
+        lines += filled_notes(values[data.rows.usable[graph_of_value]], value_names, what, are_marked=are_marked)
 
-    if not scales.node.constant_columns or not are_degrees(table.features, edges):
+    if not scales.node.constant_columns or not are_degrees(data.features, edges):
         lines += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)
     if not encoder.settings.spec.reads_edge_weights:
         edge_columns, count = prepared.settings.graph.edge_feature_columns, edges.features.shape[1]
@@ -271,33 +277,33 @@ def warnings(prepared: Prepared) -> list[str]:
 
 def notes(prepared: Prepared) -> list[str]:
     """The nodes and edges, what was assumed of them, and what graphs lack."""
-    table, settings = prepared.data, prepared.settings
+    data, settings = prepared.data, prepared.settings
     # Graphs that are rejected are not counted.
-    edges, sizes = table.usable_edges, table.num_nodes[table.rows.usable]
+    edges, sizes = data.usable_edges, data.num_nodes[data.rows.usable]
     num_nodes = int(sizes.sum())
     lines = [
         f"{plural(num_nodes, 'node')}, {sizes.min():,} to {sizes.max():,} a graph; "
         f"{edges.ways(settings.graph.directed)}; "
-        f"{features_in_words(table, table.features.shape[1])}",
+        f"{features_in_words(data, data.features.shape[1])}",
         *edges.unused(AS_FEATURES),
     ]
 
-    num_single, num_empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.rows.usable] == 0).sum())
+    num_single, num_empty = int((sizes == 1).sum()), int((np.diff(data.edge_offsets)[data.rows.usable] == 0).sum())
     strays = f"to graphs that {settings.graph.graphs} does not name, and"
     counts = [
         (num_single, "graph has one node", "graphs have one node"),
         (num_empty, "graph has no edge", "graphs have no edge"),
-        (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
+        (data.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
     ]
     lines += note_of_edges(edges.features.shape[1], settings.model)
-    lines += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
+    lines += edges.notes(num_nodes, edges.num_repeated(len(data.features)))
     lines += [plural(count, one, many) for count, one, many in counts if count]
-    if table.trees is not None:
-        lines.append(note_of_depth(settings.model, int(table.trees.depths.max())))
+    if data.trees is not None:
+        lines.append(note_of_depth(settings.model, int(data.trees.depths.max())))
     return lines
 
 
-def open_graphs(request: PredictRequest) -> tuple[FittedTable[GraphsEncoder], GraphTable]:
+def open_graphs(request: PredictRequest) -> tuple[FittedTable[GraphsEncoder], GraphData]:
     trained = load(request.run_folder)
     of_training = trained.encoder.columns
     columns = of_training.to_predict(
@@ -309,30 +315,30 @@ def open_graphs(request: PredictRequest) -> tuple[FittedTable[GraphsEncoder], Gr
     source = replace(
         trained.encoder.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"]
     )
-    table = read_graphs([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
-    list_left_out(table.edges.rejected, table.rows.rejected, request)
-    return trained, table
+    data = read_graphs([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
+    list_left_out(data.edges.rejected, data.rows.rejected, request)
+    return trained, data
 
 
-def node_features(table: GraphTable, *, adds_degrees: bool) -> np.ndarray:
+def node_features(data: GraphData, *, adds_degrees: bool) -> np.ndarray:
     """(node, feature): what is known of each node and, where they are added, the numbers of edges that come and go."""
     if not adds_degrees:
-        return table.features
-    return np.concatenate([table.features, table.edges.degrees(len(table.features))], axis=1, dtype=np.float32)
+        return data.features
+    return np.concatenate([data.features, data.edges.degrees(len(data.features))], axis=1, dtype=np.float32)
 
 
-def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:
+def summaries(data: GraphData, training: np.ndarray) -> np.ndarray:
     """For each graph the numbers of nodes and edges, the means and sums of their features, and its own features."""
-    sizes = np.maximum(table.num_nodes, 1)[:, None]
-    parts = [table.num_nodes[:, None], np.diff(table.edge_offsets)[:, None]]
+    sizes = np.maximum(data.num_nodes, 1)[:, None]
+    parts = [data.num_nodes[:, None], np.diff(data.edge_offsets)[:, None]]
     for features, of_graph in (
-        (table.features, np.repeat(np.arange(len(table.rows)), table.num_nodes)),
-        (table.edges.features, table.graph_of_edge),
+        (data.features, np.repeat(np.arange(len(data.rows)), data.num_nodes)),
+        (data.edges.features, data.graph_of_edge),
     ):
-        sums = np.zeros((len(table.rows), features.shape[1]))
+        sums = np.zeros((len(data.rows), features.shape[1]))
         np.add.at(sums, of_graph, features)
         parts += [sums, sums / sizes]
-    return finite_features(np.concatenate([*parts, table.conditions], axis=1), training)
+    return finite_features(np.concatenate([*parts, data.conditions], axis=1), training)
 
 
 def note_of_depth(model: NodeSettings, depth: int) -> str:
@@ -358,7 +364,7 @@ TABLE = TableTask(
     settings=SETTINGS,
     noun="graphs",
     explainable="edgewise.learn.tasks.graphs.explainable:EXPLAINABLE",
-    read_table=read_table,
+    read_data=read_data,
     resolved=resolved,
     untrained=untrained,
     load=load,

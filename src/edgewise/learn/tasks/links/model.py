@@ -20,7 +20,7 @@ from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.links import Links, LinkSplits
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
-from edgewise.learn.readers.graphs.nodes import NodeTable
+from edgewise.learn.readers.graphs.nodes import NodeData
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.graphs.types import TypeScaler
 from edgewise.learn.tables.columns import AUTO, Columns
@@ -143,13 +143,13 @@ class LinkEncoder:
     """Fills missing numbers of edges; none where the run drops them."""
 
     @classmethod
-    def fit(cls, settings: LinkRunSettings, graph: LinkGraph, table: NodeTable | None = None) -> Self:
+    def fit(cls, settings: LinkRunSettings, graph: LinkGraph, data: NodeData | None = None) -> Self:
         """Features are scaled by all nodes, which are all seen in training.
 
         Args:
             settings: of the run.
             graph: the graph.
-            table: the table that it was read from; None where it comes from arrays.
+            data: the nodes that it was read from; None where it comes from arrays.
 
         Raises:
             SettingError: a scale is given without features.
@@ -179,8 +179,8 @@ class LinkEncoder:
             feature_scale=scale,
             scaler=scaler,
             graph=graph,
-            category_columns=() if table is None else settings.category_columns,
-            categories={} if table is None else table.categories,
+            category_columns=() if data is None else settings.category_columns,
+            categories={} if data is None else data.categories,
             edge_categories=graph.edges.categories,
             edge_imputer=imputer,
         )

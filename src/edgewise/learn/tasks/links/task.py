@@ -23,7 +23,7 @@ from edgewise.learn.readers.graphs.links import (
 )
 from edgewise.learn.readers.graphs.lost import NOWHERE, REASON, with_lost
 from edgewise.learn.readers.graphs.names import NodeNames
-from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
+from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import filled_notes
@@ -73,8 +73,8 @@ class LinkData:
     """The graph."""
     links: Links
     """Its links."""
-    table: NodeTable | None = None
-    """The table that the graph was read from."""
+    nodes: NodeData | None = None
+    """The nodes that the graph was read from."""
 
 
 def load(folder: RunFolder) -> FittedLinks:
@@ -89,23 +89,23 @@ PreparedLinks: TypeAlias = Prepared[LinkRunSettings, LinkData, LinkSplits, Fitte
 def prepare(settings: LinkRunSettings) -> PreparedLinks:
     column, seed = settings.splits_column, settings.data_seed
     how = {"edge_splits_column": column, "fills_edges": settings.missing == "impute"}
-    table = _graph(settings.data, settings.columns, settings.graph, settings.strict, **how)
-    links = Links.of(table.edges, len(table.rows), settings.graph.directed)
+    data = _graph(settings.data, settings.columns, settings.graph, settings.strict, **how)
+    links = Links.of(data.edges, len(data.rows), settings.graph.directed)
     if column is None:
         split_of_link = random_splits(links, settings.split_sizes, seed)
     else:
-        split_of_link = named_splits(links, split_labels(table.edges, column), seed)
+        split_of_link = named_splits(links, split_labels(data.edges, column), seed)
 
     splits = LinkSplits.of(links, split_of_link, settings.negatives, seed)
-    settings = replace(settings, descriptors_columns=table.rows.columns.descriptors_columns)
-    ready = prepared(settings, LinkData(LinkGraph.of(table), links, table), splits)
+    settings = replace(settings, descriptors_columns=data.rows.columns.descriptors_columns)
+    ready = prepared(settings, LinkData(LinkGraph.of(data), links, data), splits)
     # Edges as they stand in the file, both where a link has two; mirrored edges are not counted.
-    link_of_edge = links.of_edge[: len(table.edges) - table.edges.num_mirrored]
+    link_of_edge = links.of_edge[: len(data.edges) - data.edges.num_mirrored]
     rows = {
         name: np.flatnonzero(np.isin(link_of_edge, links_of_split)).tolist()
         for name, links_of_split in (("train", splits.train), ("val", splits.val), ("test", splits.test))
     }
-    return replace(ready, rows=rows, rejected=table.rows.rejected)
+    return replace(ready, rows=rows, rejected=data.rows.rejected)
 
 
 def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> PreparedLinks:
@@ -125,12 +125,12 @@ def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> P
             f"are predicted in a step, so expected at most {(count + 1) // 2}."
         )
     settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
-    return Prepared(settings, data, splits, untrained(settings, data.graph, data.table))
+    return Prepared(settings, data, splits, untrained(settings, data.graph, data.nodes))
 
 
-def untrained(settings: LinkRunSettings, graph: LinkGraph, table: NodeTable | None = None) -> FittedLinks:
+def untrained(settings: LinkRunSettings, graph: LinkGraph, data: NodeData | None = None) -> FittedLinks:
     """The model before its first step; arguments as for `LinkEncoder.fit`."""
-    encoder = LinkEncoder.fit(settings, graph, table)
+    encoder = LinkEncoder.fit(settings, graph, data)
     return FittedLinks(format=SETTINGS.format, encoder=encoder, output=Pairs(settings.link), prefix=PREFIX)
 
 
@@ -159,8 +159,8 @@ def evaluate(prepared: PreparedLinks, results: "list[FitResult]") -> JsonObject:
     splits, settings, output = prepared.splits, prepared.settings, prepared.fitted.output
     data: LinkData = prepared.data
     counts = {name: len(getattr(splits, name)) for name in ("train", "val", "test")}
-    if data.table is not None:
-        counts["rejected"] = len(data.table.rows.rejected)
+    if data.nodes is not None:
+        counts["rejected"] = len(data.nodes.rows.rejected)
     metrics: JsonObject = {"rows": counts, **training_metrics(prepared, results[0])}
 
     scorers: dict[str, PairScores] = {"edgewise": scores_of_model(prepared)}
@@ -203,14 +203,14 @@ def write_predictions(prepared: PreparedLinks, folder: RunFolder, metrics: JsonO
 
 def describe(prepared: PreparedLinks, folder: RunFolder) -> list[str]:
     data, splits, settings = prepared.data, prepared.splits, prepared.settings
-    table, links = data.table, data.links
-    assert table is not None
+    nodes, links = data.nodes, data.links
+    assert nodes is not None
     lines = [
-        f"{table.rows.source}: {plural(len(table.rows), 'node')}, {plural(len(links), 'link')}, "
-        f"{plural(len(table.rows.rejected), 'row')} rejected"
+        f"{nodes.rows.source}: {plural(len(nodes.rows), 'node')}, {plural(len(links), 'link')}, "
+        f"{plural(len(nodes.rows.rejected), 'row')} rejected"
     ]
-    if table.rows.rejected:
-        first = table.rows.rejected[0]
+    if nodes.rows.rejected:
+        first = nodes.rows.rejected[0]
         where = f"{first.file}, line {first.line}, column {first.column!r}"
         lines.append(f"  the first in {where}: {first.reason} (all in {folder.path / 'rejected.csv'})")
     lines += [f"  {note}" for note in notes(prepared)]
@@ -264,35 +264,35 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     """How probably each pair of a table is a link, and whether it is one already."""
     fitted = _loaded(request)
     graph, source = graph_of(fitted, request), fitted.encoder.place
-    table = read_pairs_of_nodes(request.data, NodeNames(graph.names), source.edge_columns, strict=request.strict)
-    rows = np.flatnonzero(table.usable)
-    ends = table.senders[rows], table.receivers[rows]
+    data = read_pairs_of_nodes(request.data, NodeNames(graph.names), source.edge_columns, strict=request.strict)
+    rows = np.flatnonzero(data.usable)
+    ends = data.senders[rows], data.receivers[rows]
 
     hops_of_node = lost_within_reach(fitted.encoder.settings, graph.edges, len(graph))
     hops = np.minimum(hops_of_node[ends[0]], hops_of_node[ends[1]])
-    status = with_lost(table.status, scatter_rows(hops, rows, table.num_rows, NOWHERE), "its nodes")
+    status = with_lost(data.status, scatter_rows(hops, rows, data.num_rows, NOWHERE), "its nodes")
     links = Links.of(graph.edges, len(graph), source.directed, may_be_none=True)
     are_known = links.know(links.pairs.of(*ends)).astype(int)
-    is_known: list[str | bool] = [""] * table.num_rows
+    is_known: list[str | bool] = [""] * data.num_rows
     for row, known_link in zip(rows.tolist(), are_known.tolist(), strict=True):
         is_known[row] = known_link
 
     probabilities = predict(fitted, *ends, graph, pick_device(request.device))
     added: dict[str, np.ndarray | Sequence[object]] = {
-        "link_prob": scatter_rows(probabilities, rows, table.num_rows),
+        "link_prob": scatter_rows(probabilities, rows, data.num_rows),
         "is_known": is_known,
         "status": status,
     }
-    content = with_columns(table.frame, added, request.data, suffix)
+    content = with_columns(data.frame, added, request.data, suffix)
     num_lacking = int((hops != NOWHERE).sum())
     summary = (
-        f"{len(rows):,} of {plural(table.num_rows, 'pair')} predicted, {sum(are_known):,} of them links of the "
+        f"{len(rows):,} of {plural(data.num_rows, 'pair')} predicted, {sum(are_known):,} of them links of the "
         f"graph already{f', {num_lacking:,} of them {REASON}' if num_lacking else ''}"
     )
-    return content, f"{summary}{unpredicted(table.num_rows - len(rows))}"
+    return content, f"{summary}{unpredicted(data.num_rows - len(rows))}"
 
 
-def open_nodes(request: PredictRequest) -> tuple[FittedLinks, NodeTable]:
+def open_nodes(request: PredictRequest) -> tuple[FittedLinks, NodeData]:
     """The trained model, and the graph whose nodes have vectors."""
     if request["nodes"] is not None:
         raise SettingError("--nodes is for pairs of nodes; DATA names the nodes whose vectors are written.")
@@ -300,9 +300,9 @@ def open_nodes(request: PredictRequest) -> tuple[FittedLinks, NodeTable]:
     return fitted, nodes_of(fitted, request, request.data)
 
 
-def vectors_of_nodes(fitted: FittedLinks, table: NodeTable, device: str) -> np.ndarray:
+def vectors_of_nodes(fitted: FittedLinks, data: NodeData, device: str) -> np.ndarray:
     """`(node, vector)`: the learned vector of each node of a table."""
-    graph = fitted.encoder.scaled(LinkGraph.of(table)).graph()
+    graph = fitted.encoder.scaled(LinkGraph.of(data)).graph()
     return node_vectors(fitted, graph, device).numpy()
 
 
@@ -313,9 +313,9 @@ def test_targets(folder: RunFolder) -> "list[Numbers | Labels]":
 def notes(prepared: PreparedLinks) -> list[str]:
     """The graph, what was assumed of it, and what it lacks."""
     data, splits, settings = prepared.data, prepared.splits, prepared.settings
-    table, links = data.table, data.links
-    assert table is not None
-    edges, num_nodes, num_features = table.edges, len(table.rows), table.features.shape[1]
+    nodes, links = data.nodes, data.links
+    assert nodes is not None
+    edges, num_nodes, num_features = nodes.edges, len(nodes.rows), nodes.features.shape[1]
     no_features = "no features: each node learns a vector of its own"
     features = f"{plural(num_features, 'feature')} of a node" if num_features else no_features
     lines = [f"{edges.ways(settings.graph.directed)}; {features}", *edges.unused(AS_FEATURES, [settings.splits_column])]
@@ -323,7 +323,7 @@ def notes(prepared: PreparedLinks) -> list[str]:
         lines.append("types of nodes or edges, which no model of links uses")
     lines += [*note_of_edges(edges.features.shape[1], settings.model), *warnings(prepared)]
 
-    num_unusable = num_nodes - int(table.rows.usable.sum())
+    num_unusable = num_nodes - int(nodes.rows.usable.sum())
     num_in_splits = sum(len(links_of_split) for links_of_split in (splits.train, splits.val, splits.test))
     unread = "that cannot be read, 0 there: links are learned and predicted all the same"
     counts = [
@@ -376,7 +376,7 @@ def graph_of(fitted: FittedLinks, request: PredictRequest) -> LinkGraph:
     return replace(graph, edges=edges if source.directed else edges.both_ways(len(graph)), source=request["edges"])
 
 
-def nodes_of(fitted: FittedLinks, request: PredictRequest, path: str) -> NodeTable:
+def nodes_of(fitted: FittedLinks, request: PredictRequest, path: str) -> NodeData:
     """Another graph, with the columns that the model needs."""
     encoder = fitted.encoder
     columns = replace(
@@ -385,12 +385,12 @@ def nodes_of(fitted: FittedLinks, request: PredictRequest, path: str) -> NodeTab
         descriptors_columns=tuple(request["descriptors_columns"] or encoder.feature_columns),
     )
     source = replace(encoder.place, edges=request["edges"], features=request["features"])
-    table = _graph([path], columns, source, request.strict, find_features=False, **encoder.reading)
-    list_left_out(table.edges.rejected, table.rows.rejected, request)
-    return table
+    data = _graph([path], columns, source, request.strict, find_features=False, **encoder.reading)
+    list_left_out(data.edges.rejected, data.rows.rejected, request)
+    return data
 
 
-def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: bool, **how: Any) -> NodeTable:
+def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: bool, **how: Any) -> NodeData:
     """A graph without targets; its nodes have the features that are read, or none."""
     options = {"find_features": True, "with_degrees": False, "with_types": False, "need_targets": False, **how}
     return read_nodes(paths, columns, source, strict=strict, **options)

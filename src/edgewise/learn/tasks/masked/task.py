@@ -15,9 +15,9 @@ from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.networks.encoder import MaskedModel
 from edgewise.learn.networks.text_settings import TransformerSettings
+from edgewise.learn.readers.texts.data import LINE_SUFFIXES, TextData, read_texts
 from edgewise.learn.readers.texts.pairs import Corpus, read_corpus
 from edgewise.learn.readers.texts.script import script_note
-from edgewise.learn.readers.texts.table import LINE_SUFFIXES, TextTable, read_texts
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tasks.masked.settings import SETTINGS, MaskedRunSettings
@@ -111,7 +111,7 @@ def from_network(tokenizer: Tokenizer, network: MaskedModel, left_out: tuple[str
     return Fitted(format=SETTINGS.format, encoder=encoder, output=output, members=[network])
 
 
-def text_vectors(fitted: FittedMasked, table: TextTable, device: str = "cpu") -> np.ndarray:
+def text_vectors(fitted: FittedMasked, data: TextData, device: str = "cpu") -> np.ndarray:
     """(row, model_dim): the mean of the last vectors of all tokens of a row, those of several columns together.
 
     A text that is longer than the model reads at once is read in chunks. Where the vocabulary has tokens that stand
@@ -121,23 +121,23 @@ def text_vectors(fitted: FittedMasked, table: TextTable, device: str = "cpu") ->
     Raises:
         DataError: no row can be read.
     """
-    rows = np.flatnonzero(table.rows.usable)
+    rows = np.flatnonzero(data.rows.usable)
     if not len(rows):
-        raise DataError(f"{table.rows.source}: no row can be read; the first: {table.rows.status[0]}.")
+        raise DataError(f"{data.rows.source}: no row can be read; the first: {data.rows.status[0]}.")
     encoder, settings = fitted.encoder, fitted.encoder.settings
     chunks_of_rows = [
         (row, numbers)
-        for row, texts in zip(rows, table.of_rows(rows), strict=True)
+        for row, texts in zip(rows, data.of_rows(rows), strict=True)
         for text in texts
         for numbers in encoder.chunks(text)
     ]
     if not chunks_of_rows:
-        return np.full((len(table.rows), settings.model_dim), np.nan, dtype=np.float32)
+        return np.full((len(data.rows), settings.model_dim), np.nan, dtype=np.float32)
 
     chunks = TokenChunks.of([numbers for _, numbers in chunks_of_rows], settings.context)
     row_of_token = np.repeat([row for row, _ in chunks_of_rows], [len(numbers) for _, numbers in chunks_of_rows])
 
-    sums = torch.zeros(len(table.rows), settings.model_dim, dtype=torch.float64)
+    sums = torch.zeros(len(data.rows), settings.model_dim, dtype=torch.float64)
     network = fitted.model.encoder.to(device).eval()
     with torch.no_grad(), cpu_threads(fitted.threads):
         num_batches = math.ceil(len(chunks.numbers) / TOKENS_PER_BATCH)
@@ -148,7 +148,7 @@ def text_vectors(fitted: FittedMasked, table: TextTable, device: str = "cpu") ->
             sums.index_add_(0, torch.from_numpy(row_of_token[first : first + len(tokens)]), vectors)
     fitted.model.to("cpu")
 
-    counts = np.bincount(row_of_token, minlength=len(table.rows))[:, None]
+    counts = np.bincount(row_of_token, minlength=len(data.rows))[:, None]
     return np.where(counts > 0, sums.numpy() / counts.clip(1), np.nan).astype(np.float32)
 
 
@@ -276,7 +276,7 @@ def next_commands(folder: RunFolder) -> list[str]:
     return [command("fingerprint", folder.path, data, "-o", free_name("vectors.npz"))]
 
 
-def open_texts(request: PredictRequest) -> tuple[FittedMasked, TextTable]:
+def open_texts(request: PredictRequest) -> tuple[FittedMasked, TextData]:
     """The trained model, and the table, or the lines, with the columns it has read."""
     folder = request.run_folder
     trained, text_columns = load(folder), request["text_columns"]

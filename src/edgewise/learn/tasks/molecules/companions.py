@@ -13,7 +13,7 @@ from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.forest import Forest
 from edgewise.learn.companions.gaussian_process import GaussianProcess
 from edgewise.learn.companions.substructures import features_of, with_substructures
-from edgewise.learn.readers.molecules.table import MoleculeTable
+from edgewise.learn.readers.molecules.data import MoleculeData
 from edgewise.learn.tables.split import evenly
 from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh
 from edgewise.learn.tasks.molecules.encoder import (
@@ -42,16 +42,16 @@ def known(batch: object) -> np.ndarray:
     return features_of(batch).numpy()
 
 
-def grow_forest(fitted: FittedMolecules, table: MoleculeTable, fitting: FittingRows) -> Fresh:
+def grow_forest(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRows) -> Fresh:
     """A random forest over all that is known of some rows."""
 
     def grown(rows: np.ndarray) -> Forest:
-        batches = fitted.batches(table)
+        batches = fitted.batches(data)
         parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)]
         features = np.concatenate([known(batches.batch(part)) for part in parts])
         # Most substructures are rare, and a tree tries few of them at a time.
         trees, num_classes = num_trees(len(rows), math.isqrt(features.shape[1])), fitted.num_classes
-        targets, weights = table.rows.targets[rows], table.rows.weights[rows]
+        targets, weights = data.rows.targets[rows], data.rows.weights[rows]
         forests = fit_forest(features, targets, weights, num_classes, seed=fitting.seed, trees=trees)
         return Forest.grown(forests.models, num_classes, is_binary=fitted.task_type == "classification")
 
@@ -59,22 +59,22 @@ def grow_forest(fitted: FittedMolecules, table: MoleculeTable, fitting: FittingR
     return Fresh(grown(fitting.rows), lambda: grown(np.union1d(fitting.rows, more)))
 
 
-def fit_process(fitted: FittedMolecules, table: MoleculeTable, fitting: FittingRows) -> Fresh:
+def fit_process(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRows) -> Fresh:
     """The Gaussian process of some rows; of many, of some that are chosen at random."""
     encoder, scale, rows = fitted.encoder, fitted.output.scale, fitting.rows
     assert scale is not None
-    most, random = process_rows(table.rows.targets.shape[1]), np.random.default_rng(fitting.seed)
+    most, random = process_rows(data.rows.targets.shape[1]), np.random.default_rng(fitting.seed)
     if len(rows) > most:
         rows = np.sort(random.permutation(rows)[:most])
     judging = np.sort(random.permutation(fitting.judging)[: most - len(rows)])
     rows = np.concatenate([rows, judging])
 
-    store = table.store.with_scale(encoder.scales.feature.transform)
-    batch = store.batch(table.graph_of_row[rows], encoder.scales.condition.transform(table.conditions[rows]))
+    store = data.store.with_scale(encoder.scales.feature.transform)
+    batch = store.batch(data.graph_of_row[rows], encoder.scales.condition.transform(data.conditions[rows]))
     process = GaussianProcess.learned(
         with_substructures(batch, encoder.num_substructures),
-        scale.transform(table.rows.targets[rows]),
-        table.rows.weights[rows],
+        scale.transform(data.rows.targets[rows]),
+        data.rows.weights[rows],
         fitting.seed,
         num_judging=len(judging),
         limits=encoder.limits_of_outputs,

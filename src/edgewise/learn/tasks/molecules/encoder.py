@@ -20,10 +20,10 @@ from edgewise.learn.networks.graph_settings import PropertySettings, PropertySiz
 from edgewise.learn.networks.property import PropertyModel, planned
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.molecules.conformer import conformer_status
+from edgewise.learn.readers.molecules.data import MoleculeData
 from edgewise.learn.readers.molecules.descriptor import AVAILABLE
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.molecules.similarity import KnownMolecules
-from edgewise.learn.readers.molecules.table import MoleculeTable
 from edgewise.learn.settings import Values
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
@@ -91,18 +91,18 @@ class MoleculesEncoder:
         """Message passing or attention over the atoms, and a head over molecules and conditions."""
         return PropertyModel(self.sizes, self.settings)
 
-    def batches(self, table: MoleculeTable, scale: TargetScaler | None) -> RowBatches:
+    def batches(self, data: MoleculeData, scale: TargetScaler | None) -> RowBatches:
         """The rows of a table as the models take them, with the coordinates of atoms where the model reads them."""
-        store = table.store.with_coordinates() if self.settings.needs_coordinates else table.store
+        store = data.store.with_coordinates() if self.settings.needs_coordinates else data.store
         store = store.with_scale(self.scales.feature.transform)
-        conditions = self.scales.condition.transform(table.conditions).astype(np.float32)
+        conditions = self.scales.condition.transform(data.conditions).astype(np.float32)
 
         def batch(rows: np.ndarray) -> Batch:
-            planned_rows = planned(store.batch(table.graph_of_row[rows], conditions[rows]), self.settings)
+            planned_rows = planned(store.batch(data.graph_of_row[rows], conditions[rows]), self.settings)
             count = self.num_substructures
             return with_substructures(planned_rows, count) if count else planned_rows
 
-        return RowBatches.of(table.rows, scale, batch)
+        return RowBatches.of(data.rows, scale, batch)
 
     @property
     def row_sizes(self) -> RowSizes:
@@ -135,15 +135,15 @@ class MoleculesEncoder:
         raise DataError(f"companions has {name!r}, expected {FOREST} or {GAUSSIAN_PROCESS}.")
 
     def similarities(
-        self, table: MoleculeTable, rows: np.ndarray, known: np.ndarray | None = None
+        self, data: MoleculeData, rows: np.ndarray, known: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
         """Tanimoto similarity to the nearest training row, and of each molecule of several to the nearest in its
         column."""
         to_known = self.known_molecules
         if known is not None:
-            to_known = self._known(molecules_of(table, evenly(distinct_rows(table, known), MAX_KNOWN)))
+            to_known = self._known(molecules_of(data, evenly(distinct_rows(data, known), MAX_KNOWN)))
         parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)] or [rows]
-        by_part = [self._similarities(molecules_of(table, part), *to_known) for part in parts]
+        by_part = [self._similarities(molecules_of(data, part), *to_known) for part in parts]
         return {name: np.concatenate([part[name] for part in by_part]) for name in by_part[0]}
 
     def similarities_of(
@@ -171,27 +171,27 @@ class MoleculesEncoder:
             name: KnownMolecules([row[number] for row in rows]) for number, name in enumerate(names)
         }
 
-    def statuses(self, table: MoleculeTable) -> list[str]:
+    def statuses(self, data: MoleculeData) -> list[str]:
         """The status of each row; where the model reads coordinates, which molecules lack them."""
         conditions = [repr(name) for name in self.columns.descriptors_columns]
         missing: dict[int, list[str]] = {}
-        for row, column in np.argwhere(np.isnan(table.conditions)).tolist():
+        for row, column in np.argwhere(np.isnan(data.conditions)).tolist():
             missing.setdefault(row, []).append(conditions[column])
         if not self.settings.needs_coordinates:
-            return with_filled(list(table.rows.status), missing)
-        conformers, names = table.store.conformers, table.rows.columns.smiles_columns
+            return with_filled(list(data.rows.status), missing)
+        conformers, names = data.store.conformers, data.rows.columns.smiles_columns
         statuses = [
             conformer_status([conformers[graph].how for graph in graphs], names) if status == OK else status
-            for status, graphs in zip(table.rows.status, table.graph_of_row.tolist(), strict=True)
+            for status, graphs in zip(data.rows.status, data.graph_of_row.tolist(), strict=True)
         ]
         return with_filled(statuses, missing)
 
-    def new_parts(self, table: MoleculeTable, rows: np.ndarray) -> list[str] | None:
+    def new_parts(self, data: MoleculeData, rows: np.ndarray) -> list[str] | None:
         """For each row which of its parts are new, see `new_parts_of`; None for one part, or where only some of the
         training rows are known."""
         if len(self.columns.inputs) < 2 or self.num_known is not None:
             return None
-        return self.new_parts_of(molecules_of(table, rows), table.conditions[rows])
+        return self.new_parts_of(molecules_of(data, rows), data.conditions[rows])
 
     def new_parts_of(self, molecules: Sequence[tuple[str, ...]], conditions: np.ndarray) -> list[str]:
         """For each row the columns whose molecule no training row has there, or whose number lies beyond those of all
@@ -238,16 +238,14 @@ FittedMolecules: TypeAlias = FittedTable[MoleculesEncoder]
 """A trained ensemble over molecules."""
 
 
-def distinct_rows(table: MoleculeTable, rows: np.ndarray) -> np.ndarray:
+def distinct_rows(data: MoleculeData, rows: np.ndarray) -> np.ndarray:
     """The first of the rows that hold the same molecules."""
-    keys = table.rows.keys(rows)
+    keys = data.rows.keys(rows)
     return rows[np.sort(np.unique(keys, return_index=True)[1])]
 
 
-def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]]:
+def molecules_of(data: MoleculeData, rows: np.ndarray) -> list[tuple[str, ...]]:
     """The canonical molecules of each row."""
-    molecules = [
-        tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()
-    ]
-    release(table.rows.cells.mapped)
+    molecules = [tuple(data.store.canonical[graph] for graph in graphs) for graphs in data.graph_of_row[rows].tolist()]
+    release(data.rows.cells.mapped)
     return molecules

@@ -25,9 +25,9 @@ from edgewise.learn.networks.property import GraphEncoder
 from edgewise.learn.readers.graphs.union import copies
 from edgewise.learn.readers.molecules.bounded import conformers
 from edgewise.learn.readers.molecules.conformer import conformer_status
+from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.readers.molecules.fragments import COMPONENT, fragments
 from edgewise.learn.readers.molecules.molecule import as_smiles, canonical_smiles
-from edgewise.learn.readers.molecules.table import table_from_arrays
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tasks.explainable import ExplainableTask, explaining, targets_of_table
 from edgewise.learn.tasks.explainable import Row as Values
@@ -358,20 +358,20 @@ def predict(trained: FittedMolecules, rows: Sequence[Values]) -> list[tuple[Targ
     size = len(trained.columns.smiles_columns)
     smiles = np.array([row[:size] for row in rows], dtype=object).reshape(len(rows), -1)
     numbers = np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
-    table = table_from_arrays(
+    data = molecules_from_arrays(
         smiles,
         conditions=numbers if numbers.shape[1] else None,
         with_descriptors=trained.encoder.descriptors,
         limits=trained.encoder.limits,
     )
-    for row in np.flatnonzero(~table.rows.usable).tolist():
+    for row in np.flatnonzero(~data.rows.usable).tolist():
         # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.
-        column, _, reason = table.rows.status[row].partition(": ")
-        names = dict(zip(table.rows.columns.inputs, (name for name, _ in fields(trained)), strict=True))
+        column, _, reason = data.rows.status[row].partition(": ")
+        names = dict(zip(data.rows.columns.inputs, (name for name, _ in fields(trained)), strict=True))
         where = f"row {row}: " if len(rows) > 1 else ""
         raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
 
-    predictions = trained.predict(table)
+    predictions = trained.predict(data)
     return [target_predictions(trained, predictions, row) for row in range(len(rows))]
 
 

@@ -12,8 +12,8 @@ from edgewise.learn.files import copied_rows
 from edgewise.learn.fitted_table import load_table
 from edgewise.learn.memory import available_memory
 from edgewise.learn.networks.graph_settings import MANY_MOLECULES, PropertySizes
+from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_cells, read_molecules
 from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
-from edgewise.learn.readers.molecules.table import MoleculeTable, read_table, table_of
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.read import Cells, TableChunks
@@ -79,8 +79,8 @@ def check_memory_of_process(num_rows: int) -> None:
         )
 
 
-def read_molecules(settings: PropertyRunSettings) -> MoleculeTable:
-    return read_table(
+def read_data(settings: PropertyRunSettings) -> MoleculeData:
+    return read_molecules(
         list(settings.data),
         settings.columns,
         strict=settings.strict,
@@ -89,13 +89,13 @@ def read_molecules(settings: PropertyRunSettings) -> MoleculeTable:
     )
 
 
-def resolved(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
-    num_molecules = len(np.unique(table.graph_of_row[splits.train]))
-    of_classes = table.rows.columns.task_type != "regression"
+def resolved(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) -> PropertyRunSettings:
+    num_molecules = len(np.unique(data.graph_of_row[splits.train]))
+    of_classes = data.rows.columns.task_type != "regression"
     of_few = share_molecules(len(splits.train), num_molecules)
     of_known = splits.calibration == "random" and of_few
-    companions = resolved_companions(settings, table, splits, of_few=of_few, of_known=of_known)
-    reads_all = len(splits.train) <= process_rows(table.rows.targets.shape[1])
+    companions = resolved_companions(settings, data, splits, of_few=of_few, of_known=of_known)
+    reads_all = len(splits.train) <= process_rows(data.rows.targets.shape[1])
     has_process = GAUSSIAN_PROCESS in companions and reads_all and of_few
     steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
     train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
@@ -105,13 +105,13 @@ def resolved(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits
 
 
 def resolved_companions(
-    settings: PropertyRunSettings, table: MoleculeTable, splits: Splits, *, of_few: bool, of_known: bool
+    settings: PropertyRunSettings, data: MoleculeData, splits: Splits, *, of_few: bool, of_known: bool
 ) -> tuple[str, ...]:
     """What stands beside the network: what was asked for, else what has been found to help such a table.
 
     Args:
         settings: those of the run.
-        table: the rows.
+        data: the rows.
         splits: which of them are learned.
         of_few: whether molecules have many rows each.
         of_known: whether new rows are of such molecules.
@@ -119,10 +119,10 @@ def resolved_companions(
     Raises:
         SettingError: a companion was asked for that cannot predict such targets, or does not fit into memory.
     """
-    is_regression, num_rows = table.rows.columns.task_type == "regression", len(splits.train)
-    most = process_rows(table.rows.targets.shape[1])
+    is_regression, num_rows = data.rows.columns.task_type == "regression", len(splits.train)
+    most = process_rows(data.rows.targets.shape[1])
     if settings.companions is None:
-        conditions = table.conditions[splits.train]
+        conditions = data.conditions[splits.train]
         vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
         helps = of_known and vary if of_few else num_rows <= most
         if not is_regression:
@@ -141,36 +141,36 @@ def resolved_companions(
     return companions
 
 
-def untrained(settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedMolecules:
+def untrained(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) -> FittedMolecules:
     """The model before its first step: sizes, scales, and the molecules of the training rows."""
-    rows, store, columns = splits.train, table.store, table.rows.columns
-    graphs = np.unique(table.graph_of_row[rows])
-    output = replace(targets_of(table.rows, rows, columns), bounds=settings.bounds)
+    rows, store, columns = splits.train, data.store, data.rows.columns
+    graphs = np.unique(data.graph_of_row[rows])
+    output = replace(targets_of(data.rows, rows, columns), bounds=settings.bounds)
     scales = MoleculeScales(
         FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
-        ConditionScaler.fit(table.conditions, rows, table.rows.places(rows, columns.descriptors_columns)),
+        ConditionScaler.fit(data.conditions, rows, data.rows.places(rows, columns.descriptors_columns)),
     )
     sizes = PropertySizes(
         num_node_features=store.node_types.shape[1],
         num_edge_features=store.edge_types.shape[1],
         num_global_features=store.global_features.shape[1],
-        num_components=table.graph_of_row.shape[1],
+        num_components=data.graph_of_row.shape[1],
         num_conditions=scales.condition.num_features,
         num_outputs=output.num_outputs,
         typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
     )
     if settings.bounds and output.scale is not None:
         learned = np.sort(np.concatenate([splits.train, splits.val]))
-        low, high = scaled_bounds(settings.bounds, table, learned, output.scale)
+        low, high = scaled_bounds(settings.bounds, data, learned, output.scale)
         sizes = replace(sizes, low=low, high=high)
 
-    distinct = distinct_rows(table, rows)
+    distinct = distinct_rows(data, rows)
     encoder = MoleculesEncoder(
         columns=columns,
         sizes=sizes,
         settings=settings.model,
         scales=scales,
-        known_rows=molecules_of(table, evenly(distinct, MAX_KNOWN)),
+        known_rows=molecules_of(data, evenly(distinct, MAX_KNOWN)),
         num_known=len(distinct) if len(distinct) > MAX_KNOWN else None,
         descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
         limits=settings.limits,
@@ -185,12 +185,12 @@ def load(folder: RunFolder) -> FittedMolecules:
 
 def features(prepared: Prepared) -> Features:
     """RDKit's descriptors and the conditions; those of a row that cannot be used mean nothing."""
-    table = prepared.data
+    data = prepared.data
 
     def raw(rows: np.ndarray) -> np.ndarray:
-        graphs = table.graph_of_row[rows].reshape(-1)
-        descriptors = copied_rows(table.store.global_features.numpy(), graphs).reshape(len(rows), -1)
-        return np.concatenate([descriptors, table.conditions[rows]], axis=1)
+        graphs = data.graph_of_row[rows].reshape(-1)
+        descriptors = copied_rows(data.store.global_features.numpy(), graphs).reshape(len(rows), -1)
+        return np.concatenate([descriptors, data.conditions[rows]], axis=1)
 
     learned = raw(evenly(prepared.splits.train, MAX_FITTED))
     if not learned.shape[1]:
@@ -201,18 +201,18 @@ def features(prepared: Prepared) -> Features:
 
 def split_contents(prepared: Prepared) -> SplitContents:
     """The molecules of each split, the same and nearly so."""
-    table, split = prepared.data, contents_of_rows(prepared)
-    molecules = by_key(split.rows, split.contents, lambda rows: molecules_of(table, rows))
+    data, split = prepared.data, contents_of_rows(prepared)
+    molecules = by_key(split.rows, split.contents, lambda rows: molecules_of(data, rows))
     return molecule_contents(split.unit, split.rows, split.contents, molecules)
 
 
 def warnings(prepared: Prepared) -> list[str]:
     """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
     scaler, names = prepared.fitted.encoder.scales.condition, prepared.fitted.columns.descriptors_columns
-    table = prepared.data
-    lines = filled_notes(table.conditions[table.rows.usable], list(map(repr, names)), "rows")
+    data = prepared.data
+    lines = filled_notes(data.conditions[data.rows.usable], list(map(repr, names)), "rows")
     lines += constant_features(scaler, list(map(repr, names)), "training rows")
-    conformers = table.store.conformer_note if prepared.settings.model.needs_coordinates else ""
+    conformers = data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
     return [*lines, *([f"conformers: {conformers}"] if conformers else [])]
 
 
@@ -232,7 +232,7 @@ def notes(prepared: Prepared) -> list[str]:
     return notes
 
 
-def open_molecules(request: PredictRequest) -> tuple[FittedMolecules, MoleculeTable]:
+def open_molecules(request: PredictRequest) -> tuple[FittedMolecules, MoleculeData]:
     return read_rows(ROWS, request)
 
 
@@ -257,8 +257,8 @@ def chunks(request: PredictRequest, columns: Columns) -> TableChunks:
     return TableChunks(request.data)
 
 
-def molecules_of_cells(trained: FittedMolecules, columns: Columns, cells: Cells, *, strict: bool) -> MoleculeTable:
-    return table_of(
+def from_cells(trained: FittedMolecules, columns: Columns, cells: Cells, *, strict: bool) -> MoleculeData:
+    return molecules_from_cells(
         cells,
         columns,
         strict=strict,
@@ -268,10 +268,10 @@ def molecules_of_cells(trained: FittedMolecules, columns: Columns, cells: Cells,
     )
 
 
-def tally(trained: FittedMolecules, table: MoleculeTable) -> Tally:
+def tally(trained: FittedMolecules, data: MoleculeData) -> Tally:
     if not trained.encoder.settings.needs_coordinates:
         return Tally()
-    store = table.store
+    store = data.store
     molecules = zip(store.canonical, store.conformers, store.smiles, strict=True)
     return Tally(
         conformers={key: (conformer.how, text) for key, conformer, text in molecules if conformer.how != "relaxed"}
@@ -279,31 +279,31 @@ def tally(trained: FittedMolecules, table: MoleculeTable) -> Tally:
 
 
 def scaled_bounds(
-    bounds: tuple[float, ...], table: MoleculeTable, rows: np.ndarray, scaler: TargetScaler
+    bounds: tuple[float, ...], data: MoleculeData, rows: np.ndarray, scaler: TargetScaler
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The bounds of the targets in model units.
 
     Args:
         bounds: The lowest and the highest number that a target can have.
-        table: The data.
+        data: The data.
         rows: Those that a model learns from.
         scaler: Of the targets.
 
     Raises:
         DataError: A target lies beyond them; the message names its line.
     """
-    targets = table.rows.targets[rows]
+    targets = data.rows.targets[rows]
     beyond = np.argwhere((targets < bounds[0]) | (targets > bounds[1]))
-    where = table.rows.places(rows, table.rows.columns.target_columns)
+    where = data.rows.places(rows, data.rows.columns.target_columns)
     for row, column in beyond[:1].tolist():
         raise DataError(
             f"{where(row, column)}: {targets[row, column]:.6g} lies beyond --bounds "
             f"{bounds[0]:g} {bounds[1]:g}; {plural(len(beyond), 'target does', 'targets do')}."
         )
-    for name, std in zip(table.rows.columns.target_columns, scaler.std, strict=True):
+    for name, std in zip(data.rows.columns.target_columns, scaler.std, strict=True):
         if bounds[1] - bounds[0] > WIDEST * std:
             raise DataError(
-                f"{table.rows.source}, column {name!r}: --bounds {bounds[0]:g} {bounds[1]:g} are "
+                f"{data.rows.source}, column {name!r}: --bounds {bounds[0]:g} {bounds[1]:g} are "
                 f"{(bounds[1] - bounds[0]) / std:.1g} times as far apart as the standard deviation of the training "
                 f"targets, {std:.3g}, so that a model cannot tell these apart; give bounds nearer to the targets, or "
                 "leave them out."
@@ -326,7 +326,7 @@ def columns_to_predict(columns: Columns, smiles: Sequence[str] | None, descripto
     )
 
 
-ROWS = RowTask(opened=opened, chunks=chunks, table_of=molecules_of_cells, tally=tally)
+ROWS = RowTask(opened=opened, chunks=chunks, from_cells=from_cells, tally=tally)
 """How rows of a file are predicted, each by itself."""
 
 TABLE = TableTask(
@@ -334,7 +334,7 @@ TABLE = TableTask(
     noun="molecules",
     explainable="edgewise.learn.tasks.molecules.explainable:EXPLAINABLE",
     trees_beside=True,
-    read_table=read_molecules,
+    read_data=read_data,
     resolved=resolved,
     companions=COMPANIONS,
     untrained=untrained,

@@ -17,9 +17,9 @@ from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.lost import with_lost
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
-from edgewise.learn.readers.graphs.nodes import NodeTable
+from edgewise.learn.readers.graphs.nodes import NodeData
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScaler
-from edgewise.learn.readers.store.table import StoredTable, hops_to_lost
+from edgewise.learn.readers.store.data import StoredNodeData, hops_to_lost
 from edgewise.learn.tables.impute import Imputer, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
@@ -87,25 +87,25 @@ class NodeEncoder:
         """Layers over the graph."""
         return NodeModel(self.sizes, self.on_graph.settings)
 
-    def stored_nodes(self, table: StoredTable) -> StoredNodes:
+    def stored_nodes(self, data: StoredNodeData) -> StoredNodes:
         """The graph of a store in the units of the models.
 
         Raises:
             DataError: its nodes or edges have another number of features than those of the training graph.
         """
         last = self.stored.get("last")
-        if last is not None and last.table is table:
+        if last is not None and last.data is data:
             return last
 
         on_graph, settings = self.on_graph, self.on_graph.settings
-        num_features = table.features.shape[1], table.num_edge_features
-        check_features(table.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
-        check_same_kind(on_graph.has_degrees, table, on_graph.num_columns)
+        num_features = data.features.shape[1], data.num_edge_features
+        check_features(data.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
+        check_same_kind(on_graph.has_degrees, data, on_graph.num_columns)
         reads_weights = settings.spec.reads_edge_weights and num_features[1] == 1
         if reads_weights:
-            check_stored_weights(table, settings)
+            check_stored_weights(data, settings)
         self.stored["last"] = StoredNodes(
-            table,
+            data,
             settings,
             partial(scaled_rows, scale=on_graph.feature_scale, scaler=on_graph.scaler),
             reads_weights=reads_weights,
@@ -114,70 +114,72 @@ class NodeEncoder:
         )
         return self.stored["last"]
 
-    def batches(self, table: NodeTable | StoredTable, scale: TargetScaler | None, *, whole: bool = False) -> RowBatches:
+    def batches(
+        self, data: NodeData | StoredNodeData, scale: TargetScaler | None, *, whole: bool = False
+    ) -> RowBatches:
         """The graph as the models take it.
 
         Args:
-            table: its nodes.
+            data: its nodes.
             scale: of the targets.
             whole: whether the graph of a store is read into memory.
 
         Raises:
             DataError: its nodes or edges have another number of features than those of the training graph.
         """
-        if isinstance(table, StoredTable):
-            return stored_batches(table, self.stored_nodes(table), scale, whole=whole)
+        if isinstance(data, StoredNodeData):
+            return stored_batches(data, self.stored_nodes(data), scale, whole=whole)
 
         on_graph, settings = self.on_graph, self.on_graph.settings
-        num_features = table.features.shape[1], table.edges.features.shape[1]
-        check_features(table.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
-        check_same_kind(on_graph.has_degrees, table, on_graph.num_columns)
-        check_weights(table.rows.source, table.edges, settings, self.sizes)
+        num_features = data.features.shape[1], data.edges.features.shape[1]
+        check_features(data.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
+        check_same_kind(on_graph.has_degrees, data, on_graph.num_columns)
+        check_weights(data.rows.source, data.edges, settings, self.sizes)
 
-        features = self.features(on_graph.node_features(table.features, table.edges), table.types)
-        edges = filled_edges(table.edges, self.edge_imputer, settings)
-        graph = graph_of(features, edges, settings.has_loops, position_encodings=self.position_encodings(table))
+        features = self.features(on_graph.node_features(data.features, data.edges), data.types)
+        edges = filled_edges(data.edges, self.edge_imputer, settings)
+        graph = graph_of(features, edges, settings.has_loops, position_encodings=self.position_encodings(data))
         if settings.is_extended:
             graph = extended(graph, settings)
-        if table.types is not None:
-            graph = with_types(graph, table.types)
+        if data.types is not None:
+            graph = with_types(graph, data.types)
 
         def batch(rows: np.ndarray) -> Batch:
             return Batch(graph, Supervision(nodes=torch.from_numpy(np.asarray(rows, dtype=np.int64))))
 
-        return RowBatches.of(table.rows, scale, batch, graph)
+        return RowBatches.of(data.rows, scale, batch, graph)
 
     def names_of_edges(self, edges: EdgeList) -> list[str]:
         """The names of the features of edges, but for words."""
         on_graph = self.on_graph
         return names_of_features(on_graph.graph.edge_feature_columns, edges.features.shape[1], on_graph.edge_categories)
 
-    def statuses(self, table: NodeTable | StoredTable) -> list[str]:
+    def statuses(self, data: NodeData | StoredNodeData) -> list[str]:
         """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
-        if isinstance(table, StoredTable):
-            return with_lost(table.rows.status, hops_to_lost(table.store, self.on_graph.settings.reach), "the node")
-        hops = lost_within_reach(self.on_graph.settings, table.edges, len(table.rows))
-        status = with_lost(table.rows.status, hops, "the node")
-        of_nodes = table.features.missing_of(np.arange(len(table.rows)))
+        if isinstance(data, StoredNodeData):
+            return with_lost(data.rows.status, hops_to_lost(data.store, self.on_graph.settings.reach), "the node")
+        hops = lost_within_reach(self.on_graph.settings, data.edges, len(data.rows))
+        status = with_lost(data.rows.status, hops, "the node")
+        of_nodes = data.features.missing_of(np.arange(len(data.rows)))
         status = with_filled(status, named_columns(of_nodes, self.on_graph.names_of_features()))
-        if not np.isnan(table.edges.features).any():
+        if not np.isnan(data.edges.features).any():
             return status
 
-        names, missing = self.names_of_edges(table.edges), dict[int, list[str]]()
-        for edge, column in np.argwhere(np.isnan(table.edges.features)).tolist():
-            for node in (int(table.edges.senders[edge]), int(table.edges.receivers[edge])):
+        names, missing = self.names_of_edges(data.edges), dict[int, list[str]]()
+        for edge, column in np.argwhere(np.isnan(data.edges.features)).tolist():
+            for node in (int(data.edges.senders[edge]), int(data.edges.receivers[edge])):
                 if (name := f"{names[column]} of an edge") not in (lacking := missing.setdefault(node, [])):
                     lacking.append(name)
         return with_filled(status, missing)
 
-    def position_encodings(self, table: NodeTable) -> torch.Tensor | None:
+    def position_encodings(self, data: NodeData) -> torch.Tensor | None:
         """Position encodings of each node in the graph, as far as the model reads them."""
         counts = self.on_graph.settings.laplacian_positions, self.on_graph.settings.random_walk_positions
         if not any(counts):
             return None
         from edgewise.learn.readers.graphs.position import positions_of
 
-        return positions_of(table.edges, len(table.rows), *counts)
+        return positions_of(data.edges, len(data.rows), *counts)
 
     def features(self, features: NodeFeatures, types: GraphTypes | None = None) -> torch.Tensor | SparseFeatures:
         """What is known of each node in the units of the model."""

@@ -19,16 +19,16 @@ from edgewise.layers.convolution import spread_evenly
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.graph_settings import NodeSettings
-from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
+from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
 from edgewise.learn.readers.graphs.types import TypeNames, in_words
 from edgewise.learn.tasks.explainable import (
     Names,
     RowsByName,
     checked_row,
+    data_of_run,
     explainable_by_name,
     explaining,
     own_names,
-    table_of_run,
     undirected,
 )
 from edgewise.learn.tasks.explained import Explained
@@ -369,7 +369,7 @@ def _among(weights: Weights, comes: np.ndarray, count: int) -> Weights:
 
 def node_item(
     trained: FittedTable[NodeEncoder],
-    table: NodeTable,
+    data: NodeData,
     node: int,
     *,
     hops: int | None = None,
@@ -387,7 +387,7 @@ def node_item(
 
     Args:
         trained: the ensemble.
-        table: the graph.
+        data: the graph.
         node: the row of the table.
         hops: how far away nodes are shown and removed; by default as far as the model reaches.
         target: the target that is explained; the first by default.
@@ -399,11 +399,11 @@ def node_item(
 
     Cost: a prediction for every node and link near the node, up to 2,000 of each.
     """
-    name = checked_row("node", table, node, table.names)
-    graph, settings = trained.encoder.batches(table, trained.target_scale).graph, trained.encoder.on_graph.settings
+    name = checked_row("node", data, node, data.names)
+    graph, settings = trained.encoder.batches(data, trained.target_scale).graph, trained.encoder.on_graph.settings
     assert graph is not None
     return ensemble_item(
-        trained, settings, graph, [node], names=table.names, title=name, hops=hops, target=target, label=label
+        trained, settings, graph, [node], names=data.names, title=name, hops=hops, target=target, label=label
     )
 
 
@@ -414,18 +414,18 @@ def read_rows(folder: RunFolder) -> RowsByName:
     """The nodes of the graph that a model was trained on."""
     trained = load(folder)
 
-    def read_table(settings: NodeRunSettings) -> NodeTable:
+    def read_data(settings: NodeRunSettings) -> NodeData:
         columns = trained.columns.to_predict(**own_names(settings.columns))
         return read_nodes(settings.data, columns, settings.graph, **trained.encoder.reading)
 
-    table = table_of_run(folder, SETTINGS, "graph", "explain(features, edges, node)", read_table)
-    return RowsByName(trained, table, "node", Names("node", table.names).row)
+    data = data_of_run(folder, SETTINGS, "graph", "explain(features, edges, node)", read_data)
+    return RowsByName(trained, data, "node", Names("node", data.names).row)
 
 
 EXPLAINABLE = explainable_by_name(
     load=read_rows,
     over="the nodes of a graph",
-    fields=lambda rows: [(rows.table.rows.columns.node_column or "node", "node")],
+    fields=lambda rows: [(rows.data.rows.columns.node_column or "node", "node")],
     model_name=lambda rows: rows.trained.encoder.on_graph.settings.model,
     item=node_item,
 )

@@ -9,7 +9,7 @@ from edgewise.errors import SettingError, plural
 from edgewise.graph import Graph
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import num_distinct
-from edgewise.learn.readers.graphs.nodes import NodeTable
+from edgewise.learn.readers.graphs.nodes import NodeData
 from edgewise.learn.readers.graphs.types import BACKWARD, GraphTypes, TypeScaler, in_words
 from edgewise.learn.tasks.nodes.settings import REMEDY
 from edgewise.neighborhood import Types
@@ -18,15 +18,15 @@ MAX_SHOWN = 12
 """Relations that are listed with their edges."""
 
 
-def check_types(table: NodeTable, model: NodeSettings) -> None:
+def check_types(data: NodeData, model: NodeSettings) -> None:
     """Raise a SettingError where a model with types gets none, or types are given to a model that ignores them."""
-    if model.is_relational and table.types is None:
+    if model.is_relational and data.types is None:
         raise SettingError(
             f"--model {model.model} needs types of nodes and edges, and none are given: name --node-type-column or "
             "--edge-type-column (an .npz has node_type or edge_type; in Python, node_types or edge_types), or take "
             "another model."
         )
-    if not model.is_relational and table.types is not None:
+    if not model.is_relational and data.types is not None:
         raise SettingError(f"--model {model.model} ignores types of nodes and edges; leave them out, or {REMEDY}.")
 
 
@@ -42,36 +42,36 @@ def widths(types: GraphTypes, scaler: TypeScaler | None) -> tuple[int, ...]:
     return tuple(map(len, types.names.features)) if scaler is None else scaler.num_features
 
 
-def types_with_targets(table: NodeTable, rows: np.ndarray) -> tuple[str, ...]:
+def types_with_targets(data: NodeData, rows: np.ndarray) -> tuple[str, ...]:
     """The types of the nodes that have a target in training."""
-    assert table.types is not None
-    return tuple(table.types.names.nodes[number] for number in np.unique(table.types.of_node[rows]).tolist())
+    assert data.types is not None
+    return tuple(data.types.names.nodes[number] for number in np.unique(data.types.of_node[rows]).tolist())
 
 
-def notes_of_types(table: NodeTable, rows: np.ndarray) -> list[str]:
+def notes_of_types(data: NodeData, rows: np.ndarray) -> list[str]:
     """What should be known of the types before the training begins, a line each."""
-    types = table.types
+    types = data.types
     assert types is not None
     names, lines = types.names, []
     if len(names.nodes) > 1:
         counts = np.bincount(types.of_node, minlength=len(names.nodes)).tolist()
         listed = ", ".join(f"{name} {count:,}" for name, count in zip(names.nodes, counts, strict=True))
         lines.append(f"{plural(len(names.nodes), 'type')} of nodes: {listed}")
-        lines.append(f"learned from: {', '.join(types_with_targets(table, rows))}")
+        lines.append(f"learned from: {', '.join(types_with_targets(data, rows))}")
 
     counts = np.bincount(types.of_edge, minlength=len(names.relations)).tolist()
     relations = [f"{in_words(relation)} {count:,}" for relation, count in zip(names.relations, counts, strict=True)]
     more = [f"and {len(relations) - MAX_SHOWN} more"] if relations[MAX_SHOWN:] else []
     lines.append(f"{plural(len(names.relations), 'relation')}: {', '.join([*relations[:MAX_SHOWN], *more])}")
-    if any(name.startswith(BACKWARD) for _, name, _ in names.relations) and table.edges.num_mirrored:
+    if any(name.startswith(BACKWARD) for _, name, _ in names.relations) and data.edges.num_mirrored:
         lines.append(
             f"{BACKWARD}… are the same edges the other way, as relations of their own; --directed leaves them out"
         )
     return lines
 
 
-def num_repeated_edges(table: NodeTable) -> int:
+def num_repeated_edges(data: NodeData) -> int:
     """Edges that another one before them of the same relation already is."""
-    assert table.types is not None
-    edges, count = table.edges, len(table.rows)
-    return len(edges) - num_distinct((table.types.of_edge * count + edges.senders) * count + edges.receivers)
+    assert data.types is not None
+    edges, count = data.edges, len(data.rows)
+    return len(edges) - num_distinct((data.types.of_edge * count + edges.senders) * count + edges.receivers)

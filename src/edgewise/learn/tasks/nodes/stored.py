@@ -15,8 +15,8 @@ from edgewise.learn.files import mapped_array
 from edgewise.learn.memory import available_memory
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.union import runs
+from edgewise.learn.readers.store.data import StoredNodeData, one_hot_of
 from edgewise.learn.readers.store.layout import GraphStore
-from edgewise.learn.readers.store.table import StoredTable, one_hot_of
 from edgewise.learn.tasks.graph_notes import note_of_edges
 from edgewise.neighborhood import Edges
 from edgewise.sampling import NeighborSampler
@@ -51,7 +51,7 @@ class StoredNodes:
     """The graph of a store, from which parts are read.
 
     Args:
-        table: the nodes.
+        data: the nodes.
         settings: of the layers.
         scale: from features as they stand in the files, `(node, feature)`, to the units of the model.
         reads_weights: whether the one feature of an edge is its weight.
@@ -62,7 +62,7 @@ class StoredNodes:
 
     def __init__(
         self,
-        table: StoredTable,
+        data: StoredNodeData,
         settings: NodeSettings,
         scale: Callable[[np.ndarray], torch.Tensor],
         *,
@@ -71,22 +71,22 @@ class StoredNodes:
         num_marks: int = 0,
         scratch: str | None = None,
     ):
-        self.known = replace(table.features, adds_degrees=adds_degrees)
-        self.table, self.store, self.settings, self.scale = table, table.store, settings, scale
-        self.num_nodes, self.scratch_folder = table.store.num_nodes, scratch
+        self.known = replace(data.features, adds_degrees=adds_degrees)
+        self.data, self.store, self.settings, self.scale = data, data.store, settings, scale
+        self.num_nodes, self.scratch_folder = data.store.num_nodes, scratch
         self.offsets, self.links = (self.store.array(f"incoming_{name}") for name in ("offsets", "links"))
         self.loops = self.store.array("loops")
         self.reads_weights, self.num_marks = reads_weights, num_marks
         self._weights: np.ndarray | None = None
         self._words = [
             (column, one_hot_of(self.store.manifest["edge_words"][name], words))
-            for column, (name, words) in self._edge_words(table)
+            for column, (name, words) in self._edge_words(data)
         ]
         self._kept: dict[tuple[int, str], tuple[nn.Module, tuple[int, ...], torch.Tensor]] = {}
 
-    def _edge_words(self, table: StoredTable) -> list[tuple[int, tuple[str, Sequence[str]]]]:
+    def _edge_words(self, data: StoredNodeData) -> list[tuple[int, tuple[str, Sequence[str]]]]:
         stored = list(self.store.manifest["edge_words"])
-        return [(stored.index(name), (name, words)) for name, words in table.edge_categories.items()]
+        return [(stored.index(name), (name, words)) for name, words in data.edge_categories.items()]
 
     def features(self, nodes: np.ndarray) -> torch.Tensor:
         """The features of some nodes, in model units."""
@@ -150,7 +150,7 @@ class StoredNodes:
     @property
     def num_edge_features(self) -> int:
         """Numbers of an edge as the model reads them; loops that were added have a mark."""
-        num_features = self.table.num_edge_features + self.num_marks
+        num_features = self.data.num_edge_features + self.num_marks
         return num_features + (num_features > 0 and self.settings.has_loops)
 
     def degrees(self, nodes: np.ndarray) -> torch.Tensor:
@@ -267,19 +267,19 @@ def no_edges(num_nodes: int) -> Edges:
     return Edges(nothing, nothing, num_nodes, num_nodes)
 
 
-def notes_of_store(table: StoredTable, settings: NodeSettings) -> list[str]:
+def notes_of_store(data: StoredNodeData, settings: NodeSettings) -> list[str]:
     """The edges of a store, what a model does not read, and what its nodes lack, a line each."""
-    store = table.store
+    store = data.store
     mirrored = store.manifest.get("num_mirrored")
     way = "one way each" if mirrored is None else f"both ways, {mirrored:,} of them added for it"
-    lines = [f"{plural(store.num_edges, 'edge')}, {way}; {plural(table.features.shape[1], 'feature')} of a node"]
+    lines = [f"{plural(store.num_edges, 'edge')}, {way}; {plural(data.features.shape[1], 'feature')} of a node"]
     if count := store.manifest["num_loops"]:
         lines.append(plural(count, "edge is a loop, counted as a neighbor", "edges are loops, counted as neighbors"))
     if count := store.manifest["rejected_edges"]["count"]:
         _, file, line, column, _, reason = store.manifest["rejected_edges"]["first"][0]
         what = f"{plural(count, 'row of the edges has', 'rows of the edges have')} a cell that cannot be read"
         lines.append(f"{what}, the first in {file}, line {line}, column {column!r}: {reason}")
-    lines += note_of_edges(table.num_edge_features, settings)
+    lines += note_of_edges(data.num_edge_features, settings)
     types = store.manifest["edge_type_column"], store.manifest["config"]["columns"]["node_type_column"]
     for types_column, whose in zip(types, ("edges", "nodes"), strict=True):
         if types_column:
@@ -291,12 +291,12 @@ def notes_of_store(table: StoredTable, settings: NodeSettings) -> list[str]:
     return lines
 
 
-def check_stored_weights(table: StoredTable, settings: NodeSettings) -> None:
+def check_stored_weights(data: StoredNodeData, settings: NodeSettings) -> None:
     """Raise DataError where the one feature of an edge is read as its weight, and is below 0."""
-    weights = table.store.array("edge_features")[:, 0]
+    weights = data.store.array("edge_features")[:, 0]
     for start in range(0, len(weights), EDGE_CHUNK):
         if (least := float(weights[start : start + EDGE_CHUNK].min(initial=0))) < 0:
             raise DataError(
-                f"{table.rows.source}: the weight of an edge is {least:g}; --model {settings.model} reads the one "
+                f"{data.rows.source}: the weight of an edge is {least:g}; --model {settings.model} reads the one "
                 "feature of an edge as its weight, expected zero or more."
             )

@@ -1,4 +1,4 @@
-"""Runs over a store: its table, its batches, predictions some nodes at a time; and when neighbors are sampled."""
+"""Runs over a store: its nodes, its batches, predictions some nodes at a time; and when neighbors are sampled."""
 
 from collections.abc import Generator
 from dataclasses import replace
@@ -13,9 +13,9 @@ from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.readers.store.data import StoredNodeData, read_store
 from edgewise.learn.readers.store.layout import GraphStore
 from edgewise.learn.readers.store.nodes import node_names
-from edgewise.learn.readers.store.table import StoredTable, read_store
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
 from edgewise.learn.tables.read import pd
@@ -35,7 +35,7 @@ FANOUTS = (15, 10, 5)
 """Edges a node in each hop where the whole graph does not fit; further hops have the last."""
 
 
-def stored_table(settings: NodeRunSettings) -> StoredTable:
+def stored_nodes_of_run(settings: NodeRunSettings) -> StoredNodeData:
     """The store that a run names.
 
     Raises:
@@ -46,9 +46,9 @@ def stored_table(settings: NodeRunSettings) -> StoredTable:
     for name in ("edges", "features"):
         if getattr(settings.graph, name) is not None:
             raise SettingError(f"{settings.data[0]} is a store, which holds its {name}; leave out --{name}.")
-    table = read_store(settings.data[0], settings.columns, strict=settings.strict)
-    lost_edges_of(table.store, strict=settings.strict)
-    kept = source_of(table.store)
+    data = read_store(settings.data[0], settings.columns, strict=settings.strict)
+    lost_edges_of(data.store, strict=settings.strict)
+    kept = source_of(data.store)
     for name in ("edge_columns", "edge_feature_columns", "edge_category_columns", "edge_type_column", "directed"):
         wanted, stored = getattr(settings.graph, name), getattr(kept, name)
         if wanted and wanted != stored:
@@ -59,7 +59,7 @@ def stored_table(settings: NodeRunSettings) -> StoredTable:
                 f"{settings.data[0]} is a store, which{preparation}: {spelled(name)} cannot change it; leave it out, "
                 "or prepare the store again with it."
             )
-    return table
+    return data
 
 
 def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], int]:
@@ -79,7 +79,7 @@ def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], 
     return rejections, rejected_edges["count"]
 
 
-def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
+def say_unknown_words(data: StoredNodeData, *, strict: bool) -> None:
     """Says how many edges of a store have a word that the model does not know, column by column; nothing where none.
 
     Such an edge stays in the graph, as its rows are sorted by node and cannot be left out; it has none of the words.
@@ -87,8 +87,8 @@ def say_unknown_words(table: StoredTable, *, strict: bool) -> None:
     Raises:
         DataError: `strict`, and there is one.
     """
-    store, columns = table.store, list(table.store.manifest["edge_words"])
-    for name, words_of_model in table.edge_categories.items():
+    store, columns = data.store, list(data.store.manifest["edge_words"])
+    for name, words_of_model in data.edge_categories.items():
         words = store.manifest["edge_words"][name]
         if not (unknown := [code for code, word in enumerate(words) if word not in words_of_model]):
             continue
@@ -122,7 +122,7 @@ def source_of(store: GraphStore) -> GraphSource:
     )
 
 
-def stored_batches(table: StoredTable, nodes: StoredNodes, scale: TargetScaler | None, *, whole: bool) -> RowBatches:
+def stored_batches(data: StoredNodeData, nodes: StoredNodes, scale: TargetScaler | None, *, whole: bool) -> RowBatches:
     """The rows of a store; of the whole graph, where it is read into memory, else of the graph in its files."""
     graph = nodes.whole() if whole else nodes.graph
 
@@ -130,7 +130,7 @@ def stored_batches(table: StoredTable, nodes: StoredNodes, scale: TargetScaler |
         return Batch(graph, Supervision(nodes=torch.from_numpy(np.asarray(rows, dtype=np.int64))))
 
     stand_in = None if whole else partial(Remembered, nodes)
-    return RowBatches.of(table.rows, scale, batch, graph, stand_in)
+    return RowBatches.of(data.rows, scale, batch, graph, stand_in)
 
 
 class Remembered:
@@ -150,22 +150,22 @@ class Remembered:
 
 
 def stored_predictions(
-    trained: FittedTable, table: StoredTable, request: PredictRequest, suffix: str
+    trained: FittedTable, data: StoredNodeData, request: PredictRequest, suffix: str
 ) -> Generator[tuple[Written, str]]:
     """The names of the nodes of a store with their predictions, some at a time, and a line about those so far."""
-    usable, column = table.rows.usable, table.store.manifest["name_column"] or "node"
-    statuses, tally = trained.statuses(table), Tally()
-    for start in range(0, len(table.rows), PREDICTION_CHUNK):
-        stop = min(start + PREDICTION_CHUNK, len(table.rows))
+    usable, column = data.rows.usable, data.store.manifest["name_column"] or "node"
+    statuses, tally = trained.statuses(data), Tally()
+    for start in range(0, len(data.rows), PREDICTION_CHUNK):
+        stop = min(start + PREDICTION_CHUNK, len(data.rows))
         rows = start + np.flatnonzero(usable[start:stop])
         positions = rows - start, stop - start
         predictions = trained.predict_rows(
-            table, rows, coverage=request["coverage"], device=pick_device(request.device), among=positions
+            data, rows, coverage=request["coverage"], device=pick_device(request.device), among=positions
         )
-        frame = pd.DataFrame({column: node_names(table.store, start, stop)})
+        frame = pd.DataFrame({column: node_names(data.store, start, stop)})
         status = statuses[start:stop]
         added = {**prediction_columns(trained, predictions), "status": status}
-        without_edges = sum(said != read for said, read in zip(status, table.rows.status[start:stop], strict=True))
+        without_edges = sum(said != read for said, read in zip(status, data.rows.status[start:stop], strict=True))
         tally += Tally(stop - start, len(rows), num_without_edges=without_edges)
         yield with_columns(frame, added, request.data, suffix, with_header=not start), tally.summary
     note_empty_intervals(trained, request)
@@ -181,9 +181,9 @@ def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
     settings: NodeRunSettings = prepared.settings
     if settings.fanouts or settings.model.num_virtual_nodes or not settings.train.check_memory:
         return prepared
-    table, fitted = prepared.data, prepared.fitted
-    num_nodes, width = table.features.shape
-    num_edges = table.store.num_edges if isinstance(table, StoredTable) else len(table.edges)
+    data, fitted = prepared.data, prepared.fitted
+    num_nodes, width = data.features.shape
+    num_edges = data.store.num_edges if isinstance(data, StoredNodeData) else len(data.edges)
     num_edges += num_nodes * settings.model.has_loops
     # What is read into memory before the first step: features, ends of edges and their plan, what is known of edges.
     read = 4 * num_nodes * width + num_edges * (40 + 4 * fitted.encoder.sizes.num_edge_features)
@@ -191,7 +191,7 @@ def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
         model = fitted.new_member()
     device = pick_device(settings.train.device)
     full_step = of_counts(
-        model, num_nodes, num_edges, settings.train, device, read if isinstance(table, StoredTable) else 0
+        model, num_nodes, num_edges, settings.train, device, read if isinstance(data, StoredNodeData) else 0
     )
     if full_step.available is None or full_step.needed <= full_step.available:
         return prepared

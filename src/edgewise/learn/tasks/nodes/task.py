@@ -12,10 +12,10 @@ from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes, num_
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
 from edgewise.learn.readers.graphs.file import is_graph_file
-from edgewise.learn.readers.graphs.nodes import NodeTable, read_nodes
+from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
 from edgewise.learn.readers.graphs.types import TypeScaler
+from edgewise.learn.readers.store.data import StoredNodeData, read_store
 from edgewise.learn.readers.store.layout import is_store
-from edgewise.learn.readers.store.table import StoredTable, read_store
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.split import Splits, evenly
@@ -44,8 +44,8 @@ from edgewise.learn.tasks.nodes.stored_run import (
     sampled_if_large,
     say_unknown_words,
     source_of,
+    stored_nodes_of_run,
     stored_predictions,
-    stored_table,
 )
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
@@ -59,11 +59,11 @@ from edgewise.learn.training.settings import TrainSettings
 from edgewise.neighborhood import EDGE_TYPES
 
 
-def read_table(settings: NodeRunSettings) -> NodeTable | StoredTable:
+def read_data(settings: NodeRunSettings) -> NodeData | StoredNodeData:
     if is_store(settings.data[0]):
-        return without_splits(stored_table(settings), settings)
+        return without_splits(stored_nodes_of_run(settings), settings)
     with_types = settings.model.is_relational
-    table = read_nodes(
+    data = read_nodes(
         settings.data,
         reading_columns(settings.columns, settings.feature_scale),
         settings.graph,
@@ -71,22 +71,22 @@ def read_table(settings: NodeRunSettings) -> NodeTable | StoredTable:
         with_types=with_types,
         fills_edges=settings.columns.imputes,
     )
-    return without_splits(table, settings)
+    return without_splits(data, settings)
 
 
 def sampled_where_needed(settings: NodeRunSettings, prepared: Prepared) -> Prepared:
     """The same; neighbors are sampled where the whole graph does not fit into memory."""
     ready = sampled_if_large(prepared, settings.train.batch_size)
     # The rows of a store may be too many to list; they follow from its checksum and the seed.
-    return replace(ready, rows=None) if isinstance(ready.data, StoredTable) else ready
+    return replace(ready, rows=None) if isinstance(ready.data, StoredNodeData) else ready
 
 
-def resolved(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> NodeRunSettings:
+def resolved(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> NodeRunSettings:
     """A step sees all training nodes, unless a batch size is given or neighbors are sampled."""
-    if isinstance(table, StoredTable):
-        settings = replace(settings, graph=source_of(table.store))
+    if isinstance(data, StoredNodeData):
+        settings = replace(settings, graph=source_of(data.store))
     else:
-        check_types(table, settings.model)
+        check_types(data, settings.model)
     batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
     return replace(settings, train=replace(settings.train, batch_size=batch_size))
 
@@ -113,22 +113,22 @@ def batches(prepared: Prepared) -> RowBatches:
 
 def scored(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
     """At most some of the rows of a store, evenly over them; all of a graph in memory, which is computed whole."""
-    return rows_to_score(prepared, rows) if isinstance(prepared.data, StoredTable) else rows
+    return rows_to_score(prepared, rows) if isinstance(prepared.data, StoredNodeData) else rows
 
 
-def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> FittedTable[NodeEncoder]:
+def untrained(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> FittedTable[NodeEncoder]:
     """The model before its first step; features are scaled by the whole graph, which training sees."""
     model, types, edges = settings.model, None, None
-    if isinstance(table, StoredTable):
-        check_stored(model, table.store)
-        num_edge_features, imputer = table.num_edge_features, Imputer()
+    if isinstance(data, StoredNodeData):
+        check_stored(model, data.store)
+        num_edge_features, imputer = data.num_edge_features, Imputer()
     else:
-        types, edges = table.types, table.edges
+        types, edges = data.types, data.edges
         imputer = Imputer.fit([edges.features]) if settings.columns.imputes else Imputer()
         num_edge_features = edges.features.shape[1] + num_edge_marks(imputer, model)
 
-    on_graph = GraphEncoding.fit(settings, table, table.features, edges, types)
-    output = targets_of(table.rows, splits.train, on_graph.columns)
+    on_graph = GraphEncoding.fit(settings, data, data.features, edges, types)
+    output = targets_of(data.rows, splits.train, on_graph.columns)
     scaler = on_graph.scaler if isinstance(on_graph.scaler, TypeScaler) else None
     sizes = NodeSizes(
         num_features=on_graph.num_features,
@@ -139,8 +139,8 @@ def untrained(settings: NodeRunSettings, table: NodeTable | StoredTable, splits:
     )
     names = None
     if types is not None:
-        assert isinstance(table, NodeTable)
-        names = replace(types.names, predicted=types_with_targets(table, splits.train))
+        assert isinstance(data, NodeData)
+        names = replace(types.names, predicted=types_with_targets(data, splits.train))
     return untrained_model(SETTINGS.format, settings, NodeEncoder(on_graph, sizes, names, imputer), output)
 
 
@@ -150,42 +150,42 @@ def load(folder: RunFolder) -> FittedTable[NodeEncoder]:
 
 
 def features(prepared: Prepared) -> Features:
-    table = prepared.data
-    features_of_rows: Features = table.features.of_rows
-    if isinstance(table, StoredTable) or not table.features.num_missing:
+    data = prepared.data
+    features_of_rows: Features = data.features.of_rows
+    if isinstance(data, StoredNodeData) or not data.features.num_missing:
         return features_of_rows
     return filled(features_of_rows, evenly(prepared.splits.train, MAX_FITTED))
 
 
 def warnings(prepared: Prepared) -> list[str]:
     """Features that are missing or do not vary, too."""
-    table, encoder = prepared.data, prepared.fitted.encoder
-    lines = notes_of_missing(encoder.on_graph, table.features)
-    if isinstance(table, StoredTable):
-        return [*lines, *notes_of_constants(encoder.on_graph, table.features)]
-    lines += notes_of_missing_edges(table.edges, encoder.names_of_edges(table.edges), encoder.on_graph.settings)
-    return [*lines, *notes_of_constants(encoder.on_graph, table.features, table.edges, table.types)]
+    data, encoder = prepared.data, prepared.fitted.encoder
+    lines = notes_of_missing(encoder.on_graph, data.features)
+    if isinstance(data, StoredNodeData):
+        return [*lines, *notes_of_constants(encoder.on_graph, data.features)]
+    lines += notes_of_missing_edges(data.edges, encoder.names_of_edges(data.edges), encoder.on_graph.settings)
+    return [*lines, *notes_of_constants(encoder.on_graph, data.features, data.edges, data.types)]
 
 
 def notes(prepared: Prepared) -> list[str]:
     """The edges, what was assumed of them, and what the nodes lack."""
-    table, settings, splits = prepared.data, prepared.settings, prepared.splits
-    if isinstance(table, StoredTable):
-        return [*notes_of_store(table, settings.model), *notes_of_targets(table, settings)]
-    edges, graph = table.edges, settings.graph
-    lines = [f"{edges.ways(graph.directed)}; {features_in_words(table, table.features.shape[1])}"]
+    data, settings, splits = prepared.data, prepared.settings, prepared.splits
+    if isinstance(data, StoredNodeData):
+        return [*notes_of_store(data, settings.model), *notes_of_targets(data, settings)]
+    edges, graph = data.edges, settings.graph
+    lines = [f"{edges.ways(graph.directed)}; {features_in_words(data, data.features.shape[1])}"]
     remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
     lines += edges.unused(remedy)
-    if table.types is not None:
-        lines += notes_of_types(table, splits.train)
-        num_repeated = num_repeated_edges(table)
+    if data.types is not None:
+        lines += notes_of_types(data, splits.train)
+        num_repeated = num_repeated_edges(data)
     else:
-        num_repeated = edges.num_repeated(len(table.rows))
+        num_repeated = edges.num_repeated(len(data.rows))
         if holds_types(settings.data):
             lines.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
     lines += note_of_edges(edges.features.shape[1], settings.model)
-    lines += edges.notes(len(table.rows), num_repeated)
-    lines += notes_of_targets(table, settings)
+    lines += edges.notes(len(data.rows), num_repeated)
+    lines += notes_of_targets(data, settings)
     if degree := settings.model.expander_degree:
         lines.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
     if num_virtual := settings.model.num_virtual_nodes:
@@ -193,7 +193,7 @@ def notes(prepared: Prepared) -> list[str]:
     return lines
 
 
-def open_nodes(request: PredictRequest) -> tuple[FittedTable[NodeEncoder], NodeTable | StoredTable]:
+def open_nodes(request: PredictRequest) -> tuple[FittedTable[NodeEncoder], NodeData | StoredNodeData]:
     trained = load(request.run_folder)
     columns = trained.columns.to_predict(
         node_column=request["node_column"] or AUTO,
@@ -223,9 +223,9 @@ def open_nodes(request: PredictRequest) -> tuple[FittedTable[NodeEncoder], NodeT
     if not is_graph_file(request.data):
         columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
         source = replace(source, edge_type_column=request["edge_type_column"] or on_graph.graph.edge_type_column)
-    table = read_nodes([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
-    list_left_out(table.edges.rejected, table.rows.rejected, request)
-    return trained, table
+    data = read_nodes([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
+    list_left_out(data.edges.rejected, data.rows.rejected, request)
+    return trained, data
 
 
 def predict_nodes(
@@ -238,36 +238,36 @@ def predict_nodes(
         yield TASK.predict(request, suffix)
         return
     with stage(f"reading {request.data}"):
-        trained, table = open_nodes(request)
-    assert isinstance(table, StoredTable)
+        trained, data = open_nodes(request)
+    assert isinstance(data, StoredNodeData)
     trained.threads = request.threads
     trained.check_coverage(request["coverage"])
-    yield from stored_predictions(trained, table, request, suffix)
+    yield from stored_predictions(trained, data, request, suffix)
 
 
 def split_contents(prepared: Prepared) -> SplitContents:
-    if isinstance(prepared.data, StoredTable):
+    if isinstance(prepared.data, StoredNodeData):
         return None  # type: ignore[return-value]
     return contents_of_rows(prepared)
 
 
-def without_splits(table: NodeTable | StoredTable, settings: NodeRunSettings) -> NodeTable | StoredTable:
-    """The table without its column of splits where another split is asked for."""
+def without_splits(data: NodeData | StoredNodeData, settings: NodeRunSettings) -> NodeData | StoredNodeData:
+    """The data set without its column of splits where another split is asked for."""
     if settings.split in (None, "column"):
-        return table
-    columns = replace(table.rows.columns, splits_column=None)
-    return replace(table, rows=replace(table.rows, columns=columns))
+        return data
+    columns = replace(data.rows.columns, splits_column=None)
+    return replace(data, rows=replace(data.rows, columns=columns))
 
 
-def notes_of_targets(table: NodeTable | StoredTable, settings: NodeRunSettings) -> list[str]:
+def notes_of_targets(data: NodeData | StoredNodeData, settings: NodeRunSettings) -> list[str]:
     """What a step samples, and which nodes lack a target."""
     lines = []
     if fanouts := settings.fanouts:
         lines.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size or SAMPLED_ROWS))
-    if count := int(np.isnan(table.rows.targets).all(axis=1).sum()):
+    if count := int(np.isnan(data.rows.targets).all(axis=1).sum()):
         verb = ("node has no target: it is", "nodes have no target: they are")
         lines.append(f"{plural(count, *verb)} part of the graph, and not learned from")
-    if unlabelled := unlabelled_test(table):
+    if unlabelled := unlabelled_test(data):
         verb = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
         lines.append(f"{plural(unlabelled, *verb)} not scored")
     return lines
@@ -282,20 +282,20 @@ def note_of_fanouts(fanouts: tuple[int, ...], model: NodeSettings, batch_size: i
     return note
 
 
-def unlabelled_test(table: NodeTable | StoredTable) -> int:
+def unlabelled_test(data: NodeData | StoredNodeData) -> int:
     """Test nodes of the splits column without a target."""
-    column = table.rows.columns.splits_column
+    column = data.rows.columns.splits_column
     if column is None:
         return 0
-    is_test = np.array([word.strip().lower() == "test" for word in table.rows.cells.texts(column)])
-    return int((is_test & np.isnan(table.rows.targets).all(axis=1)).sum())
+    is_test = np.array([word.strip().lower() == "test" for word in data.rows.cells.texts(column)])
+    return int((is_test & np.isnan(data.rows.targets).all(axis=1)).sum())
 
 
 TABLE = TableTask(
     settings=SETTINGS,
     noun="nodes",
     explainable="edgewise.learn.tasks.nodes.explainable:EXPLAINABLE",
-    read_table=read_table,
+    read_data=read_data,
     after_split=sampled_where_needed,
     resolved=resolved,
     whole_graph=whole_graph,

@@ -22,7 +22,7 @@ from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.stack import companions_of, joined, network_of
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.readers.texts.table import texts_from_arrays
+from edgewise.learn.readers.texts.data import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row, targets_of_table
 from edgewise.learn.tasks.explained import Explained, target_predictions
@@ -196,8 +196,8 @@ def row_of(texts: object) -> Row:
 
 def predict(trained: FittedTable[TextsEncoder], rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
     """The predictions for rows of texts."""
-    table = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
-    predictions = trained.predict(table)
+    data = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
+    predictions = trained.predict(data)
     return [target_predictions(trained, predictions, row) for row in range(len(rows))]
 
 

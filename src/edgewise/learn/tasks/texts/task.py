@@ -17,8 +17,8 @@ from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table
 from edgewise.learn.networks.text import TextModel
 from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
 from edgewise.learn.outputs import Targets
+from edgewise.learn.readers.texts.data import LINE_SUFFIXES, TextData, from_lines, read_texts, texts_from_cells
 from edgewise.learn.readers.texts.script import SCRIPT_SAMPLE, script_note
-from edgewise.learn.readers.texts.table import LINE_SUFFIXES, TextTable, from_lines, read_texts, texts_of
 from edgewise.learn.readers.texts.tokenizer import ALL_UNKNOWN, RowTokens, Tokenizer
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
@@ -95,24 +95,24 @@ class TextsEncoder:
         """The tokens of one row as the networks read them, with the places they came from."""
         return self.tokenizer.row_of(texts, self.settings.context)
 
-    def batches(self, table: TextTable, scale: TargetScaler | None) -> RowBatches:
+    def batches(self, data: TextData, scale: TargetScaler | None) -> RowBatches:
         """The rows of a table as the networks take them; one that cannot be used is without tokens."""
-        tokens = table.tokens(self.tokenizer, self.settings.context)
+        tokens = data.tokens(self.tokenizer, self.settings.context)
 
         def batch(rows: np.ndarray) -> TextRowBatch:
             return TextRowBatch(*map(torch.from_numpy, tokens.packed(rows)))
 
-        return RowBatches.of(table.rows, scale, batch)
+        return RowBatches.of(data.rows, scale, batch)
 
-    def num_cut(self, table: TextTable) -> int:
+    def num_cut(self, data: TextData) -> int:
         """How many texts are longer than the networks read."""
-        return table.tokens(self.tokenizer, self.settings.context).num_cut
+        return data.tokens(self.tokenizer, self.settings.context).num_cut
 
-    def statuses(self, table: TextTable) -> list[str]:
+    def statuses(self, data: TextData) -> list[str]:
         """The status of each row; see `Tokenizer.status_of`."""
-        tokens = table.tokens(self.tokenizer, self.settings.context)
+        tokens = data.tokens(self.tokenizer, self.settings.context)
         is_unknown = (tokens.num_of_texts > 0) & (tokens.num_unknown == tokens.num_of_texts)
-        rows = zip(table.rows.status, is_unknown.tolist(), strict=True)
+        rows = zip(data.rows.status, is_unknown.tolist(), strict=True)
         return [ALL_UNKNOWN if all_unknown and status == OK else status for status, all_unknown in rows]
 
     def check(self, output: Targets) -> None:
@@ -123,12 +123,12 @@ TOKENS = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wo
 """Each kind of tokens, in the plural."""
 
 
-def read_table(settings: TextRunSettings) -> TextTable:
+def read_data(settings: TextRunSettings) -> TextData:
     return read_texts(settings.data, settings.columns, strict=settings.strict)
 
 
-def resolved(settings: TextRunSettings, table: TextTable, splits: Splits) -> TextRunSettings:
-    model, num_columns = settings.model, len(table.rows.columns.text_columns)
+def resolved(settings: TextRunSettings, data: TextData, splits: Splits) -> TextRunSettings:
+    model, num_columns = settings.model, len(data.rows.columns.text_columns)
     if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
         model = replace(model, num_segments=max(num_columns, model.num_segments))
     companions = resolved_companions(settings)
@@ -142,28 +142,28 @@ def resolved_companions(settings: TextRunSettings) -> tuple[str, ...]:
     return tuple(name for name in settings.companions if name != "none")
 
 
-def untrained(settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTable[TextsEncoder]:
+def untrained(settings: TextRunSettings, data: TextData, splits: Splits) -> FittedTable[TextsEncoder]:
     """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
-    texts_of_training = (text for texts in table.iter_texts(splits.train) for text in texts)
+    texts_of_training = (text for texts in data.iter_texts(splits.train) for text in texts)
     tokenizer, weights = tokenizer_and_weights(
         settings.pretrained, texts_of_training, settings.tokens, settings.vocabulary_size, settings.lowercase
     )
     num_tokens = weights["embedding.weight"].shape[0] if weights else len(tokenizer)
-    output = targets_of(table.rows, splits.train, table.rows.columns)
+    output = targets_of(data.rows, splits.train, data.rows.columns)
     encoder = TextsEncoder(tokenizer, tokenizer.kind, num_tokens, settings.text, settings.model, weights)
     return untrained_model(SETTINGS.format, settings, encoder, output)
 
 
-def count_words(fitted: FittedTable[TextsEncoder], table: TextTable, fitting: FittingRows) -> Fresh:
+def count_words(fitted: FittedTable[TextsEncoder], data: TextData, fitting: FittingRows) -> Fresh:
     """Counts of the words of some rows."""
     encoder, output = fitted.encoder, fitted.output
     names = [encoder.tokenizer.inner.id_to_token(number) or "" for number in range(encoder.num_tokens)]
 
     def counted(rows: np.ndarray) -> WordCounts:
-        rows = rows[table.rows.weights[rows] > 0]
-        texts = table.tokens(encoder.tokenizer, encoder.settings.context).of(rows)
-        targets = table.rows.targets[rows] if output.scale is None else output.scale.transform(table.rows.targets[rows])
-        values, weights = (torch.from_numpy(array.astype(np.float32)) for array in (targets, table.rows.weights[rows]))
+        rows = rows[data.rows.weights[rows] > 0]
+        texts = data.tokens(encoder.tokenizer, encoder.settings.context).of(rows)
+        targets = data.rows.targets[rows] if output.scale is None else output.scale.transform(data.rows.targets[rows])
+        values, weights = (torch.from_numpy(array.astype(np.float32)) for array in (targets, data.rows.weights[rows]))
         with cpu_threads(fitted.threads):
             return WordCounts.learned(names, texts, values, weights, fitting.loss)
 
@@ -189,14 +189,14 @@ def baselines(prepared: Prepared, features: Features, fit_trees: Callable[..., P
 
 def split_contents(prepared: Prepared) -> SplitContents:
     """The texts of each split, the same and nearly so."""
-    table, rows = prepared.data, rows_of(prepared.splits)
+    data, rows = prepared.data, rows_of(prepared.splits)
 
     def read(rows_to_read: np.ndarray) -> Iterator[str]:
-        return (normalized("\n".join(texts)) for texts in table.iter_texts(rows_to_read))
+        return (normalized("\n".join(texts)) for texts in data.iter_texts(rows_to_read))
 
     keys = {split: keys_of(read(split_rows)) for split, split_rows in rows.items()}
     texts = by_key(rows, keys, lambda rows_to_read: list(read(rows_to_read)))
-    return text_contents(table.rows.row_unit, rows, keys, texts)
+    return text_contents(data.rows.row_unit, rows, keys, texts)
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -217,7 +217,7 @@ def warnings(prepared: Prepared) -> list[str]:
     return [*script_note(sample, encoder.tokenizer.kind), *([cut] if cut else [])]
 
 
-def open_texts(request: PredictRequest) -> tuple[FittedTable[TextsEncoder], TextTable]:
+def open_texts(request: PredictRequest) -> tuple[FittedTable[TextsEncoder], TextData]:
     return read_rows(ROWS, request)
 
 
@@ -240,24 +240,24 @@ def chunks(request: PredictRequest, columns: Columns) -> TableChunks | CutCells:
     return TableChunks(request.data)
 
 
-def table_of(trained: FittedTable[TextsEncoder], columns: Columns, cells: Cells, *, strict: bool) -> TextTable:
-    return texts_of(cells, columns, strict=strict, need_targets=False)
+def from_cells(trained: FittedTable[TextsEncoder], columns: Columns, cells: Cells, *, strict: bool) -> TextData:
+    return texts_from_cells(cells, columns, strict=strict, need_targets=False)
 
 
-def tally(trained: FittedTable[TextsEncoder], table: TextTable) -> Tally:
-    tokens = table.tokens(trained.encoder.tokenizer, trained.encoder.max_tokens)
+def tally(trained: FittedTable[TextsEncoder], data: TextData) -> Tally:
+    tokens = data.tokens(trained.encoder.tokenizer, trained.encoder.max_tokens)
     num_tokens, num_unknown = int(tokens.num_of_texts.sum()), int(tokens.num_unknown.sum())
     return Tally(num_cut=tokens.num_cut, num_tokens=num_tokens, num_unknown=num_unknown)
 
 
-ROWS = RowTask(opened=opened, chunks=chunks, table_of=table_of, tally=tally)
+ROWS = RowTask(opened=opened, chunks=chunks, from_cells=from_cells, tally=tally)
 """How rows of a file are predicted, each by itself."""
 
 TABLE = TableTask(
     settings=SETTINGS,
     noun="texts",
     explainable="edgewise.learn.tasks.texts.explainable:EXPLAINABLE",
-    read_table=read_table,
+    read_data=read_data,
     resolved=resolved,
     companions=(CompanionKind(WORD_COUNTS, count_words),),
     untrained=untrained,

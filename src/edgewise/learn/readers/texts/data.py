@@ -23,7 +23,7 @@ LINE_SUFFIXES = (".txt", ".txt.gz")
 
 
 @dataclass(frozen=True, eq=False)
-class TextTable:
+class TextData:
     """The rows of one or several files of texts."""
 
     rows: Rows
@@ -64,7 +64,7 @@ def read_texts(
     *,
     strict: bool = False,
     need_targets: bool = True,
-) -> TextTable:
+) -> TextData:
     """Read files of texts as one table; single rows that cannot be used are marked, not dropped.
 
     Args:
@@ -87,7 +87,7 @@ def read_texts(
     return _interpret(cells, columns, strict, need_targets)
 
 
-def texts_of(cells: Cells, columns: Columns, *, strict: bool = False, need_targets: bool = True) -> TextTable:
+def texts_from_cells(cells: Cells, columns: Columns, *, strict: bool = False, need_targets: bool = True) -> TextData:
     """The same for cells in memory, such as a chunk of a file; the columns with targets named."""
     check_columns_exist(cells, columns.inputs)
     return _interpret(cells, columns, strict, need_targets)
@@ -102,7 +102,7 @@ def texts_from_arrays(
     task_type: str = "regression",
     classes: Classes | None = None,
     strict: bool = False,
-) -> TextTable:
+) -> TextData:
     """A table from arrays, with the checks of a file.
 
     Args:
@@ -144,7 +144,7 @@ def from_lines(paths: Sequence[str], columns: Columns) -> Cells:
 
 def _interpret(
     cells: Cells, columns: Columns, strict: bool, need_targets: bool, classes: Classes | None = None
-) -> TextTable:
+) -> TextData:
     """A row is usable when it has a text and every cell it needs can be read."""
     problems = Problems()
     columns_of_text = [cells.as_written[name] for name in columns.text_columns]
@@ -152,9 +152,7 @@ def _interpret(
     for row in np.flatnonzero(~is_full).tolist():
         problems.add(row, columns.text_columns[0], as_text(columns_of_text[0].iloc[row]), "the text is empty")
     contents = _contents(cells, columns.text_columns)
-    return TextTable(
-        checked_rows(cells, columns, problems, contents, classes, strict=strict, need_targets=need_targets)
-    )
+    return TextData(checked_rows(cells, columns, problems, contents, classes, strict=strict, need_targets=need_targets))
 
 
 def _contents(cells: Cells, names: Sequence[str]) -> Contents:

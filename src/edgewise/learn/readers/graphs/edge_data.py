@@ -21,7 +21,7 @@ from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_r
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeTable:
+class EdgeData:
     """The edges of one graph; an edge without a target carries messages, and is not learned from."""
 
     rows: Rows
@@ -51,7 +51,7 @@ class EdgeTable:
         return np.concatenate([self.edges.features[edge_rows], *ends], axis=1)
 
 
-def read_edge_table(
+def read_edge_data(
     paths: Sequence[str],
     columns: Columns,
     source: GraphSource,
@@ -61,7 +61,7 @@ def read_edge_table(
     need_targets: bool = True,
     categories: Categories | None = None,
     edge_categories: Categories | None = None,
-) -> EdgeTable:
+) -> EdgeData:
     """Reads the edges of a graph with their targets, and its nodes.
 
     Args:
@@ -77,9 +77,7 @@ def read_edge_table(
     Raises:
         DataError: a file cannot be used as a whole, or `strict` and a row cannot be used.
     """
-    of_nodes = (
-        None if nodes is None else _table_of_nodes(nodes, columns, source, categories, may_be_empty=not need_targets)
-    )
+    of_nodes = None if nodes is None else _node_data(nodes, columns, source, categories, may_be_empty=not need_targets)
     ends = source.edge_columns or _guessed_ends(read_cells(paths[0]), columns, source, of_nodes)
     others = (*columns.ignore_columns, *ends[1:], *source.edge_feature_columns, *source.edge_category_columns)
     node_columns = replace(
@@ -129,7 +127,7 @@ def edges_from_arrays(
     task_type: str = "regression",
     missing: str = "impute",
     names: Sequence[str] | None = None,
-) -> EdgeTable:
+) -> EdgeData:
     """The edges of a graph from arrays, with the checks of a file.
 
     Args:
@@ -184,11 +182,11 @@ def _table(
     edges: EdgeList,
     edge_of_row: np.ndarray,
     categories: Categories,
-) -> EdgeTable:
+) -> EdgeData:
     """The table; nodes without features have their degrees."""
     if has_degrees := not features.shape[1]:
         features = NodeFeatures.of(edges.degrees(len(names)))
-    return EdgeTable(rows, names, features, edges, edge_of_row, categories, has_degrees)
+    return EdgeData(rows, names, features, edges, edge_of_row, categories, has_degrees)
 
 
 Nodes = tuple[tuple[str, ...], NodeFeatures, Columns, Categories]
@@ -211,7 +209,7 @@ def _nodes_of_edges(cells: Cells, ends: Sequence[str], columns: Columns) -> Node
     return names, NodeFeatures.of(np.zeros((len(names), 0))), columns, {}
 
 
-def _table_of_nodes(
+def _node_data(
     path: str, columns: Columns, source: GraphSource, categories: Categories | None, *, may_be_empty: bool
 ) -> Nodes:
     """The nodes of a table."""

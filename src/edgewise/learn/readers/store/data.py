@@ -132,7 +132,7 @@ def hops_to_lost(store: GraphStore, reach: int) -> Int64[np.ndarray, " node"]:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredTable:
+class StoredNodeData:
     """The nodes of a store."""
 
     rows: Rows
@@ -165,7 +165,7 @@ def read_store(
     strict: bool = False,
     categories: Categories | None = None,
     edge_categories: Categories | None = None,
-) -> StoredTable:
+) -> StoredNodeData:
     """The nodes of a store, with the targets, weights and splits that columns name.
 
     Args:
@@ -236,7 +236,7 @@ def read_store(
     )
     lines_of = {row: (file, line) for row, file, line, *_ in listed}
 
-    return StoredTable(
+    return StoredNodeData(
         rows=replace(rows, rejected=[_placed(rejection, lines_of) for rejection in rows.rejected]),
         store=store,
         features=StoredFeatures(store, features, words),

@@ -22,11 +22,11 @@ from edgewise.learn.tables.mapped import growing_texts, parts, with_column
 from edgewise.learn.tables.read import Cells, Values, check_columns_exist
 from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows, read_files
 
-__all__ = ["Columns", "MoleculeTable", "read_table", "table_from_arrays"]
+__all__ = ["Columns", "MoleculeData", "molecules_from_arrays", "read_molecules"]
 
 
 @dataclass(frozen=True, eq=False)
-class MoleculeTable:
+class MoleculeData:
     """The rows of one or several files of molecules."""
 
     rows: Rows
@@ -38,12 +38,12 @@ class MoleculeTable:
     conditions: Float64[np.ndarray, " row condition"]
     """Conditions of the row in their raw units; NaN where unreadable."""
 
-    def with_store(self, store: MoleculeStore) -> "MoleculeTable":
+    def with_store(self, store: MoleculeStore) -> "MoleculeData":
         """The same table over the same molecules with other global features."""
         return replace(self, store=store)
 
 
-def read_table(
+def read_molecules(
     paths: str | Path | Sequence[str | Path],
     columns: Columns,
     *,
@@ -52,7 +52,7 @@ def read_table(
     classes: Classes | None = None,
     with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
-) -> MoleculeTable:
+) -> MoleculeData:
     """Read one or several files of molecules as one table; rows that cannot be used are marked, not dropped.
 
     Args:
@@ -77,7 +77,7 @@ def read_table(
     return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
 
 
-def table_of(
+def molecules_from_cells(
     cells: Cells,
     columns: Columns,
     *,
@@ -86,13 +86,13 @@ def table_of(
     classes: Classes | None = None,
     with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
-) -> MoleculeTable:
+) -> MoleculeData:
     """The same for cells in memory, such as a chunk of a file; the columns with targets named."""
     check_columns_exist(cells, columns.inputs)
     return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
 
 
-def table_from_arrays(
+def molecules_from_arrays(
     smiles: Values,
     targets: Values | None = None,
     conditions: Values | None = None,
@@ -105,7 +105,7 @@ def table_from_arrays(
     with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
     missing: str = "impute",
-) -> MoleculeTable:
+) -> MoleculeData:
     """A table from arrays, with the checks of a file.
 
     Args:
@@ -114,7 +114,7 @@ def table_from_arrays(
         conditions: `(row,)` or `(row, condition)` numbers.
         weights: `(row,)` numbers, zero or more.
         groups: `(row,)` labels.
-        task_type, classes, strict, with_descriptors, limits, missing: as in `Columns` and `read_table`.
+        task_type, classes, strict, with_descriptors, limits, missing: as in `Columns` and `read_molecules`.
 
     Returns:
         A table whose columns are called `smiles` (`smiles_1`, `smiles_2`, ...), `target...`, `condition...`,
@@ -161,7 +161,7 @@ def _interpret(
     classes: Classes | None,
     with_descriptors: bool | Sequence[str],
     limits: MoleculeLimits,
-) -> MoleculeTable:
+) -> MoleculeData:
     """The cells as molecules and numbers; a row is usable when every cell it needs can be read."""
     problems = Problems()
     # The table keeps the cells as written in the file, for the output of its rows.
@@ -173,7 +173,7 @@ def _interpret(
     ]
     cells = replace(cells, mapped=(*cells.mapped, *store.mapped))
     contents = _contents(store, graph_of_row)
-    return MoleculeTable(
+    return MoleculeData(
         rows=checked_rows(cells, columns, problems, contents, classes, strict=strict, need_targets=need_targets),
         store=store,
         graph_of_row=graph_of_row,
