@@ -4,12 +4,11 @@ import ast
 import functools
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from edgewise.graph.forms import DIALECTS
+from edgewise.graph.forms import LIBRARIES, converter
 
 SOURCE = Path(__file__).parents[1] / "src" / "edgewise"
 
@@ -143,10 +142,11 @@ def test_the_one_arrow_up_is_a_name_in_a_table():
     by_name = {module_of(path) for path in files() if "import_module(" in path.read_text()}
     lists_of_names = {"edgewise", "edgewise.backends.kernels", "edgewise.cli.main"}
     lists_of_names |= {"edgewise.learn.estimators", "edgewise.choices"}
-    assert by_name - lists_of_names == {"edgewise.graph.forms"}
-    for library in DIALECTS.values():
-        module = import_module(f"edgewise.interop.{library}")
-        assert callable(getattr(module, f"from_{library}")) and callable(getattr(module, f"to_{library}"))
+    assert by_name <= lists_of_names
+    loading = {module_of(path) for path in files() if ("edgewise.choices", "load") in imports(path)}
+    assert loading == {"edgewise.graph.forms", "edgewise.learn.tasks.registry"}
+    for library in LIBRARIES:
+        assert callable(converter("from", library)) and callable(converter("to", library))
 
 
 def test_no_two_files_need_each_other():

@@ -1,29 +1,41 @@
 """Graphs from `edge_index` and sparse torch tensors, and the converters of other libraries."""
 
+import sys
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from edgewise.choices import load
 from edgewise.errors import DataError, SettingError, warned_once
 from edgewise.neighborhood import Edges, is_edge_index
 
-DIALECTS = {"torch_geometric": "pyg", "networkx": "networkx", "scipy": "scipy", "pandas": "pandas"}
-"""The module of `edgewise.interop` for each library, with `from_…` and `to_…`; imported when it is needed."""
+LIBRARIES = {
+    "pyg": ("torch_geometric.data", ("Data", "HeteroData", "TemporalData", "Dataset")),
+    "networkx": ("networkx", ("Graph",)),
+    "scipy": ("scipy.sparse", ("sparray", "spmatrix")),
+    "pandas": ("pandas", ("DataFrame",)),
+}
+"""The modules of `edgewise.interop` that have `from_…` and `to_…`, and the classes of the libraries that they read."""
 
 
 def library_of(graph: Any) -> str | None:
-    """The supported library whose class the object is an instance of; None if there is none."""
-    roots = (base.__module__.split(".")[0] for base in type(graph).__mro__)
-    return next((DIALECTS[root] for root in roots if root in DIALECTS), None)
+    """The library of `LIBRARIES` whose class the object is an instance of; None if there is none.
+
+    A library that was not imported has no instances.
+    """
+    for library, (module, names) in LIBRARIES.items():
+        imported = sys.modules.get(module)
+        if isinstance(graph, tuple(getattr(imported, name, ()) for name in names)):
+            return library
+    return None
 
 
 def converter(direction: str, library: str) -> Any:
-    """The function that converts from ("from") or to ("to") the class of a library."""
-    return getattr(import_module(f"edgewise.interop.{library}"), f"{direction}_{library}")
+    """The function that converts from ("from") or to ("to") the class of a library, imported when it is needed."""
+    return load(f"edgewise.interop.{library}:{direction}_{library}")
 
 
 def edges_of_index(edge_index: Any, num_nodes: int | tuple[int, int] | None = None) -> Edges:

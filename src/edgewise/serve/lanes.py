@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from edgewise.errors import DataError, EdgewiseError, SettingError
 from edgewise.explain.explanation import Explanation, TargetPrediction
 from edgewise.learn.process import Process
-from edgewise.learn.readers.molecules.limits import SlowMoleculeError, at_once
+from edgewise.learn.readers.molecules.limits import SlowMoleculeError
 
 Row = dict[str, Any]
 """The cells of a row, by column name."""
@@ -51,6 +51,11 @@ class ServedModel(Protocol):
     @property
     def facts(self) -> dict[str, Any]:
         """Facts about the model, without paths."""
+        ...
+
+    @property
+    def quick(self) -> "ServedModel":
+        """The same model, which raises SlowMoleculeError for a row that may take long."""
         ...
 
     def predict(self, rows: list[Row]) -> list[tuple[TargetPrediction, ...]]:
@@ -186,8 +191,7 @@ def describe(explainer: ServedModel) -> Description:
 
 def predict_quickly(explainer: ServedModel, rows: list[Row]) -> list[QuickOutcome]:
     """Like `predict_or_reason`, but molecules that may take long are skipped."""
-    with at_once():
-        return _in_batches(explainer, rows)
+    return _in_batches(explainer.quick, rows)
 
 
 def predict_or_reason(explainer: ServedModel, rows: list[Row]) -> list[Outcome]:

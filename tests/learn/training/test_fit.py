@@ -4,6 +4,7 @@ import math
 import random
 import re
 import signal
+import sys
 import time
 
 import numpy as np
@@ -430,7 +431,7 @@ def test_the_log_lists_every_epoch_of_every_member_once(make_model, make_batch, 
 
 
 def test_a_logger_that_is_not_installed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(SettingError, match=r"--logger wandb needs the package wandb, .*: pip install wandb"):
         MetricsLog(tmp_path, "wandb")
 

@@ -6,9 +6,9 @@ trained model, or, where rows are those of the files of a run, `RowsByName`.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -91,6 +91,8 @@ class ExplainableTask(Generic[Opened]):
     """The coverage of intervals; None where there are none."""
     set_limits: Callable[[Opened, int | None, float | None], None] | None = None
     """Changes the most atoms and the seconds of a molecule, those that are not None; None where rows are others."""
+    quick: Callable[[Opened], Opened] = itself
+    """The same model, which raises SlowMoleculeError for a row that may take long, where rows are molecules."""
     open: tuple[str, ...] = ()
     """Which of `target` and `label` have values that are not listed."""
     row: Callable[[object], Row] = lambda item: (item,)
@@ -190,6 +192,11 @@ class ExplainableModel(Generic[Opened]):
             over = self.task.over
             raise SettingError(f"{flag} is for models over molecules, and this one is over {over}; leave it out.")
         self.task.set_limits(self.model, max_atoms, molecule_timeout)
+
+    @property
+    def quick(self) -> Self:
+        """The same model, which raises SlowMoleculeError for a row that may take long."""
+        return replace(self, model=self.task.quick(self.model))
 
     def unread(self, row: Row) -> str:
         """What of a row is cut off before the model reads it, in words; empty where nothing is."""

@@ -86,6 +86,11 @@ class Explainer:
         rows = {"columns": self.fields, "training_rows": self._num_training_rows}
         return {"kind": self.kind, "over": self._model.task.over, **self._model.facts, **rows}
 
+    @property
+    def quick(self) -> Self:
+        """The same model, which raises SlowMoleculeError for a row that may take long."""
+        return type(self)(self._model.quick, self._num_training_rows)
+
     def predict(self, rows: Sequence[Mapping[str, object]]) -> list[tuple[TargetPrediction, ...]]:
         """The prediction of each target for each row; all rows are computed together.
 

@@ -1,6 +1,5 @@
 """The numbers of each epoch: always as a CSV file, and in another logger where one is named."""
 
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -43,7 +42,7 @@ class MetricsLog:
         self.histories: dict[int, Sequence[Mapping[str, object]]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         if logger is None:
-            logger = "tensorboard" if is_installed("tensorboard") else "csv"
+            logger = "tensorboard" if has_tensorboard() else "csv"
         self.other = None if logger == "csv" else make_logger(logger, folder, name)
 
     def write(self, member: int, history: "Sequence[EpochRecord]", new: bool = True) -> None:
@@ -77,15 +76,30 @@ def show(value: object) -> object:
     return "" if value is None else value
 
 
-def is_installed(logger: str) -> bool:
-    """Whether a package that the logger writes with is there."""
-    packages = ("tensorboard", "tensorboardX") if logger == "tensorboard" else (logger,)
-    return any(importlib.util.find_spec(package) for package in packages)
+def has_tensorboard() -> bool:
+    """Whether a package that writes TensorBoard's files is installed."""
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        try:
+            import tensorboardX  # noqa: F401
+        except ImportError:
+            return False
+    return True
 
 
 def check_logger(logger: str | None) -> None:
     """Raise SettingError where the package of a logger is not installed."""
-    if logger not in (None, "csv") and not is_installed(logger):
+    is_installed = logger != "tensorboard" or has_tensorboard()
+    try:
+        if logger == "wandb":
+            import wandb  # noqa: F401
+        elif logger == "mlflow":
+            import mlflow  # noqa: F401
+    except ImportError:
+        is_installed = False
+
+    if not is_installed:
         raise SettingError(
             f"--logger {logger} needs the package {logger}, which is not installed: pip install {logger}."
         )

@@ -14,7 +14,7 @@ from edgewise.learn.readers.molecules.bounded import featurize
 from edgewise.learn.readers.molecules.conformer import APART, BOND_LENGTH, conformer, conformer_note
 from edgewise.learn.readers.molecules.descriptor import AVAILABLE, GLOBAL_FEATURE_NAMES, descriptors
 from edgewise.learn.readers.molecules.feature import molecule_arrays
-from edgewise.learn.readers.molecules.limits import MoleculeLimits, SlowMoleculeError, at_once
+from edgewise.learn.readers.molecules.limits import MoleculeLimits, QuickLimits, SlowMoleculeError
 from edgewise.learn.readers.molecules.molecule import Chem, count_atoms, read_molecule
 from edgewise.learn.readers.molecules.store import MoleculeStore
 
@@ -66,11 +66,10 @@ def test_progress_is_seen_while_molecules_are_read(monkeypatch):
 
 
 def test_slow_molecules_are_skipped_where_waiting_is_not_allowed():
-    with at_once():
-        assert len(MoleculeStore.from_smiles(["CCO"])) == 1
-        for smiles in (CHAIN, complete_graph(13)):
-            with pytest.raises(SlowMoleculeError, match="may take long"):
-                MoleculeStore.from_smiles(["CCO", smiles])
+    assert len(MoleculeStore.from_smiles(["CCO"], limits=QuickLimits())) == 1
+    for smiles in (CHAIN, complete_graph(13)):
+        with pytest.raises(SlowMoleculeError, match="may take long"):
+            MoleculeStore.from_smiles(["CCO", smiles], limits=QuickLimits())
     assert len(MoleculeStore.from_smiles([CHAIN], with_descriptors=False)) == 1
 
 
@@ -92,10 +91,10 @@ def test_one_molecule_that_is_slow_to_embed_is_drawn_and_the_others_are_embedded
     np.testing.assert_array_equal(store.conformers[2].coordinates, conformer(read_molecule(many)).coordinates)
     flat = store.conformers[1].coordinates
     assert flat.shape == (200, 3) and np.ptp(flat[:, 2]) == 0 and np.isfinite(flat).all()
-    with at_once():
-        assert MoleculeStore.from_smiles(["CCO"]).with_coordinates().coordinates.shape == (3, 3)
-        with pytest.raises(SlowMoleculeError, match="may take long"):
-            MoleculeStore.from_smiles([many], with_descriptors=False).with_coordinates()
+    limits = QuickLimits()
+    assert MoleculeStore.from_smiles(["CCO"], limits=limits).with_coordinates().coordinates.shape == (3, 3)
+    with pytest.raises(SlowMoleculeError, match="may take long"):
+        MoleculeStore.from_smiles([many], with_descriptors=False, limits=limits).with_coordinates()
 
 
 def test_what_cannot_even_be_drawn_in_time_is_placed_by_its_bonds(monkeypatch):

@@ -18,7 +18,7 @@ from edgewise.learn.readers.molecules.cache import UNUSABLE, FeatureCache, Store
 from edgewise.learn.readers.molecules.conformer import Conformer, conformer, drawn, layered
 from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES, descriptors
 from edgewise.learn.readers.molecules.feature import Chem, MoleculeArrays, molecule_arrays
-from edgewise.learn.readers.molecules.limits import MoleculeLimits, SlowMoleculeError, is_at_once
+from edgewise.learn.readers.molecules.limits import MoleculeLimits, SlowMoleculeError
 from edgewise.learn.readers.molecules.molecule import CHARACTERS_PER_ATOM, count_atoms, read_molecule
 
 Result = TypeVar("Result")
@@ -66,16 +66,16 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, .
     Molecules that may take long are computed in processes of their own, each of which is killed at the time limit.
 
     Raises:
-        SlowMoleculeError: One may take long, within `at_once`.
+        SlowMoleculeError: One may take long, and the limits do not allow to wait.
 
     Cost: milliseconds for each drug-like molecule that is not in the cache; seconds to start the processes where one
     may take long.
     """
     # Descriptors take most of the time, and a few molecules take less than a file.
-    is_cached = names == GLOBAL_FEATURE_NAMES and len(smiles) >= CACHED_FROM and not is_at_once()
+    is_cached = names == GLOBAL_FEATURE_NAMES and len(smiles) >= CACHED_FROM and limits.may_wait
     with feature_cache() if is_cached else contextlib.nullcontext() as cache:
         # Some at a time, so that progress is seen.
-        is_pooled = bool(names) and (len(smiles) >= POOLED_FROM or _POOL.runs) and _num_cores() > 1 and not is_at_once()
+        is_pooled = bool(names) and (len(smiles) >= POOLED_FROM or _POOL.runs) and _num_cores() > 1 and limits.may_wait
         together = FEATURIZE_BATCH * (_num_cores() if is_pooled else 1)
         for start in range(0, len(smiles), together):
             batch = smiles[start : start + together]
@@ -131,7 +131,7 @@ def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Confor
     RDKit, is drawn in the plane; one for which that takes longer, too, is placed by counting its bonds.
 
     Raises:
-        SlowMoleculeError: One may take long, within `at_once`.
+        SlowMoleculeError: One may take long, and the limits do not allow to wait.
     """
     # Some at a time, so that progress is seen.
     for start in range(0, len(smiles), _BATCH_SIZE):
@@ -217,7 +217,7 @@ def in_blocks(
 
 def processes_run() -> bool:
     """Whether worker processes exist already."""
-    return _POOL.runs and not is_at_once()
+    return _POOL.runs
 
 
 def _num_cores() -> int:
@@ -256,7 +256,7 @@ def _in_processes(
     function: Callable[..., Result], smiles: Sequence[str], limits: MoleculeLimits, *arguments: Hashable
 ) -> list[Result | DataError]:
     """`function(molecule, *arguments)` for each molecule, or a DataError with the reason why there is none."""
-    if smiles and is_at_once():
+    if smiles and not limits.may_wait:
         raise SlowMoleculeError(f"{_start(smiles[0])} may take long")
     return _SLOW.outcomes([(function, text, limits, *arguments) for text in smiles]) if smiles else []
 

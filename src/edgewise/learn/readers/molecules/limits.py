@@ -1,10 +1,8 @@
 """How large a molecule may be, and how long it may take; known without RDKit, for flags and settings."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgewise.learn.settings import check, setting
 
@@ -28,6 +26,9 @@ class MoleculeLimits:
     molecule_timeout: float = setting(MAX_SECONDS, above=0, below=math.inf, metavar="SECONDS")
     """Reject molecules whose features take longer on one processor."""
 
+    may_wait: ClassVar[bool] = True
+    """Whether a molecule that may take long is waited for."""
+
     def __post_init__(self) -> None:
         check(self)
 
@@ -38,27 +39,21 @@ class MoleculeLimits:
             self.molecule_timeout if molecule_timeout is None else molecule_timeout,
         )
 
-
-class SlowMoleculeError(RuntimeError):
-    """A molecule may take long, where `at_once` allows only those that do not."""
-
-
-_IS_AT_ONCE = ContextVar("_IS_AT_ONCE", default=False)
+    @property
+    def quick(self) -> "QuickLimits":
+        """The same limits for those who cannot wait."""
+        return QuickLimits(self.max_atoms, self.molecule_timeout)
 
 
-def is_at_once() -> bool:
-    """Whether only molecules that take milliseconds may be read here."""
-    return _IS_AT_ONCE.get()
-
-
-@contextmanager
-def at_once() -> Iterator[None]:
-    """Inside, reading a molecule that may take long raises SlowMoleculeError before anything of it is computed.
+@dataclass(frozen=True)
+class QuickLimits(MoleculeLimits):
+    """The same limits, where a molecule that may take long raises SlowMoleculeError before anything is computed.
 
     A server of many clients then computes it elsewhere, and no client waits.
     """
-    before = _IS_AT_ONCE.set(True)
-    try:
-        yield
-    finally:
-        _IS_AT_ONCE.reset(before)
+
+    may_wait: ClassVar[bool] = False
+
+
+class SlowMoleculeError(RuntimeError):
+    """A molecule may take long, and its limits are `QuickLimits`."""

@@ -346,6 +346,11 @@ def set_limits(trained: FittedMolecules, max_atoms: int | None, molecule_timeout
     trained.encoder = replace(trained.encoder, limits=limits)
 
 
+def quick(trained: FittedMolecules) -> FittedMolecules:
+    """The same model, for which a molecule that may take long is an error."""
+    return replace(trained, encoder=replace(trained.encoder, limits=trained.encoder.limits.quick))
+
+
 def fields(trained: FittedMolecules) -> list[tuple[str, str]]:
     """The columns of molecules, then those of numbers."""
     columns = trained.columns
@@ -439,4 +444,5 @@ EXPLAINABLE = ExplainableTask(
     fills_numbers=lambda trained: bool(trained.encoder.scales.condition.imputer.median),
     coverage=lambda trained: trained.coverage,
     set_limits=set_limits,
+    quick=quick,
 )
