@@ -1,4 +1,4 @@
-"""Scales learned on training rows only: targets, descriptors of molecules, conditions of rows."""
+"""Scales learned on training rows only: targets, descriptors of molecules, conditions of rows, features of graphs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -140,7 +140,8 @@ class FeatureScaler:
 
 @dataclass(frozen=True)
 class ConditionScaler:
-    """Conditions of rows: the z-score of each column, and that of its logarithm where it spans decades.
+    """Conditions of rows, features of nodes and edges: the z-score of each column, and that of its logarithm where it
+    spans decades.
 
     x' = (x − mean) / std. A column gets a logarithm when no training value is negative, at least half of them are
     positive, and the largest is at least ten times the smallest positive one: pressure, concentration, time; not

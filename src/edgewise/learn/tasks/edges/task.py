@@ -20,6 +20,7 @@ from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
+from edgewise.learn.tasks.feature_scale import scaled
 from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
@@ -27,7 +28,6 @@ from edgewise.learn.tasks.graph_encoding import (
     lost_within_reach,
     num_edge_features,
     reading_columns,
-    scaled,
 )
 from edgewise.learn.tasks.graph_notes import (
     check_features,

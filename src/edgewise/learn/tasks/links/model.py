@@ -26,16 +26,8 @@ from edgewise.learn.readers.graphs.types import TypeScaler
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ConditionScaler
-from edgewise.learn.tasks.graph_encoding import (
-    FeatureScale,
-    GraphEncoding,
-    filled_edges,
-    fills,
-    graph_of,
-    num_edge_marks,
-    scale_of,
-    scaled,
-)
+from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of, scaled
+from edgewise.learn.tasks.graph_encoding import GraphEncoding, filled_edges, fills, graph_of, num_edge_marks
 from edgewise.learn.tasks.graph_notes import check_features, check_weights
 from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.training.device import cpu_threads

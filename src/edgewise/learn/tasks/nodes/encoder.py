@@ -23,6 +23,7 @@ from edgewise.learn.readers.store.data import StoredNodeData, hops_to_lost
 from edgewise.learn.tables.impute import Imputer, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
+from edgewise.learn.tasks.feature_scale import scaled, scaled_rows
 from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
@@ -30,8 +31,6 @@ from edgewise.learn.tasks.graph_encoding import (
     graph_of,
     lost_within_reach,
     num_edge_marks,
-    scaled,
-    scaled_rows,
 )
 from edgewise.learn.tasks.graph_notes import check_features, check_same_kind, check_weights, named_columns
 from edgewise.learn.tasks.nodes.node_types import with_types
