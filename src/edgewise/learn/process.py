@@ -40,9 +40,10 @@ class Process(Generic[Result]):
         arguments: Its arguments; they travel by pickle, as those of each call and all results do.
 
     Example:
-        >>> process = Process(maker_of_sums, 1)
-        >>> process.call(2, 3, seconds=60)
-        6
+        >>> import operator
+        >>> process = Process(operator.methodcaller, "upper")
+        >>> process.call("yes", seconds=60)
+        'YES'
         >>> process.close()
     """
 
@@ -156,15 +157,6 @@ def _ended(popen: subprocess.Popen[bytes]) -> None:
         assert stream is not None
         with contextlib.suppress(OSError):
             stream.close()
-
-
-def maker_of_sums(start: int) -> Callable[..., int]:
-    """The function of the example above.
-
-    >>> maker_of_sums(1)(2, 3)
-    6
-    """
-    return lambda *numbers: start + sum(numbers)
 
 
 def main() -> None:

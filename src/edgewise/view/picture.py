@@ -273,7 +273,7 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
     center_pair = [(centers[0], centers[1])] if len(centers) > 1 else []
     layout = lay_out(len(explanation.units), [*ends, *center_pair], explanation.center)
 
-    shown = _shown_nodes(explanation, layout.hops, shades)
+    shown = _shown_nodes(layout.hops, shades)
     positions = layout.places * [1, -1] / max(np.abs(layout.places[sorted(shown)]).max(initial=0.0), 1e-9)
     for first, second in ends:
         if first in shown and second in shown:
@@ -333,7 +333,7 @@ def _overlap(box: tuple[float, float, float, float], other: tuple[float, float, 
     return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
 
 
-def _shown_nodes(explanation: Explanation, hops: np.ndarray, shades: np.ndarray) -> set[int]:
+def _shown_nodes(hops: np.ndarray, shades: np.ndarray) -> set[int]:
     far = np.where(hops < 0, len(hops), hops)
     paleness = shades[:, :3].sum(1)
     return set(np.lexsort((paleness, far))[:MAX_NODES].tolist())

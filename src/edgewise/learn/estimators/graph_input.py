@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 Taken = TypeVar("Taken")
 
-GRAPH_OPTIONS = ("edges", "edge_features", "node_types", "edge_types")
-"""The arguments that stand beside the features of nodes, where no graph stands in their place."""
-
 
 @dataclass(frozen=True, eq=False)
 class GraphNodes:

@@ -22,7 +22,6 @@ DYNAMICS_MODELS: tuple[str, ...] = get_args(DynamicsModelName)
 Aggregation = Literal["sum", "gate", "attention"]
 
 TargetQuantity = Literal["positions", "accelerations"]
-TARGET_QUANTITIES: tuple[str, ...] = get_args(TargetQuantity)
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,13 @@ def reason_too_small(cell: str) -> str:
     return f"{text!r} and all cells of the column are below {MIN_SINGLE:g}; give the column in another unit"
 
 
-def require_range(values: np.ndarray, where: Where | None = None, limit: float = LARGEST) -> None:
+def require_range(values: np.ndarray, where: Where | None = None) -> None:
     """Raise a DataError that names the first number, of (row, column), that is too large to be scaled."""
-    for index in too_large(values, limit)[:1].tolist():
+    for index in too_large(values, LARGEST)[:1].tolist():
         row, column = divmod(index, values.shape[1])
         raise DataError(
-            f"{_name(where, row, column)}: {values[row, column]:g} is beyond ±{limit:g}, too large to be scaled; give "
-            "the column in another unit, or leave the row out."
+            f"{_name(where, row, column)}: {values[row, column]:g} is beyond ±{LARGEST:g}, too large to be scaled; "
+            "give the column in another unit, or leave the row out."
         )
 
 

@@ -79,10 +79,6 @@ class TargetScaler:
         """From the unit of the model to the unit of the table."""
         return values * np.array(self.std) + np.array(self.mean)
 
-    def inverse_spread(self, values: Float[np.ndarray, " row target"]) -> Float[np.ndarray, " row target"]:
-        """The same for a width, such as a standard deviation, which is only multiplied."""
-        return values * np.array(self.std)
-
 
 @dataclass(frozen=True)
 class FeatureScaler:

@@ -103,9 +103,9 @@ def transformer_of(path: str, kind: str, version: int) -> TransformerSettings:
     return read_document(PretrainedDocument, content, folder.path / "model.json").settings
 
 
-def scheduled(train: TrainSettings, num_rows: int, part: float = 1) -> TrainSettings:
-    """The recipe with a batch size, and a number of epochs that fits the training rows: a part of the usual one."""
+def scheduled(train: TrainSettings, num_rows: int) -> TrainSettings:
+    """The recipe with a batch size, and a number of epochs that fits the training rows."""
     batch_size = train.batch_size or 64
     steps = math.ceil(num_rows / batch_size)
-    epochs = train.epochs or max(1, int(part * max(EPOCHS, math.ceil(MIN_STEPS / steps))))
+    epochs = train.epochs or max(EPOCHS, math.ceil(MIN_STEPS / steps))
     return replace(train, batch_size=batch_size, epochs=epochs)

@@ -38,10 +38,6 @@ class MoleculeData:
     conditions: Float64[np.ndarray, " row condition"]
     """Conditions of the row in their raw units; NaN where unreadable."""
 
-    def with_store(self, store: MoleculeStore) -> "MoleculeData":
-        """The same table over the same molecules with other global features."""
-        return replace(self, store=store)
-
 
 def read_molecules(
     paths: str | Path | Sequence[str | Path],
@@ -83,13 +79,12 @@ def molecules_from_cells(
     *,
     strict: bool = False,
     need_targets: bool = True,
-    classes: Classes | None = None,
     with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeData:
     """The same for cells in memory, such as a chunk of a file; the columns with targets named."""
     check_columns_exist(cells, columns.inputs)
-    return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
+    return _interpret(cells, columns, strict, need_targets, None, with_descriptors, limits)
 
 
 def molecules_from_arrays(

@@ -255,7 +255,7 @@ def index_of(nodes: GraphStore, scratch: Scratch) -> RowIndex | NumberIndex | Te
         return RowIndex(count)
     smallest, largest = nodes.manifest["name_bounds"]
     if naming == "numbers" and NumberIndex.fits(count, smallest, largest):
-        index, names = NumberIndex(count, largest, scratch.folder), nodes.array("names")
+        index, names = NumberIndex(largest, scratch.folder), nodes.array("names")
         for start in range(0, count, PIECE):
             if (twice := index.add(names[start : start + PIECE])) is not None:
                 name, first, second = twice

@@ -24,12 +24,11 @@ class NumberIndex:
     """Nodes whose names are dense integers: a lookup table, mapped into memory.
 
     Args:
-        count: the names that will come.
-        largest: of them.
+        largest: of the names.
         folder: on whose disk the table is.
     """
 
-    def __init__(self, count: int, largest: int, folder: Path):
+    def __init__(self, largest: int, folder: Path):
         self.table = mapped_array((largest + 1,), np.int64, folder)
         self.count = 0
 

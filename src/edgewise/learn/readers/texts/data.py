@@ -100,7 +100,6 @@ def texts_from_arrays(
     groups: Values | None = None,
     *,
     task_type: str = "regression",
-    classes: Classes | None = None,
     strict: bool = False,
 ) -> TextData:
     """A table from arrays, with the checks of a file.
@@ -110,7 +109,7 @@ def texts_from_arrays(
         targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for rows to predict.
         weights: `(row,)` numbers, zero or more.
         groups: `(row,)` labels.
-        task_type, classes, strict: as in `Columns` and `read_texts`.
+        task_type, strict: as in `Columns` and `read_texts`.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or no row can be used.
@@ -124,7 +123,7 @@ def texts_from_arrays(
         **others,
     )
 
-    return _interpret(cells, columns, strict, targets is not None, classes)
+    return _interpret(cells, columns, strict, targets is not None)
 
 
 def from_lines(paths: Sequence[str], columns: Columns) -> Cells:
