@@ -4,6 +4,7 @@ import re
 import sys
 from importlib import import_module
 
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +27,7 @@ from edgewise import (
     attention_weights,
 )
 from edgewise.explain.rollout import rollout
+from edgewise.graph.forms import library_of
 from edgewise.interop.networkx import from_networkx, to_networkx
 from edgewise.interop.pyg import fit_arguments, from_pyg, to_pyg
 from edgewise.interop.scipy import from_scipy, to_scipy
@@ -34,6 +36,35 @@ from edgewise.layers import MultiHeadAttention
 
 HALVES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 HUGE = 2**33
+
+
+class OwnGraph(networkx.DiGraph):
+    """A class of a user's own."""
+
+
+@pytest.mark.parametrize(
+    ("graph", "library"),
+    [
+        (Data(), "pyg"),
+        (HeteroData(), "pyg"),
+        (Batch.from_data_list([Data(x=torch.zeros(1, 1))]), "pyg"),
+        (networkx.MultiDiGraph(), "networkx"),
+        (OwnGraph(), "networkx"),
+        (scipy.sparse.coo_array((2, 2)), "scipy"),
+        (scipy.sparse.csr_matrix((2, 2)), "scipy"),
+        (pd.DataFrame(), "pandas"),
+        (np.zeros((2, 3)), None),
+        ([Data()], None),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_the_library_of_a_graph_follows_from_its_class(graph, library):
+    assert library_of(graph) == library
+
+
+def test_a_library_that_is_not_imported_has_no_graphs(monkeypatch):
+    monkeypatch.delitem(sys.modules, "networkx")
+    assert library_of(networkx.DiGraph()) is None
 
 
 def edges_of(pairs, num_senders, num_receivers=None):
