@@ -52,7 +52,7 @@ class Registry(Generic[T]):
             if first != reference:
                 raise SettingError(
                     f"two {self.noun}s are called {name}, those of {first} and {reference}; remove one package, or "
-                    f"rename its entry point of the group {self.group}."
+                    f"give its entry point of the group {self.group} another name."
                 )
         return references
 

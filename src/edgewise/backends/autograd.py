@@ -24,7 +24,7 @@ class Context(Protocol):
     places: list[int]
     """The gradients that are not None."""
     others: list[object]
-    """The arguments that are no tensors, and what stands for those that are."""
+    """The arguments that are not tensors, and what stands for those that are."""
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps tensors for `saved_tensors`."""

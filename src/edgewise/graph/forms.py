@@ -24,7 +24,7 @@ LIBRARIES = {
 def library_of(graph: Any) -> str | None:
     """The library of `LIBRARIES` whose class the object is an instance of; None if there is none.
 
-    A library that was not imported has no instances.
+    Nothing is an instance of a library that was not imported.
     """
     for library, (module, names) in LIBRARIES.items():
         imported = sys.modules.get(module)

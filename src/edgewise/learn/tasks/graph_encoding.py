@@ -1,4 +1,4 @@
-"""One graph in the units of a model: degrees as features where it has no others, edges filled, loops added."""
+"""One graph in the units of a model: degrees as features where no others vary, edges filled, loops added."""
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
