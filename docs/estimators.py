@@ -23,7 +23,7 @@ import estimator_tasks
 from estimator_parts import Argument, EstimatorClass, Method
 
 from edgewise.choices import SCORES
-from edgewise.learn.estimators.parameters import AUTO, OF_FILES, PARAMETER_OF, without_flags
+from edgewise.learn.estimators.parameters import AUTO, FILE_SETTINGS, PARAMETER_OF, without_flags
 from edgewise.learn.networks.graph_layers import LAYERS
 from edgewise.learn.settings import choices_of, helps
 from edgewise.learn.tasks.registry import settings_of
@@ -117,7 +117,7 @@ def parameters_of(kind: EstimatorClass) -> dict[str, Parameter]:
         job = declared.of({**kind.required, **variant}, kind.name)
         for owner, field, value in fields_of(job):
             name = PARAMETER_OF.get(field.name, field.name)
-            if field.name in OF_FILES and field.name not in kind.keep:
+            if field.name in FILE_SETTINGS and field.name not in kind.keep:
                 continue
             if name not in listed:
                 choices = declared.choices.get(field.name) or choices_of(field)

@@ -114,7 +114,7 @@ def short_waits() -> Iterator[None]:
         users = baseline, sys.modules.get("edgewise.learn.tasks.molecules.companions", baseline)
         for module in users:
             patch.setattr(module, "num_trees", lambda *sizes: 20)
-        patch.setattr(baseline.ForestBeside, "fit", baseline.fit_forest)
+        patch.setattr(baseline.BackgroundForest, "fit", baseline.fit_forest)
         yield
 
 

@@ -63,7 +63,7 @@ def scores(table: Path, target: str) -> dict[str, float]:
 
     fitted.members, fitted.companions = list(map(network_of, fitted.members)), {}
     members, seed = [prepared.splits.of_member(0)], prepared.settings.train.seed
-    add_companion(fitted, prepared.data, PROCESS, members, seed, TASK.loss(prepared), judging_counts=False)
+    add_companion(fitted, prepared.data, PROCESS, members, seed, TASK.loss(prepared), uses_validation=False)
     found["before"] = error(fitted.all_outputs(prepared.data, rows).mean()[:, 0])
     return found
 

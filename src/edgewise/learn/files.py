@@ -274,7 +274,7 @@ class GrowingArray:
             return np.asarray(np.memmap(file, self.dtype, "r+", shape=shape))
 
 
-def release(arrays: "Iterable[np.ndarray]") -> None:
+def release_memory(arrays: "Iterable[np.ndarray]") -> None:
     """Releases the memory of mapped arrays; later reads come from their files.
 
     Other arrays stay as they are. Does nothing on systems without MADV_DONTNEED.
@@ -297,7 +297,7 @@ def copied_rows(array: "np.ndarray", rows: "np.ndarray") -> "np.ndarray":
     for start in range(0, len(rows), COPY_CHUNK):
         block = slice(start, start + COPY_CHUNK)
         copy[block] = array[rows[block]]
-        release([array])
+        release_memory([array])
     return copy
 
 

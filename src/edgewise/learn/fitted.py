@@ -21,7 +21,7 @@ from edgewise.learn.companions.stack import Stack, tensors_of
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import counted
 from edgewise.learn.training.device import cpu_threads
-from edgewise.learn.training.document import MAX_LAYERS, damage, read_fields, to_document, typed
+from edgewise.learn.training.document import MAX_LAYERS, invalid_as_run_error, read_fields, to_document, typed
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import BatchLike
 from edgewise.learn.training.weights import filled, read_tensors
@@ -145,7 +145,7 @@ class Fitted(Generic[E, Out]):
         content, path = folder.read_model(format, 1), folder.path / "model.json"
         weights = folder.path / "model.safetensors"
         tensors = read_tensors(weights)
-        with damage(path):
+        with invalid_as_run_error(path):
             values = {name: read_fields(part, content) for name, part in parts.items()}
             size = typed(int, content.get("ensemble_size", 1), "ensemble_size")
             companions = typed(dict[str, int], content.get("companions", {}), "companions")
@@ -160,10 +160,10 @@ class Fitted(Generic[E, Out]):
                 if read := saved.metadata.get("read"):
                     values[name][saved.name] = read(folder, values[name])
                 if from_tensors := saved.metadata.get("from_tensors"):
-                    with damage(weights):
+                    with invalid_as_run_error(weights):
                         values[name][saved.name] = from_tensors(tensors)
         parts_of_model = {name: part(**values[name]) for name, part in parts.items()}
-        with damage(path):
+        with invalid_as_run_error(path):
             fitted = cls(format=format, companions=companions, **parts_of_model)
             fitted.check()
         fitted.prefix = fitted.prefix if prefix is None else prefix
@@ -189,7 +189,7 @@ class Fitted(Generic[E, Out]):
 
         modules: dict[str, Any] = {}
         for name, saved in tensors_of_companion.items():
-            with damage(path):
+            with invalid_as_run_error(path):
                 if not isinstance(self.encoder, HasCompanions):
                     raise DataError(f"companions has {name!r}, but models of this task have none.")
                 modules[name] = filled(partial(self.encoder.new_companion, name, saved, self.output), saved, path)

@@ -21,7 +21,7 @@ from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import BatchLike
 
-ROWS_A_BATCH = 512
+ROWS_PER_BATCH = 512
 """Rows that are computed together where no gradient is wanted."""
 
 
@@ -40,12 +40,12 @@ class Batches(Protocol):
         """`(row, target)`, in model units; class numbers for classes."""
 
     @property
-    def stand_in(self) -> "Callable[[nn.Module, np.ndarray, str], StandIn] | None":
+    def precomputed_model(self) -> "Callable[[nn.Module, np.ndarray, str], PrecomputedModel] | None":
         """From a network, rows and a device to what predicts these rows in place of the network; None where a network
         predicts batch after batch."""
 
 
-class StandIn(Protocol):
+class PrecomputedModel(Protocol):
     """What predicts rows in place of a network, at once; it reads no batch."""
 
     def __call__(self, batch: None, /) -> Tensor:
@@ -88,7 +88,7 @@ class ComparesRows(Protocol[Rows_contra]):
     ) -> dict[str, np.ndarray]:
         """The similarity of each row to the nearest training row, from 0 to 1; `similarity` compares whole rows."""
 
-    def new_parts(self, data: Rows_contra, rows: np.ndarray) -> list[str] | None:
+    def unseen_parts(self, data: Rows_contra, rows: np.ndarray) -> list[str] | None:
         """For each row the parts that no training row has, in words; None where that is unknown."""
 
 
@@ -142,7 +142,7 @@ class FittedTable(Fitted[T, Targets]):
         return self.output.scale
 
     @property
-    def rows_a_batch(self) -> int:
+    def rows_per_batch(self) -> int:
         """Rows that are computed together where no gradient is wanted."""
         return self.encoder.rows_per_batch
 
@@ -188,13 +188,13 @@ class FittedTable(Fitted[T, Targets]):
         self, data: Data, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
     ) -> list[list[np.ndarray]]:
         """What `compute` gives for each member and batch."""
-        batches, size = self.batches(data), self.rows_a_batch
+        batches, size = self.batches(data), self.rows_per_batch
         parts: list[list[np.ndarray]] = [[] for _ in self.members]
         with torch.no_grad(), cpu_threads(self.threads):
             for member, computed in zip(self.members, parts, strict=True):
                 member.to(device).eval()
-                if batches.stand_in is not None:
-                    computed.append(compute(batches.stand_in(member, rows, device), None).numpy())
+                if batches.precomputed_model is not None:
+                    computed.append(compute(batches.precomputed_model(member, rows, device), None).numpy())
                     member.to("cpu")
                     continue
                 for start in counted(range(0, len(rows), size), "predicting"):
@@ -222,8 +222,15 @@ class FittedTable(Fitted[T, Targets]):
             similarities: of these rows to the training rows; None computes them where intervals need them.
         """
         rows = np.flatnonzero(data.rows.usable) if rows is None else rows
-        among = rows, len(data.rows)
-        return self.predict_rows(data, rows, coverage=coverage, device=device, similarities=similarities, among=among)
+        return self.predict_rows(
+            data,
+            rows,
+            coverage=coverage,
+            device=device,
+            similarities=similarities,
+            positions=rows,
+            num_rows=len(data.rows),
+        )
 
     def predict_rows(
         self,
@@ -233,18 +240,21 @@ class FittedTable(Fitted[T, Targets]):
         coverage: float | None = None,
         device: str = "cpu",
         similarities: Mapping[str, np.ndarray] | None = None,
-        among: tuple[np.ndarray, int] | None = None,
+        positions: np.ndarray | None = None,
+        num_rows: int | None = None,
     ) -> list[Prediction]:
         """The predictions of some rows for each target, a number each; arguments as for `predict`.
 
         Args:
-            among: the positions of the predictions in the result, and its length; None is one position a row.
+            positions: of the rows in the result, which has NaN elsewhere; None keeps `rows` alone, in their order.
+            num_rows: the length of the result, where positions are given.
         """
         if similarities is None and self.intervals.difficulty:
             similarities = self.similarities(data, rows)
         outputs = self.all_outputs(data, rows, device)
-        positions, count = among or (np.arange(len(rows)), len(rows))
-        return self.to_predictions(outputs, positions, count, similarities or {}, coverage)
+        if positions is None or num_rows is None:
+            positions, num_rows = np.arange(len(rows)), len(rows)
+        return self.to_predictions(outputs, positions, num_rows, similarities or {}, coverage)
 
     def to_predictions(
         self,
@@ -338,7 +348,7 @@ class FittedTable(Fitted[T, Targets]):
         columns: dict[str, np.ndarray | list[str]] = {
             name: scatter_rows(values, rows, len(data.rows)) for name, values in similarities.items()
         }
-        if isinstance(self.encoder, ComparesRows) and (texts := self.encoder.new_parts(data, rows)) is not None:
+        if isinstance(self.encoder, ComparesRows) and (texts := self.encoder.unseen_parts(data, rows)) is not None:
             text_of_row = dict(zip(rows.tolist(), texts, strict=True))
             columns["new"] = [text_of_row.get(row, "") for row in range(len(data.rows))]
         return columns

@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
 
 _RESERVED_FILES = 64
 """Files that a server opens besides its connections: modules, pipes to its processes."""
-LINES, LINES_A_SECOND = 20, 1.0
+LINES, LINES_PER_SECOND = 20, 1.0
 """How many lines the log takes at once, and how many more each second."""
 LINE_CHARACTERS = 4_000
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -155,7 +155,7 @@ class RateLimit(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether there is room for the line."""
         now = time.monotonic()
-        self._left = min(LINES, self._left + (now - self._last) * LINES_A_SECOND)
+        self._left = min(LINES, self._left + (now - self._last) * LINES_PER_SECOND)
         self._last = now
         if self._left < 1:
             self._num_dropped += 1

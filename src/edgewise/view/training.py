@@ -113,13 +113,13 @@ def draw_numbers(true: np.ndarray, predicted: np.ndarray) -> Figure:
     return figure
 
 
-def draw_coverage(promised: np.ndarray, observed: np.ndarray, num_rows: int, chosen: float | None = None) -> Figure:
+def draw_coverage(nominal: np.ndarray, observed: np.ndarray, num_rows: int, chosen: float | None = None) -> Figure:
     """The observed coverage of intervals over the promised one; the pale band is explained by chance.
 
     The band is c ± 1.96·√(c(1 − c)/n), for n independent rows.
 
     Args:
-        promised, observed: (step), from 0 to 1.
+        nominal, observed: (step), from 0 to 1.
         num_rows: n.
         chosen: the coverage of the run's own intervals, which is marked.
     """
@@ -133,12 +133,12 @@ def draw_coverage(promised: np.ndarray, observed: np.ndarray, num_rows: int, cho
             grid, grid - half_width, grid + half_width, color=INK, alpha=0.12, linewidth=0, label="by chance"
         )
         axes.plot([0, 1], [0, 1], color=INK, alpha=0.3, linewidth=2, label="as promised")
-        axes.plot(promised, observed, color=color_of(0), marker="o", markersize=4, linewidth=1.2, label="observed")
+        axes.plot(nominal, observed, color=color_of(0), marker="o", markersize=4, linewidth=1.2, label="observed")
 
-        if chosen is not None and np.isclose(promised, chosen).any():
-            marked = int(np.isclose(promised, chosen).argmax())
+        if chosen is not None and np.isclose(nominal, chosen).any():
+            marked = int(np.isclose(nominal, chosen).argmax())
             axes.plot(
-                promised[marked], observed[marked], color=color_of(3), marker="o", markersize=9, fillstyle="none",
+                nominal[marked], observed[marked], color=color_of(3), marker="o", markersize=9, fillstyle="none",
                 linestyle="", label="the run's intervals",
             )  # fmt: skip
 

@@ -25,7 +25,7 @@ def drawn(num_classes, lacks_one=False):
 def test_its_probabilities_are_those_of_scikit_learn(kind):
     num_classes, is_binary = CLASSES[kind], kind.startswith(("two", "one"))
     rows, grown = drawn(num_classes, lacks_one=kind.startswith("one"))
-    forest = Forest.grown(grown, num_classes, is_binary=is_binary)
+    forest = Forest.from_scikit_learn(grown, num_classes, is_binary=is_binary)
     logits = forest.logits(torch.from_numpy(rows)).double()
     first = 0
     for place, (each, count) in enumerate(zip(grown, num_classes, strict=True)):
@@ -61,7 +61,7 @@ def test_one_tree_by_hand():
 )
 def test_trees_that_lead_astray_are_refused(name, place, value, told):
     """A file may hold anything: a walk in a circle would never end."""
-    forest = Forest.grown(drawn((2,))[1], (2,), is_binary=True)
+    forest = Forest.from_scikit_learn(drawn((2,))[1], (2,), is_binary=True)
     forest.check()
     getattr(forest, name)[place] = value
     with pytest.raises(DataError, match=told):
@@ -70,9 +70,9 @@ def test_trees_that_lead_astray_are_refused(name, place, value, told):
 
 def test_it_is_saved_with_the_weights_and_learns_nothing():
     rows, grown = drawn((2,))
-    forest = Forest.grown(grown, (2,), is_binary=True)
+    forest = Forest.from_scikit_learn(grown, (2,), is_binary=True)
     assert not list(forest.parameters())
-    other = Forest.of_tensors(forest.state_dict(), 6, 1, is_binary=True)
+    other = Forest.from_tensors(forest.state_dict(), 6, 1, is_binary=True)
     other.load_state_dict(forest.state_dict())
     assert torch.equal(other.logits(torch.from_numpy(rows)), forest.logits(torch.from_numpy(rows)))
     assert forest.logits(torch.zeros(0, 6)).shape == (0, 1)

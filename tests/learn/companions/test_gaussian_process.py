@@ -249,12 +249,12 @@ def test_rows_that_judge_count_later(case, count):
     conditions = None if rows.row_features is None else rows.row_features[:count]
     first = changed(batch, graph_of_row=rows.graph_of_row[:count], row_features=conditions)
     alone = GaussianProcess.learned(first, targets[:count], weights[:count])
-    process = GaussianProcess.learned(batch, targets, weights, num_judging=10 - count)
+    process = GaussianProcess.learned(batch, targets, weights, num_validation=10 - count)
     torch.testing.assert_close(process.logs, alone.logs, rtol=0, atol=0)
     torch.testing.assert_close(process(batch), alone(batch), rtol=1e-9, atol=1e-9)
     process.learn_later()
     sizes = RowSizes(*(getattr(process, name).shape[1] for name in INPUTS))
-    saved = GaussianProcess.of_tensors(process.state_dict(), sizes, 2, None)
+    saved = GaussianProcess.from_tensors(process.state_dict(), sizes, 2, None)
     saved.load_state_dict(process.state_dict())
     for each in (process, saved):
         found = each(batch).numpy()

@@ -171,7 +171,7 @@ def test_rows_without_a_token_are_rows():
 def test_what_is_saved_is_read_and_damage_is_refused():
     model = learned()
     tensors = model.state_dict()
-    again = WordCounts.of_tensors(tensors, len(NAMES), 1)
+    again = WordCounts.from_tensors(tensors, len(NAMES), 1)
     again.load_state_dict(tensors)
     again.check()
     torch.testing.assert_close(again(batch_of(TEXTS)), model(batch_of(TEXTS)))
@@ -182,7 +182,7 @@ def test_what_is_saved_is_read_and_damage_is_refused():
         ("weights", float("nan"), "weights"),
         ("bias", float("inf"), "bias"),
     ):
-        damaged = WordCounts.of_tensors(tensors, len(NAMES), 1)
+        damaged = WordCounts.from_tensors(tensors, len(NAMES), 1)
         damaged.load_state_dict(tensors)
         getattr(damaged, name)[0] = value
         with pytest.raises(DataError, match=told):

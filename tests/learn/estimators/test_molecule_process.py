@@ -96,7 +96,7 @@ def test_validation_rows_judge_before_they_are_learned(tmp_path):
     fitted.members, fitted.companions = [network_of(member)], {}
     (kind,) = (kind for kind in COMPANIONS if kind.name == "gaussian-process")
     members = [prepared.splits.of_member(0)]
-    add_companion(fitted, table, kind, members, 0, TASK.loss(prepared), judging_counts=False)
+    add_companion(fitted, table, kind, members, 0, TASK.loss(prepared), uses_validation=False)
     before = fitted.predict(table, rows=rows)[0].value[rows]
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((before - targets) ** 2)), rel=1e-4)
     assert np.abs(after - targets).mean() < 0.9 * np.abs(before - targets).mean()

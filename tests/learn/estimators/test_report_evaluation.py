@@ -35,7 +35,7 @@ def labels(true, probabilities, classes=("a", "b")):
 def test_coverage_by_hand():
     # Nine validation errors 1 … 9: the radius for 0.1 is 1, for 0.9 it is 9; 0.95 and 0.99 would need more of them.
     found = coverage(numbers([0] * 4, [0.5, -2.5, 8.5, 20], range(1, 10)))
-    np.testing.assert_allclose(found.promised, np.arange(1, 10) / 10)
+    np.testing.assert_allclose(found.nominal, np.arange(1, 10) / 10)
     np.testing.assert_allclose(found.observed, [0.25, 0.25, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.75])
     assert found.num_rows == 4
 
@@ -45,7 +45,7 @@ def test_coverage_is_that_of_the_intervals():
     true, errors = rng.normal(size=200), rng.normal(size=99)
     predicted = true + rng.normal(size=200)
     found = coverage(numbers(true, predicted, errors))
-    for promise, observed in zip(found.promised, found.observed, strict=True):
+    for promise, observed in zip(found.nominal, found.observed, strict=True):
         radius = interval_radius(errors, promise)
         assert observed == pytest.approx(np.mean((predicted - radius <= true) & (true <= predicted + radius)))
         assert abs(observed - promise) < 0.15

@@ -107,7 +107,7 @@ def test_words_are_counted_in_rows_of_some_weight(tmp_path, monkeypatch):
     splits = prepared.splits
     fresh = kind.fit(prepared.fitted, prepared.data, FittingRows(splits.train, splits.val, 0, TASK.loss(prepared)))
     assert learned == [(4, [1.0, 1.0, 2.0, 2.0])]
-    before, after = fresh.module, fresh.with_judging()
+    before, after = fresh.module, fresh.with_validation()
     assert learned[1:] == [(8, [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0])]
     assert float(before.weights.abs().max()) > float(after.weights.abs().max())  # the classes are turned round there
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.errors import DataError, WriteError
-from edgewise.learn.files import GrowingArray, copied_rows, release
+from edgewise.learn.files import GrowingArray, copied_rows, release_memory
 from edgewise.learn.readers.molecules.data import read_molecules
 from edgewise.learn.tables import mapped
 from edgewise.learn.tables.columns import Columns
@@ -34,7 +34,7 @@ def test_what_was_written_into_a_mapped_array_stays_when_its_memory_is_released(
     array.append(np.arange(10_000))
     found = array.mapped()
     found[7] = -1
-    release([found, np.zeros(3)])
+    release_memory([found, np.zeros(3)])
     assert found[:9].tolist() == [0, 1, 2, 3, 4, 5, 6, -1, 8]
     assert copied_rows(found, np.array([9999, 7])).tolist() == [9999, -1]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgewise.errors import EdgewiseError
-from edgewise.learn.training.baseline import ForestBeside, finite_features, fit_forest, fit_mean, num_trees
+from edgewise.learn.training.baseline import BackgroundForest, finite_features, fit_forest, fit_mean, num_trees
 
 NAN, INF = np.nan, np.inf
 
@@ -45,7 +45,7 @@ def test_forest_gives_classes_it_has_not_seen_no_probability():
     assert probabilities.argmax(axis=1).tolist() == [0] * 6 + [2] * 6
 
 
-fit_beside = ForestBeside.fit
+fit_in_background = BackgroundForest.fit
 """The real one: tests of trainings grow their forests without a process."""
 
 
@@ -56,7 +56,7 @@ def beside():
     features = random.normal(size=(40, 3)).astype(np.float32)
     targets = np.stack([np.where(random.random(40) < 0.5, NAN, features[:, 0]), random.integers(0, 2, 40)], axis=1)
     given = features, targets, random.random(40), (0, 3)
-    elsewhere = fit_beside(*given, seed=4, jobs=1)
+    elsewhere = fit_in_background(*given, seed=4, jobs=1)
     yield features, elsewhere, fit_forest(*given, seed=4)
     elsewhere.process.close()
 

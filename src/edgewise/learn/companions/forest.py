@@ -23,7 +23,7 @@ MIN_PROBABILITY = 1e-4
 class Forest(nn.Module):
     """The average prediction of decision trees, for classes: p(x) = Σ_t p_t(the leaf of x in tree t) / trees.
 
-    It learns nothing from gradients: `grown` takes trees that scikit-learn has fitted.
+    It learns nothing from gradients: `from_scikit_learn` takes trees that scikit-learn has fitted.
 
     Args:
         num_features: numbers of a row.
@@ -61,7 +61,7 @@ class Forest(nn.Module):
         self.register_buffer("values", torch.zeros(num_nodes, num_outputs))
 
     @classmethod
-    def grown(
+    def from_scikit_learn(
         cls, forests: "Sequence[RandomForestClassifier]", num_classes: Sequence[int], *, is_binary: bool
     ) -> "Forest":
         """The trees of a `RandomForestClassifier` for each target, whose classes are numbers.
@@ -90,7 +90,7 @@ class Forest(nn.Module):
         return module
 
     @classmethod
-    def of_tensors(
+    def from_tensors(
         cls, tensors: Mapping[str, Tensor], num_features: int, num_targets: int, *, is_binary: bool
     ) -> "Forest":
         """A forest of the sizes that its saved tensors have, still empty."""
@@ -122,12 +122,12 @@ class Forest(nn.Module):
         nodes = self.roots.long().expand(len(rows), -1)
         while True:
             goes_right = rows.gather(1, self.feature[nodes].long()) > self.threshold[nodes]
-            further = self.branches[nodes].gather(2, goes_right.long().unsqueeze(2)).squeeze(2).long()
-            if torch.equal(further, nodes):
+            next_nodes = self.branches[nodes].gather(2, goes_right.long().unsqueeze(2)).squeeze(2).long()
+            if torch.equal(next_nodes, nodes):
                 break
-            nodes = further
-        shares = (self.values[nodes].sum(1) / self.num_trees).clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
-        return shares.logit() if self.is_binary else shares.log()
+            nodes = next_nodes
+        probabilities = (self.values[nodes].sum(1) / self.num_trees).clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+        return probabilities.logit() if self.is_binary else probabilities.log()
 
 
 def _arrays(tree: "Tree", start: int, columns: np.ndarray, num_outputs: int) -> dict[str, np.ndarray]:

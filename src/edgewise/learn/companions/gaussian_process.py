@@ -168,7 +168,7 @@ class GaussianProcess(nn.Module):
         self.register_buffer("coefficients", torch.zeros(num_rows, num_outputs, dtype=torch.float64))
         self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(num_outputs, 1))
         self.later: Tensor | None = None
-        """The coefficients that include the judging rows."""
+        """The coefficients that include the validation rows."""
 
     @classmethod
     def learned(
@@ -177,7 +177,7 @@ class GaussianProcess(nn.Module):
         targets: Float[np.ndarray, " row output"],
         weights: Float[np.ndarray, " row"],
         seed: int = 0,
-        num_judging: int = 0,
+        num_validation: int = 0,
         limits: Limits | None = None,
     ) -> "GaussianProcess":
         """The process of some rows.
@@ -187,7 +187,7 @@ class GaussianProcess(nn.Module):
             targets: in model units; NaN where missing.
             weights: how much each row counts: the variance of its noise is divided by it.
             seed: chooses the rows by which the covariance is chosen.
-            num_judging: the number of last rows that are held out: they count from `learn_later` on.
+            num_validation: the number of last rows that are held out: they count from `learn_later` on.
             limits: as for the module.
         """
         numbers = _numbers(batch)
@@ -195,7 +195,7 @@ class GaussianProcess(nn.Module):
             *(numbers[name].shape[1] for name in ("molecules", "descriptors", "substructures", "conditions"))
         )
         process = cls(sizes, len(targets), batch.graph.num_graphs, targets.shape[1], limits)
-        num_first, process.later = len(targets) - num_judging, torch.zeros_like(process.coefficients)
+        num_first, process.later = len(targets) - num_validation, torch.zeros_like(process.coefficients)
         for name, x in numbers.items():
             getattr(process, name).copy_(x)
         rows_of_process, usual = process.known, weights[:num_first].mean() if weights[:num_first].any() else 1.0
@@ -218,13 +218,13 @@ class GaussianProcess(nn.Module):
         return process
 
     def learn_later(self) -> None:
-        """Includes the judging rows."""
+        """Includes the validation rows."""
         assert self.later is not None
         self.coefficients.copy_(self.later)
         self.later = None
 
     @classmethod
-    def of_tensors(
+    def from_tensors(
         cls, tensors: Mapping[str, Tensor], sizes: RowSizes, num_outputs: int, limits: Limits | None
     ) -> "GaussianProcess":
         """A process of as many rows as its saved tensors have, still empty."""

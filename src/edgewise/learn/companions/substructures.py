@@ -59,9 +59,9 @@ def with_substructures(batch: Batch, num_kinds: int, radius: int = RADIUS) -> Ba
     counts = np.zeros((graph.num_graphs, num_kinds), np.float32)
     for step in range(radius + 1):
         if step:
-            around = np.zeros_like(codes)
-            np.add.at(around, receivers, _mixed(codes[senders] ^ (bonds * ODD)))
-            codes = _mixed(codes * np.uint64(3) + _mixed(around) + np.uint64(step))
+            neighbor_sums = np.zeros_like(codes)
+            np.add.at(neighbor_sums, receivers, _mixed(codes[senders] ^ (bonds * ODD)))
+            codes = _mixed(codes * np.uint64(3) + _mixed(neighbor_sums) + np.uint64(step))
         np.add.at(counts, (graphs, (codes % np.uint64(num_kinds)).astype(np.int64)), 1)
 
     return replace(batch, substructures=torch.from_numpy(counts))

@@ -90,7 +90,7 @@ class WordCounts(nn.Module):
         self.register_buffer("bias", torch.zeros(num_outputs))
 
     @classmethod
-    def of_tensors(cls, tensors: Mapping[str, Tensor], num_tokens: int, num_outputs: int) -> Self:
+    def from_tensors(cls, tensors: Mapping[str, Tensor], num_tokens: int, num_outputs: int) -> Self:
         """A module of the sizes that its saved tensors have, still empty."""
         num_pairs = len(tensors["pairs"])
         return cls(num_tokens, len(tensors["weights"]) - num_tokens - num_pairs - 1, num_pairs, num_outputs)

@@ -68,7 +68,7 @@ def predict(estimator: Any, X: object, edges: object) -> np.ndarray | pd.DataFra
     steps = predict_next(trained, series)
     if times is None or series.clock is None:
         return steps
-    return pd.DataFrame(steps, index=index_behind(series, len(steps), times), columns=list(series.names))
+    return pd.DataFrame(steps, index=future_index(series, len(steps), times), columns=list(series.names))
 
 
 @naming_parameters
@@ -127,7 +127,7 @@ def _in_time(estimator: Any, series: Series, times: pd.Index | None) -> Series:
     return replace(series, values=timed.values, times=timed.times, clock=timed.clock, notes=timed.notes)
 
 
-def index_behind(series: Series, num_steps: int, times: pd.Index) -> pd.Index:
+def future_index(series: Series, num_steps: int, times: pd.Index) -> pd.Index:
     """The times of the steps behind the last of a series, in the time zone and by the name that its times have."""
     assert series.clock is not None
     index = pd.Index([series.clock.time(len(series.values) + step) for step in range(num_steps)], name=times.name)

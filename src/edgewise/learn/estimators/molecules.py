@@ -28,8 +28,9 @@ def training_data(job: PropertyRunSettings, inputs: Inputs, columns: TrainingCol
     """The molecules, to train on."""
     smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"))
     if len(smiles) != len(columns.targets):
-        molecules = plural(len(smiles), "row")
-        raise DataError(f"fit: {molecules} of molecules, but {plural(len(columns.targets), 'target')}.")
+        raise DataError(
+            f"fit: {plural(len(smiles), 'row')} of molecules, but {plural(len(columns.targets), 'target')}."
+        )
     return molecules_from_arrays(
         smiles,
         columns.targets,

@@ -19,7 +19,7 @@ from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.nodes import NodeData, nodes_from_arrays
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.explainable import explain_node
-from edgewise.learn.tasks.nodes.settings import WITH_TYPES, NodeRunSettings
+from edgewise.learn.tasks.nodes.settings import DEFAULT_TYPED_MODEL, NodeRunSettings
 from edgewise.learn.tasks.nodes.task import TABLE, TASK
 
 
@@ -59,7 +59,7 @@ def _model_for_types(estimator: Estimator, inputs: Inputs) -> dict[str, object]:
     """Without a name the model is the default, or that for types where the graph has them."""
     rows = inputs.graph_rows
     has_types = rows.graph.node_types is not None or rows.edges.types is not None
-    return {"model": WITH_TYPES} if has_types and estimator.model == AUTO else {}
+    return {"model": DEFAULT_TYPED_MODEL} if has_types and estimator.model == AUTO else {}
 
 
 def _check(job: NodeRunSettings, data: NodeData) -> None:

@@ -27,7 +27,7 @@ SETTING_OF = {"random_state": "seed", "attention_score": "score"}
 """Parameters that are called otherwise than their setting: scikit-learn has its own word, or a method has that name."""
 PARAMETER_OF = {setting: name for name, setting in SETTING_OF.items()}
 """The same the other way round."""
-OF_FILES = {
+FILE_SETTINGS = {
     *("data", "nodes", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
     *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data", "overwrite"),
     *(
@@ -39,10 +39,10 @@ OF_FILES = {
 """Settings of a run over files, which an estimator over arrays does not need."""
 
 
-def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
+def parameters_of(estimator_type: type) -> dict[str, inspect.Parameter]:
     """The parameters of a class's constructor, by name."""
-    listed = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
-    return {name: parameter for name, parameter in listed.items() if name != "self"}
+    parameters = inspect.signature(estimator_type.__init__).parameters  # type: ignore[misc]
+    return {name: parameter for name, parameter in parameters.items() if name != "self"}
 
 
 def values_of(estimator: object) -> dict[str, object]:
@@ -52,8 +52,8 @@ def values_of(estimator: object) -> dict[str, object]:
 
 def changed_values(estimator: object) -> dict[str, object]:
     """The parameters of an estimator that differ from their default."""
-    listed = parameters_of(type(estimator))
-    return {name: value for name, value in values_of(estimator).items() if _differs(listed[name], value)}
+    parameters = parameters_of(type(estimator))
+    return {name: value for name, value in values_of(estimator).items() if _differs(parameters[name], value)}
 
 
 def _differs(parameter: inspect.Parameter, value: object) -> bool:
@@ -105,7 +105,7 @@ def without_flags(message: str, parameters: Collection[str]) -> str:
     def parameter(flag: "re.Match[str]") -> str:
         setting = flag[2].replace("-", "_")
         name = setting if setting in parameters else PARAMETER_OF.get(setting, setting)
-        if name not in parameters and setting not in OF_FILES:
+        if name not in parameters and setting not in FILE_SETTINGS:
             return flag[0]
         return (name if name in parameters else setting) + ("=False" if flag[1] else "")
 
@@ -121,7 +121,7 @@ def naming_parameters(
     """
 
     @functools.wraps(function)
-    def naming(estimator: Owner, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def wrapper(estimator: Owner, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
             with made_on_cpu():
                 return function(estimator, *args, **kwargs)
@@ -129,4 +129,4 @@ def naming_parameters(
             error.args = (without_flags(str(error), parameters_of(type(estimator))), *error.args[1:])
             raise
 
-    return naming
+    return wrapper

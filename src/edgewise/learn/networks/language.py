@@ -48,7 +48,7 @@ class NextTokenModel(nn.Module):
         """The scores for the token after each token of a batch."""
         return self.scores(self._of_batch(batch, trace, None))
 
-    def after(
+    def next_token_scores(
         self,
         batch: TokenBatch,
         trace: Trace | None = None,

@@ -38,7 +38,7 @@ def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, of_vectors:
     with torch.no_grad():
         for number, step in enumerate(counted(steps, "layer by layer")):
             nodes = distinct_rows if number == len(steps) - 1 else everyone
-            after = _after(step, before, graph, nodes, device, width_of(layers))
+            after = _apply_step(step, before, graph, nodes, device, width_of(layers))
             kept = [*kept, after][-layers.num_read :]
             before = _Rows(after)
         outputs = torch.from_numpy(_outputs(layers, kept, distinct_rows, graph, device, of_vectors))
@@ -47,7 +47,7 @@ def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, of_vectors:
     return (outputs if is_in_order else outputs[torch.from_numpy(order)]).to(device)
 
 
-def _after(
+def _apply_step(
     step: Any, before: Any, graph: StoredGraph, nodes: np.ndarray, device: torch.device, width: int
 ) -> np.ndarray:
     """The nodes after a step, `(node, feature)`."""

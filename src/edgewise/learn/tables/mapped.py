@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Int64, UInt64
 
-from edgewise.learn.files import GrowingArray, release
+from edgewise.learn.files import GrowingArray, release_memory
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.cell import Texts, as_arrow, pa, text_arrays
 from edgewise.learn.tables.read import Cells, TableChunks, check_same_columns
@@ -78,7 +78,7 @@ def parts(cells: Cells, column: str) -> Iterator[tuple[int, "pa.ChunkedArray"]]:
     step = ROWS if cells.mapped else max(1, len(texts))
     for start in range(0, len(texts), step):
         yield start, texts.slice(start, step)
-        release(cells.mapped)
+        release_memory(cells.mapped)
 
 
 def with_column(cells: Cells, name: str, texts: "GrowingTexts | ListedTexts") -> Cells:

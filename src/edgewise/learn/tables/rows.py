@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from edgewise.errors import DataError, SettingError, plural, refuse_single_text
-from edgewise.learn.files import release
+from edgewise.learn.files import release_memory
 from edgewise.learn.tables.cell import OK, Problems, Rejection, encoded, read_numbers
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.labels import (
@@ -176,7 +176,7 @@ def read_files(
     return mapped_cells(tables) if is_mapped else join_cells(parts), columns
 
 
-def cells_of_roles(arrays: dict[str, Values | None]) -> tuple[Cells, dict[str, tuple[str, ...]], dict[str, Any]]:
+def cells_and_columns(arrays: dict[str, Values | None]) -> tuple[Cells, dict[str, tuple[str, ...]], dict[str, Any]]:
     """Arrays as cells, the columns that each became, and the columns of weights and groups for `Columns`.
 
     Raises:
@@ -253,7 +253,7 @@ def checked_rows(
             *notes,
         ]
 
-    release(cells.mapped)
+    release_memory(cells.mapped)
     status = [OK] * len(cells.frame)
     for row, (column, _, reason) in problems.first.items():
         status[row] = f"{column}: {reason}"

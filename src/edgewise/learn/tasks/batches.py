@@ -10,7 +10,7 @@ from jaxtyping import Float32
 from torch import nn
 
 from edgewise.graph import Batch, Graph
-from edgewise.learn.fitted_table import StandIn
+from edgewise.learn.fitted_table import PrecomputedModel
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.training.loader import BatchLike
@@ -28,7 +28,7 @@ class RowBatches:
     """How much each row counts."""
     graph: Graph | None = None
     """The whole graph, where rows are of one graph."""
-    stand_in: Callable[[nn.Module, np.ndarray, str], StandIn] | None = None
+    precomputed_model: Callable[[nn.Module, np.ndarray, str], PrecomputedModel] | None = None
     """From a network, rows and a device to what predicts these rows in place of the network, which computes all rows of
     a store at once; None where a network predicts batch after batch."""
 
@@ -39,13 +39,13 @@ class RowBatches:
         scale: TargetScaler | None,
         batch: Callable[[np.ndarray], BatchLike],
         graph: Graph | None = None,
-        stand_in: Callable[[nn.Module, np.ndarray, str], StandIn] | None = None,
+        precomputed_model: Callable[[nn.Module, np.ndarray, str], PrecomputedModel] | None = None,
     ) -> Self:
         """The rows of a data set, with their targets scaled."""
         targets = rows.targets
         if scale is not None and targets.shape[1]:
             targets = scale.transform(targets)
-        return cls(batch, targets.astype(np.float32), rows.weights.astype(np.float32), graph, stand_in)
+        return cls(batch, targets.astype(np.float32), rows.weights.astype(np.float32), graph, precomputed_model)
 
     def training_batch(self, rows: np.ndarray) -> BatchLike:
         """Rows to learn from."""

@@ -2,7 +2,7 @@
 
 fit      each companion, to the rows that its network has learned from
 weigh    each by the validation rows of its network: `weigh`
-learn    from the validation rows, too, once these have judged: `Fresh.with_judging`
+learn    from the validation rows, too, once these have judged: `Fresh.with_validation`
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 USUAL_WEIGHT, USUAL_ROWS = 2.0, 100
 """How much a companion weighs where nothing else is known, and how many validation rows that counts as: learned from
 validation rows, see docs/molecules.md."""
-MAX_JUDGING = 2**16
+MAX_VALIDATION_ROWS = 2**16
 """Validation rows of a member that weigh its companion; evenly chosen where there are more."""
 
 
@@ -35,7 +35,7 @@ class Fresh:
 
     module: nn.Module
     """The companion."""
-    with_judging: Callable[[], nn.Module]
+    with_validation: Callable[[], nn.Module]
     """The same, which has learned from these rows, too."""
 
 
@@ -45,7 +45,7 @@ class FittingRows:
 
     rows: np.ndarray
     """Those that its network has learned from."""
-    judging: np.ndarray
+    validation: np.ndarray
     """Those that judge it, where it learns from them later; else none."""
     seed: int
     """Of all that is drawn."""
@@ -73,7 +73,7 @@ def add_companion(
     seed: int,
     loss: TargetLoss,
     *,
-    judging_counts: bool,
+    uses_validation: bool,
 ) -> list[Fresh]:
     """Puts a companion beside each network, as heavy as validation rows want it; none where they want none.
 
@@ -84,7 +84,7 @@ def add_companion(
         members: the training and the validation rows of each network.
         seed: of its fit.
         loss: of the outputs, as of the networks.
-        judging_counts: whether it will learn from the validation rows, too.
+        uses_validation: whether it will learn from the validation rows, too.
 
     Returns:
         The companion of each network; none where it was left out.
@@ -92,7 +92,7 @@ def add_companion(
     encoder_before, fitted.encoder = fitted.encoder, kind.encoder(fitted.encoder)
     with cpu_threads(fitted.threads):
         rows_of = {
-            train.tobytes(): FittingRows(train, val if judging_counts else val[:0], seed, loss)
+            train.tobytes(): FittingRows(train, val if uses_validation else val[:0], seed, loss)
             for train, val in members
         }
         companion_of = {key: kind.fit(fitted, data, rows) for key, rows in rows_of.items()}
@@ -103,11 +103,11 @@ def add_companion(
         fitted.encoder = encoder_before
         return []
     fitted.companions = {**fitted.companions, kind.name: copies}
-    put_beside(fitted, kind.name, [companion.module for companion in companions])
+    attach_companion(fitted, kind.name, [companion.module for companion in companions])
     return companions
 
 
-def put_beside(fitted: FittedTable, name: str, modules: Sequence[nn.Module]) -> None:
+def attach_companion(fitted: FittedTable, name: str, modules: Sequence[nn.Module]) -> None:
     """Gives each network a companion, or another one of the same name."""
     stacks: list[nn.Module] = []
     for member, module in zip(fitted.members, modules, strict=True):
@@ -116,24 +116,24 @@ def put_beside(fitted: FittedTable, name: str, modules: Sequence[nn.Module]) -> 
     fitted.members = stacks
 
 
-def learn_from_judging(fitted: FittedTable, fresh: Mapping[str, Sequence[Fresh]]) -> None:
+def learn_from_validation(fitted: FittedTable, fresh: Mapping[str, Sequence[Fresh]]) -> None:
     """Lets the companions of each network, by name, learn from the rows that have judged them; members with the same
     one share it."""
     for name, companions in fresh.items():
         distinct = {id(companion): companion for companion in companions}
-        learned = {key: companion.with_judging() for key, companion in distinct.items()}
+        learned = {key: companion.with_validation() for key, companion in distinct.items()}
         if companions:
-            put_beside(fitted, name, [learned[id(companion)] for companion in companions])
+            attach_companion(fitted, name, [learned[id(companion)] for companion in companions])
 
 
 def weigh(
     fitted: FittedTable,
     data: Data,
     companions: Sequence[nn.Module],
-    judging: Sequence[np.ndarray],
+    validation: Sequence[np.ndarray],
     loss: TargetLoss,
 ) -> int:
-    """As how many variants of the network a companion counts: what predicts the judging rows best, and `USUAL_ROWS`
+    """As how many variants of the network a companion counts: what predicts the validation rows best, and `USUAL_ROWS`
     more of each member for which the usual weight is best. 0 leaves it out.
 
         Σ_rows (f + s (c − f) − y)² + (usual rows) · m · (s − s')²
@@ -146,7 +146,7 @@ def weigh(
         fitted: the ensemble.
         data: the rows.
         companions: one for each member.
-        judging: the rows of the table that judge each.
+        validation: the rows of the table that judge each.
         loss: of the outputs; only its weights of classes are read.
     """
     num_variants, of_network = fitted.num_variants, fitted.num_variants - sum(fitted.companions.values())
@@ -155,8 +155,8 @@ def weigh(
     batches, squares, gaps, num_known = fitted.batches(data), np.zeros(len(copies)), 0.0, 0
     wanted = fitted.output.wanted(batches.targets)
     with torch.no_grad(), cpu_threads(fitted.threads):
-        for member, companion, rows in zip(fitted.members, companions, judging, strict=True):
-            rows, size = evenly(rows, MAX_JUDGING), fitted.rows_a_batch
+        for member, companion, rows in zip(fitted.members, companions, validation, strict=True):
+            rows, size = evenly(rows, MAX_VALIDATION_ROWS), fitted.rows_per_batch
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
                 batch = batches.batch(part)

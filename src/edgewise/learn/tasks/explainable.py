@@ -52,7 +52,7 @@ Opened = TypeVar("Opened")
 """A model as its task opens it: a `Fitted`, or one with the rows of its files."""
 
 
-def itself(model: Any) -> Any:
+def identity(model: Any) -> Any:
     """The `Fitted` of a model that is one."""
     return model
 
@@ -63,7 +63,7 @@ class ExplainableTask(Generic[Opened]):
 
     load: Callable[[RunFolder], Opened]
     """Reads the model of a run folder, as the other functions take it."""
-    trained: Callable[[Opened], Fitted] = itself
+    trained: Callable[[Opened], Fitted] = identity
     """The `Fitted` of such a model."""
     kind: Kind
     """What a row is."""
@@ -91,7 +91,7 @@ class ExplainableTask(Generic[Opened]):
     """The coverage of intervals; None where there are none."""
     set_limits: Callable[[Opened, int | None, float | None], None] | None = None
     """Changes the most atoms and the seconds of a molecule, those that are not None; None where rows are others."""
-    quick: Callable[[Opened], Opened] = itself
+    quick: Callable[[Opened], Opened] = identity
     """The same model, which raises SlowMoleculeError for a row that may take long, where rows are molecules."""
     open: tuple[str, ...] = ()
     """Which of `target` and `label` have values that are not listed."""

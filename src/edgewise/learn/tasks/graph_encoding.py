@@ -137,7 +137,7 @@ def with_degrees(features: NodeFeatures | StoredFeatures, edges: EdgeList | None
     if isinstance(features, StoredFeatures):
         return replace(features, adds_degrees=True)
     assert edges is not None
-    return features.beside(edges.degrees(features.shape[0]))
+    return features.hstack(edges.degrees(features.shape[0]))
 
 
 def are_degrees(features: np.ndarray | NodeFeatures | StoredFeatures, edges: EdgeList | None) -> bool:

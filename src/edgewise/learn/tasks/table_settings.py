@@ -16,7 +16,7 @@ OF_NUMBERS |= dict.fromkeys(("loss_function", "huber_width"), ", which are learn
 """Settings that do nothing for classes, and why."""
 USUAL: Values = {"task_type": AUTO, "missing": "impute"}
 """What columns are by default, where no one says it: the type of the targets follows from them."""
-USUAL_OF_NODES: Values = {"node_column": AUTO, **USUAL}
+NODE_DEFAULTS: Values = {"node_column": AUTO, **USUAL}
 """The same for tables of nodes, whose names follow from the table, too."""
 
 

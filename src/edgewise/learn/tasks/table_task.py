@@ -9,7 +9,7 @@ import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.files import JsonObject, release
+from edgewise.learn.files import JsonObject, release_memory
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
@@ -19,7 +19,7 @@ from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
-from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_judging
+from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_validation
 from edgewise.learn.tasks.config import TaskSettings
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
 from edgewise.learn.tasks.report.evaluation import MAX_ROWS, evaluated_targets
@@ -40,7 +40,7 @@ from edgewise.learn.tasks.task import (
     nothing,
     num_parameters,
 )
-from edgewise.learn.training.baseline import ForestBeside, Predictor, fit_forest, fit_mean
+from edgewise.learn.training.baseline import BackgroundForest, Predictor, fit_forest, fit_mean
 from edgewise.learn.training.conformal import learn_difficulty
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
@@ -123,7 +123,7 @@ class TableTask(Generic[Job, Dataset, Model]):
     """What else should be known of the data before the training starts, a line each."""
     baselines: Callable[[Prepared, Features, Callable[..., Predictor]], dict[str, Predictor]] = mean_and_forest
     """Simple models by their names, fitted to the training rows."""
-    trees_beside: bool = False
+    fits_trees_in_background: bool = False
     """Whether the baselines are trees alone, which compute on another core while the model trains."""
     batches: Callable[[Prepared], RowBatches] = lambda prepared: prepared.fitted.batches(prepared.data)
     """The rows as the models take them."""
@@ -221,7 +221,7 @@ class TableTask(Generic[Job, Dataset, Model]):
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
             train, val = splits.of_member(recipe.seed - prepared.settings.train.seed)
             training = self.training_loader(train, prepared, batches, recipe)
-            return training, RowLoader(val, batches.training_batch, fitted.rows_a_batch)
+            return training, RowLoader(val, batches.training_batch, fitted.rows_per_batch)
 
         return of_member
 
@@ -245,14 +245,14 @@ class TableTask(Generic[Job, Dataset, Model]):
         """
         fitted, data, splits, fresh = prepared.fitted, prepared.data, prepared.splits, {}
         members = [splits.of_member(number) for number in range(len(fitted.members))]
-        seed, judging_counts = prepared.settings.train.seed, not splits.left_out
+        seed, uses_validation = prepared.settings.train.seed, not splits.left_out
         for companion in self.companions:
             if companion.name in prepared.settings.companions:
                 fresh[companion.name] = add_companion(
-                    fitted, data, companion, members, seed, self.loss(prepared), judging_counts=judging_counts
+                    fitted, data, companion, members, seed, self.loss(prepared), uses_validation=uses_validation
                 )
         self.calibrate_intervals(prepared)
-        if not judging_counts or not any(fresh.values()):
+        if not uses_validation or not any(fresh.values()):
             return
 
         if prepared.scored.validation is None and len(rows := self.scored(prepared, splits.val)):
@@ -262,7 +262,7 @@ class TableTask(Generic[Job, Dataset, Model]):
                 (rows, outputs_of(predictions)),
                 outputs.parts,
             )
-        learn_from_judging(fitted, fresh)
+        learn_from_validation(fitted, fresh)
 
     def calibrate_intervals(self, prepared: Prepared) -> None:
         """Intervals follow from the errors on rows that a member has not learned from, predicted by such members."""
@@ -352,8 +352,8 @@ class TableTask(Generic[Job, Dataset, Model]):
     def start_background(self, prepared: Prepared) -> None:
         """Fits trees on another core while the model trains."""
         spare = available_cores() - prepared.settings.train.threads
-        if self.trees_beside and prepared.settings.baselines and spare > 0:
-            fit_trees = partial(ForestBeside.fit, jobs=spare)
+        if self.fits_trees_in_background and prepared.settings.baselines and spare > 0:
+            fit_trees = partial(BackgroundForest.fit, jobs=spare)
             prepared.background["baselines"] = Background(lambda: self.score_baselines(prepared, fit_trees))
 
     def score_baselines(self, prepared: Prepared, fit_trees: Callable[..., Predictor] = fit_forest) -> JsonObject:
@@ -390,7 +390,7 @@ class TableTask(Generic[Job, Dataset, Model]):
                 read = [as_arrow(cells.frame[name].iloc[rows[chunk]]).to_pylist() for name in cells.frame.columns]
                 columns = [rows[chunk], *read, *(values[chunk] for values in added.values())]
                 yield from ([show(value) for value in row] for row in zip(*columns, strict=True))
-                release(cells.mapped)
+                release_memory(cells.mapped)
 
         folder.write_table("test_predictions.csv", ["row_in_data", *cells.frame.columns, *added], lines())
 

@@ -69,7 +69,7 @@ class TokenRow:
     """The tokens that are never removed."""
     top: int | None
     """How many of the strongest weights of each token and head are shown; None for the usual number."""
-    beside: int = 0
+    num_extra_tokens: int = 0
     """Tokens that are read with every prediction and never removed."""
     has_sentences: bool = True
     """Whether sentences are removed as wholes, too."""
@@ -88,7 +88,7 @@ class TokenRow:
     @property
     def max_groups(self) -> int:
         """Groups of tokens that are removed at most."""
-        return max(MIN_GROUPS, min(MAX_GROUPS, MAX_TOKENS // max(len(self) + self.beside, 1)))
+        return max(MIN_GROUPS, min(MAX_GROUPS, MAX_TOKENS // max(len(self) + self.num_extra_tokens, 1)))
 
     @property
     def groups(self) -> Sequence[np.ndarray]:
@@ -179,7 +179,7 @@ class TokenRow:
         """
         vectors = embedding(torch.from_numpy(self.row.numbers)).detach()
         baseline = torch.zeros_like(vectors[:1]) if nothing is None else embedding.weight[[nothing]].detach()
-        batch_size, words = max(1, GRADIENT_TOKENS // (len(self) + self.beside)), ("the vector", name)
+        batch_size, words = max(1, GRADIENT_TOKENS // (len(self) + self.num_extra_tokens)), ("the vector", name)
         return Differentiable(function, vectors, baseline.expand_as(vectors), None, words, batch_size)
 
 
@@ -228,7 +228,7 @@ class ExplainedTokens:
     def explainable(self) -> Explainable:
         """What the methods of explanation need to know of it."""
         tokens = self.tokens
-        size = max(len(tokens) + tokens.beside, 1)
+        size = max(len(tokens) + tokens.num_extra_tokens, 1)
         return Explainable(
             num_units=len(tokens),
             about=self.about,
@@ -247,7 +247,7 @@ class ExplainedTokens:
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The explained number without each of some lists of tokens."""
         left = [self.tokens.left(units) for units in removed]
-        sizes = (int(stays.sum()) + self.tokens.beside for stays in left)
+        sizes = (int(stays.sum()) + self.tokens.num_extra_tokens for stays in left)
         return np.concatenate([np.zeros(0), *(self.predict_left(left[batch]) for batch in batches(sizes))])
 
     def notes(self, layers: Sequence[Layer]) -> list[str]:

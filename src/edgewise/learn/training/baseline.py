@@ -177,7 +177,7 @@ def scale_of(values: np.ndarray) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class ForestBeside:
+class BackgroundForest:
     """A random forest that is fitted in a process of its own during training, without sharing memory or Python's
     lock."""
 

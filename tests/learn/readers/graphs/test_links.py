@@ -107,27 +107,27 @@ def test_no_link_of_the_test_is_seen_in_any_way(graph):
 
 
 @given(graphs(), st.integers(1, 2))
-def test_pairs_that_are_none_are_none_of_the_whole_graph_and_all_different(graph, others_a_link):
+def test_pairs_that_are_none_are_none_of_the_whole_graph_and_all_different(graph, negatives_per_link):
     (edges, links), (*_, is_directed, seed) = linked(graph), graph
     part_of_link = random_splits(links, (0.8, 0.1, 0.1), seed)
-    parts = LinkSplits.of(links, part_of_link, others_a_link, seed)
-    assert len(parts.val_others) == others_a_link * len(parts.val)
-    assert len(parts.test_others) == others_a_link * len(parts.test)
-    others = np.concatenate([parts.val_others, parts.test_others])
+    parts = LinkSplits.of(links, part_of_link, negatives_per_link, seed)
+    assert len(parts.val_negatives) == negatives_per_link * len(parts.val)
+    assert len(parts.test_negatives) == negatives_per_link * len(parts.test)
+    others = np.concatenate([parts.val_negatives, parts.test_negatives])
     assert len(np.unique(others)) == len(others)
     joined = set(zip(edges.senders.tolist(), edges.receivers.tolist()))
     for i, j in zip(*(side.tolist() for side in links.pairs.ends(others))):
         assert i != j
         assert (i, j) not in joined
         assert is_directed or (j, i) not in joined
-    again = LinkSplits.of(links, part_of_link, others_a_link, seed)
-    np.testing.assert_array_equal(others, np.concatenate([again.val_others, again.test_others]))
+    again = LinkSplits.of(links, part_of_link, negatives_per_link, seed)
+    np.testing.assert_array_equal(others, np.concatenate([again.val_negatives, again.test_negatives]))
 
 
 def test_the_other_way_of_an_edge_may_be_none_where_edges_are_one_way():
     links = Links.of(edges_of([(0, 1), (1, 2), (2, 0)]), 3, True)
     parts = LinkSplits.of(links, np.array([0, 1, 2]), 1, 0)
-    others = {(int(i), int(j)) for i, j in zip(*links.pairs.ends(np.append(parts.val_others, parts.test_others)))}
+    others = {(int(i), int(j)) for i, j in zip(*links.pairs.ends(np.append(parts.val_negatives, parts.test_negatives)))}
     assert others < {(1, 0), (2, 1), (0, 2)}
 
 
@@ -136,7 +136,7 @@ def test_every_pair_that_is_none_is_drawn_equally_often():
     part_of_link, counts = np.array([0, 0, 1, 2]), np.zeros(links.pairs.total)
     for seed in range(600):
         parts = LinkSplits.of(links, part_of_link, 1, seed)
-        counts[np.append(parts.val_others, parts.test_others)] += 1
+        counts[np.append(parts.val_negatives, parts.test_negatives)] += 1
     assert (counts[links.numbers] == 0).all()
     # Two of six each time: 200 ± 11.5.
     assert np.abs(np.delete(counts, links.numbers) - 200).max() < 58

@@ -6,7 +6,7 @@ import pytest
 from edgewise import Forecaster
 from edgewise.errors import DataError, SettingError
 from edgewise.learn.networks.time_settings import ForecastSettings
-from edgewise.learn.readers.graphs.series import known_before, read_series, split_series
+from edgewise.learn.readers.graphs.series import forward_filled, read_series, split_series
 from edgewise.learn.tasks.forecast.model import SeriesEncoder, SeriesValues
 
 
@@ -78,7 +78,7 @@ def test_times_are_sorted_filled_and_go_on(tmp_path):
 
 def test_a_gap_is_what_stood_before_it():
     gaps = np.array([[[np.nan, 1], [2, np.nan], [np.nan, np.nan], [3, 4]]], dtype=np.float32)
-    np.testing.assert_array_equal(known_before(gaps), [[[0, 1], [2, 1], [2, 1], [3, 4]]])
+    np.testing.assert_array_equal(forward_filled(gaps), [[[0, 1], [2, 1], [2, 1], [3, 4]]])
 
 
 def test_stretches_never_lie_over_a_cut(tmp_path):

@@ -17,7 +17,7 @@ from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.read import Cells, Values, read_cells
-from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows, read_files
+from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows, read_files
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class EdgeData:
     """The features of each node."""
     edges: EdgeList
     """The edges that can be read, in the order of their rows."""
-    place: Int64[np.ndarray, " row"]
+    edge_of_row: Int64[np.ndarray, " row"]
     """The edge of each row in `edges`; −1 where the row cannot be read."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories of nodes."""
@@ -41,12 +41,12 @@ class EdgeData:
 
     def ends(self, rows: np.ndarray) -> list[tuple[int, int]]:
         """The two nodes of some edges, by number."""
-        edge_rows = self.place[rows]
+        edge_rows = self.edge_of_row[rows]
         return list(zip(self.edges.senders[edge_rows].tolist(), self.edges.receivers[edge_rows].tolist(), strict=True))
 
     def features(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
         """The features of some edges and of their two nodes, side by side."""
-        edge_rows = self.place[rows]
+        edge_rows = self.edge_of_row[rows]
         ends = (self.nodes.of_rows(side[edge_rows]) for side in (self.edges.senders, self.edges.receivers))
         return np.concatenate([self.edges.features[edge_rows], *ends], axis=1)
 
@@ -144,7 +144,7 @@ def edges_from_arrays(
     """
     check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
     arrays = {NUMBERS: list(range(len(edges))), "target": targets, "weight": weights, "group": groups}
-    cells, columns_of, others = cells_of_roles(arrays)
+    cells, columns_of, others = cells_and_columns(arrays)
     columns = Columns(
         node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, missing=missing, **others
     )

@@ -19,7 +19,7 @@ from edgewise.learn.readers.graphs.trees import Trees
 from edgewise.learn.readers.graphs.union import offsets_of
 from edgewise.learn.tables.cell import Problems, read_numbers, stripped
 from edgewise.learn.tables.read import Cells, Values, read_cells
-from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows
+from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +249,7 @@ def graphs_from_arrays(
         "group": groups,
         "number": conditions,
     }
-    cells, columns_of, others = cells_of_roles(arrays)
+    cells, columns_of, others = cells_and_columns(arrays)
     columns = GraphColumns(
         node_column="node",
         graph_column="graph",

@@ -134,31 +134,31 @@ class LinkSplits:
     """Links that choose the epoch; no message goes along them."""
     test: Int64[np.ndarray, " test_link"]
     """Links that judge; no message goes along them."""
-    val_others: Int64[np.ndarray, " val_other"]
+    val_negatives: Int64[np.ndarray, " val_other"]
     """Pairs that are not links, by their numbers, all different, none of them in the test."""
-    test_others: Int64[np.ndarray, " test_other"]
+    test_negatives: Int64[np.ndarray, " test_other"]
     """The same for the test."""
     seen: Bool[np.ndarray, " link"]
     """Links along which messages are passed: those of the training split, and those without a split."""
 
     @classmethod
     def of(
-        cls, links: Links, split_of_link: Int64[np.ndarray, " link"], others_a_link: int = 1, seed: int = 0
+        cls, links: Links, split_of_link: Int64[np.ndarray, " link"], negatives_per_link: int = 1, seed: int = 0
     ) -> "LinkSplits":
-        """The splits, and `others_a_link` pairs that are not links for each validation and test link, drawn from all
-        pairs that are not links of the whole graph with the same probability.
+        """The splits, and `negatives_per_link` pairs that are not links for each validation and test link, drawn
+        uniformly from all pairs that are not links of the whole graph.
 
         Args:
             links: all of the graph.
             split_of_link: 0 training, 1 validation, 2 test, −1 none.
-            others_a_link: pairs that are not links for each link.
+            negatives_per_link: pairs that are not links for each link.
             seed: of the draw.
 
         Raises:
             DataError: too few pairs of the graph are not links.
         """
         train, val, test = (np.flatnonzero(split_of_link == part) for part in range(3))
-        num_others, missing = others_a_link * (len(val) + len(test)), links.pairs.total - len(links)
+        num_others, missing = negatives_per_link * (len(val) + len(test)), links.pairs.total - len(links)
         if missing < max(num_others, 1):
             raise DataError(
                 f"{missing:,} of {plural(links.pairs.total, 'pair')} of nodes are not links, but "
@@ -170,8 +170,8 @@ class LinkSplits:
 
         random = np.random.default_rng([seed, 1])
         others = links.pairs.outside(links.numbers, random.choice(missing, num_others, replace=False))
-        val_others, test_others = np.split(others, [others_a_link * len(val)])
-        return cls(train, val, test, val_others, test_others, split_of_link < 1)
+        val_negatives, test_negatives = np.split(others, [negatives_per_link * len(val)])
+        return cls(train, val, test, val_negatives, test_negatives, split_of_link < 1)
 
 
 def random_splits(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.ndarray, " link"]:

@@ -97,7 +97,7 @@ class NodeNames:
         """One number for each graph and name, −1 where one of both is unknown."""
         assert self._graphs is not None
         name, graph = self._lookup.places(names), self._graphs.places(graphs)
-        return np.where((name < 0) | (graph < 0), -1, graph * len(self._lookup.among) + name)
+        return np.where((name < 0) | (graph < 0), -1, graph * len(self._lookup.names) + name)
 
 
 class _Lookup:
@@ -107,11 +107,11 @@ class _Lookup:
     (`node17`), they are looked up in a table, which is faster than by their letters.
     """
 
-    def __init__(self, among: "pa.Array | pa.ChunkedArray"):
-        self.among = among
-        self._beginning = among[0].as_py().rstrip(string.digits) if len(among) else ""
+    def __init__(self, names: "pa.Array | pa.ChunkedArray"):
+        self.names = names
+        self._beginning = names[0].as_py().rstrip(string.digits) if len(names) else ""
         self._table: Int64[np.ndarray, " number"] | None = None
-        numbers = whole_numbers(among, self._beginning)
+        numbers = whole_numbers(names, self._beginning)
         if numbers is not None and len(numbers) and numbers.max() - numbers.min() < _SPREAD * len(numbers):
             self._first = int(numbers.min())
             # Its last place is that of no text.
@@ -122,7 +122,7 @@ class _Lookup:
         """The position of each text, −1 where it is not among them."""
         numbers = None if self._table is None else whole_numbers(texts, self._beginning)
         if self._table is None or numbers is None:
-            return pyarrow.compute.index_in(texts, self.among).fill_null(-1).to_numpy().astype(np.int64)
+            return pyarrow.compute.index_in(texts, self.names).fill_null(-1).to_numpy().astype(np.int64)
         # As numbers without a sign, those before the first are the largest of all.
         position = np.minimum((numbers - self._first).view(np.uint64), np.uint64(len(self._table) - 1))
         return self._table[position.view(np.int64)]

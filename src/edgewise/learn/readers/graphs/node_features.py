@@ -82,7 +82,7 @@ class NodeFeatures:
         table[self.rows, self.columns] = self.values
         return table
 
-    def beside(self, more: np.ndarray) -> "NodeFeatures":
+    def hstack(self, more: np.ndarray) -> "NodeFeatures":
         """The same with further columns appended.
 
         Args:

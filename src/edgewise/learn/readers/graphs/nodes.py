@@ -26,7 +26,7 @@ from edgewise.learn.tables.arrays import read_arrays
 from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, AnyColumns, Columns
 from edgewise.learn.tables.read import Cells, Values, check_columns_exist, read_cells
-from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows
+from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows
 
 NAMES = ("id", "node", "node_id")
 """Default names of the column of names."""
@@ -155,7 +155,7 @@ def nodes_from_arrays(
     """
     check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
     numbers = list(range(features.shape[0]))
-    cells, columns_of, others = cells_of_roles(
+    cells, columns_of, others = cells_and_columns(
         {NUMBERS: numbers, "target": targets, "weight": weights, "split": splits}
     )
     columns = Columns(

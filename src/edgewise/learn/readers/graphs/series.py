@@ -69,7 +69,7 @@ class Windows:
     def batch(self, rows: np.ndarray) -> SeriesBatch:
         """A batch of windows; missing values are filled with the last known one, or with the mean."""
         starts = self.starts[rows]
-        read = known_before(self.series[starts[:, None] + np.arange(self.context)])
+        read = forward_filled(self.series[starts[:, None] + np.arange(self.context)])
         steps = starts[:, None] + np.arange(self.context + self.horizon)
         phases = np.zeros(steps.shape) if self.period is None else (steps % self.period) / self.period
         targets = None
@@ -81,7 +81,7 @@ class Windows:
         )
 
 
-def known_before(values: Float32[np.ndarray, " row time node"]) -> Float32[np.ndarray, " row time node"]:
+def forward_filled(values: Float32[np.ndarray, " row time node"]) -> Float32[np.ndarray, " row time node"]:
     """The values with each gap filled by the last known value before it, or 0, the mean."""
     filled = values.copy()
     filled[:, 0] = np.where(np.isnan(filled[:, 0]), 0, filled[:, 0])

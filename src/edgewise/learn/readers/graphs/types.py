@@ -390,7 +390,7 @@ def _with_degrees(
     counts = edges.degrees(features.shape[0]) * np.isin(types.of_node, lacking)[:, None]
     more = np.zeros((len(owned), 2), dtype=bool)
     more[lacking] = True
-    return features.beside(counts), np.concatenate([owned, more], axis=1)
+    return features.hstack(counts), np.concatenate([owned, more], axis=1)
 
 
 def _both_ways(

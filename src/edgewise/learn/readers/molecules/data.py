@@ -20,7 +20,7 @@ from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.labels import Classes
 from edgewise.learn.tables.mapped import growing_texts, parts, with_column
 from edgewise.learn.tables.read import Cells, Values, check_columns_exist
-from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows, read_files
+from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows, read_files
 
 __all__ = ["Columns", "MoleculeData", "molecules_from_arrays", "read_molecules"]
 
@@ -125,7 +125,7 @@ def molecules_from_arrays(
         "weight": weights,
         "group": groups,
     }
-    cells, columns_of, others = cells_of_roles(arrays)
+    cells, columns_of, others = cells_and_columns(arrays)
     columns = Columns(
         smiles_columns=columns_of["smiles"],
         target_columns=columns_of.get("target", ()),

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float32, Int32, Int64
 
 from edgewise.errors import DataError
-from edgewise.learn.files import release
+from edgewise.learn.files import release_memory
 from edgewise.learn.progress import Stage
 from edgewise.learn.readers.molecules.bounded import Featurized, featurize
 from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
@@ -157,7 +157,7 @@ class DistinctMolecules:
         codes = arrays["type_of_edge"]
         for start in range(0, len(codes), CODES):
             codes[start : start + CODES] = ranks[codes[start : start + CODES]]
-            release([codes])
+            release_memory([codes])
         return arrays
 
     def texts(self) -> dict[str, Sequence[str]]:

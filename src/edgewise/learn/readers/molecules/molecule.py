@@ -21,7 +21,7 @@ INCHI = "InChI="
 """How an InChI begins."""
 CHARACTERS_PER_ATOM = 50
 """Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
-_BLANKS = " \t\r\n"
+_WHITESPACE = " \t\r\n"
 _NOT_SMILES = re.compile(r"[^ -~\t\r\n]")
 _LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
 
@@ -39,14 +39,14 @@ def read_molecule(smiles: str) -> Chem.Mol:
         DataError: the string is empty, holds a character beyond printable ASCII, has trailing text after the SMILES, or
             RDKit cannot read it; the message ends in RDKit's reason.
     """
-    text = smiles.strip(_BLANKS)
+    text = smiles.strip(_WHITESPACE)
     # RDKit drops some of these characters and reads the rest as another molecule, and fails in decoding its own log.
-    foreign = _NOT_SMILES.search(text)
-    if foreign is not None:
-        name = unicodedata.name(foreign[0], "a control character" if ord(foreign[0]) < 256 else "no character")
-        position = smiles.index(foreign[0]) + 1
+    not_ascii = _NOT_SMILES.search(text)
+    if not_ascii is not None:
+        name = unicodedata.name(not_ascii[0], "a control character" if ord(not_ascii[0]) < 256 else "no character")
+        position = smiles.index(not_ascii[0]) + 1
         raise DataError(
-            f"{smiles!r} is not a SMILES: character {position} is U+{ord(foreign[0]):04X} ({name}), but SMILES are "
+            f"{smiles!r} is not a SMILES: character {position} is U+{ord(not_ascii[0]):04X} ({name}), but SMILES are "
             "written in ASCII; replace it or delete it."
         )
     if not text:
@@ -69,7 +69,7 @@ def read_molecule(smiles: str) -> Chem.Mol:
 
 def is_inchi(text: str) -> bool:
     """Whether a text is an InChI by its beginning, which no SMILES has."""
-    return text.lstrip(_BLANKS).startswith(INCHI)
+    return text.lstrip(_WHITESPACE).startswith(INCHI)
 
 
 def as_smiles(text: str, max_atoms: int = MAX_ATOMS) -> str:
@@ -83,7 +83,7 @@ def as_smiles(text: str, max_atoms: int = MAX_ATOMS) -> str:
     """
     if not is_inchi(text):
         return text
-    text = text.strip(_BLANKS)
+    text = text.strip(_WHITESPACE)
     shown = repr(text if len(text) <= 60 else text[:60] + "…")
     if not Chem.inchi.INCHI_AVAILABLE:
         raise DataError(f"{shown} is an InChI, which this build of RDKit cannot read: write the molecule as SMILES.")
@@ -162,8 +162,8 @@ def atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
         every_atom = Chem.MolFromSmiles(smiles.strip(), parameters)
         for atom in every_atom.GetAtoms():
             atom.SetIntProp("_edgewise_order", atom.GetIdx())
-        left = [atom.GetIntProp("_edgewise_order") for atom in Chem.RemoveHs(every_atom).GetAtoms()]
+        kept_atoms = [atom.GetIntProp("_edgewise_order") for atom in Chem.RemoveHs(every_atom).GetAtoms()]
 
-    if every_atom.GetNumAtoms() != len(written) or len(left) != molecule.GetNumAtoms():
+    if every_atom.GetNumAtoms() != len(written) or len(kept_atoms) != molecule.GetNumAtoms():
         raise DataError(f"The atoms of {smiles!r} cannot be matched with its characters: write it without extensions.")
-    return [written[index] for index in left]
+    return [written[index] for index in kept_atoms]

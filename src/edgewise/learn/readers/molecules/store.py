@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgewise.errors import DataError
 from edgewise.graph import Batch, DistinctRows, Graph, Supervision
-from edgewise.learn.files import release
+from edgewise.learn.files import release_memory
 from edgewise.learn.progress import counted, stage
 from edgewise.learn.readers.graphs.union import GraphUnion, take
 from edgewise.learn.readers.molecules.bounded import conformers
@@ -233,7 +233,7 @@ class MoleculeStore:
     def union(self, graphs: Int64[np.ndarray, " graph"]) -> Graph:
         """Some molecules as one graph, in the order they are named."""
         union = GraphUnion.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
-        release(self.mapped)  # the system maps 64 kB around each molecule, of each file
+        release_memory(self.mapped)  # the system maps 64 kB around each molecule, of each file
         types = self.type_of_edge.numpy()[union.edge_places].astype(np.int64)
         loops = np.full(len(union.nodes), len(self.edge_types))
         distinct_rows = EdgeRows(torch.from_numpy(np.concatenate([types, loops])), len(self.edge_types) + 1)
@@ -251,7 +251,7 @@ class MoleculeStore:
             coordinates=None if self.coordinates is None else take(self.coordinates, union.nodes),
             distinct_edge_features=DistinctRows(self.edge_types, distinct_rows),
         )
-        release(self.mapped)
+        release_memory(self.mapped)
         return graph
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from edgewise.errors import DataError, plural
-from edgewise.learn.files import release
+from edgewise.learn.files import release_memory
 from edgewise.learn.readers.texts.packed import PackedTokens
 from edgewise.learn.readers.texts.tokenizer import Tokenizer, read_text
 from edgewise.learn.tables.cell import Problems, as_arrow, as_text, pa, stripped
@@ -16,7 +16,7 @@ from edgewise.learn.tables.decode import lines_of
 from edgewise.learn.tables.labels import Classes
 from edgewise.learn.tables.mapped import ROWS, keys_of
 from edgewise.learn.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells
-from edgewise.learn.tables.rows import Contents, Rows, cells_of_roles, checked_rows, read_files
+from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows, read_files
 
 LINE_SUFFIXES = (".txt", ".txt.gz")
 """Files of which each line is a text."""
@@ -115,7 +115,7 @@ def texts_from_arrays(
         DataError: the arrays have different lengths or a wrong number of axes, or no row can be used.
     """
     arrays = {"text": texts, "target": targets, "weight": weights, "group": groups}
-    cells, columns_of, others = cells_of_roles(arrays)
+    cells, columns_of, others = cells_and_columns(arrays)
     columns = Columns(
         text_columns=columns_of["text"],
         target_columns=columns_of.get("target", ()),
@@ -167,7 +167,7 @@ def _iter_texts(cells: Cells, names: Sequence[str], rows: np.ndarray | None = No
     rows = np.arange(len(cells.lines)) if rows is None else rows
     for start in range(0, len(rows), ROWS):
         yield from _of_rows(cells, names, rows[start : start + ROWS])
-        release(cells.mapped)
+        release_memory(cells.mapped)
 
 
 def _of_rows(cells: Cells, names: Sequence[str], rows: np.ndarray) -> list[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from typing import overload
 
 import numpy as np
 
-from edgewise.learn.files import release
+from edgewise.learn.files import release_memory
 from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.learn.tables.mapped import growing
@@ -63,7 +63,7 @@ class PackedTokens:
         """Tokens, offsets and text columns of some rows, concatenated."""
         positions, offsets = runs(self.offsets, rows)
         tokens = self.numbers[positions].astype(np.int64), offsets, self.columns[positions].astype(np.int64)
-        release(self._mapped)
+        release_memory(self._mapped)
         return tokens
 
     def of(self, rows: np.ndarray) -> "RowsOfTokens":

@@ -49,8 +49,8 @@ class FileRows:
             cuts = np.rint(shares[:2] * len(rows)).astype(int)
             return dict(zip(SPLITS, (np.sort(part) for part in np.split(order, cuts)), strict=True))
         by_file = [rows[self.file_of_row[rows] == number] for number in range(len(self.files))]
-        middle = by_file[1] if len(by_file) == 3 else np.zeros(0, dtype=np.int64)
-        return {"train": by_file[0], "val": middle, "test": by_file[-1]}
+        val = by_file[1] if len(by_file) == 3 else np.zeros(0, dtype=np.int64)
+        return {"train": by_file[0], "val": val, "test": by_file[-1]}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,15 +79,15 @@ def pairs_of(parts: Mapping[str, tuple[Texts, Texts]]) -> TextPairs:
     Raises:
         DataError: a split has another number of translations than texts, or something in it is not text.
     """
-    for name, sides in parts.items():
-        check_pairs(name, *sides)
+    for name, (sources, targets) in parts.items():
+        check_pairs(name, sources, targets)
     return _aligned(parts, 0)
 
 
 def check_pairs(name: str, sources: Texts, targets: Texts) -> None:
     """Raise DataError unless the numbers of texts and translations are equal."""
-    for argument, side in (("X", sources), ("y", targets)):
-        check_texts(name, side, argument)
+    for argument, texts in (("X", sources), ("y", targets)):
+        check_texts(name, texts, argument)
     if len(sources) != len(targets):
         raise DataError(f"{name}: {plural(len(sources), 'text')}, but {plural(len(targets), 'translation')}.")
 
@@ -140,9 +140,10 @@ def _from_lines(paths: Sequence[str]) -> TextPairs:
 
 def _aligned(parts: Mapping[str, tuple[Texts, Texts]], first_line: int) -> TextPairs:
     """The pairs of several files, or of several splits in memory."""
-    counts = [len(sides[0]) for sides in parts.values()]
+    counts = [len(part_sources) for part_sources, _ in parts.values()]
     lines = np.concatenate([np.arange(count) + first_line for count in counts])
-    sources, targets = ([text for sides in parts.values() for text in sides[side]] for side in (0, 1))
+    sources = [text for part_sources, _ in parts.values() for text in part_sources]
+    targets = [text for _, part_targets in parts.values() for text in part_targets]
     file_of_row = np.repeat(np.arange(len(parts)), counts)
     return _checked(tuple(parts), file_of_row, lines, sources, targets, ("source", "target"))
 
@@ -223,21 +224,21 @@ def read_corpus(paths: Sequence[str], columns: Sequence[str]) -> Corpus:
         return _corpus_from_lines(paths)
     if not columns:
         raise SettingError(f"{paths[0]} is a table; name the columns that hold texts: --text-columns text.")
-    if twice := [column for column in columns if list(columns).count(column) > 1]:
-        raise SettingError(f"--text-columns names {twice[0]!r} twice.")
+    if duplicates := [column for column in columns if list(columns).count(column) > 1]:
+        raise SettingError(f"--text-columns names {duplicates[0]!r} twice.")
 
     return _corpus_from_tables(paths, tuple(columns))
 
 
 def _corpus_from_lines(paths: Sequence[str]) -> Corpus:
-    texts, rows, before = [], [], 0
+    texts, rows, num_rows = [], [], 0
     for path in paths:
         # Rows are numbered as runs before have them: what follows the last line break counts, be it nothing.
         lines = lines_of(read_text(path) + "\n")
         full = [row for row, line in enumerate(lines) if line.strip()]
         texts += [lines[row] for row in full]
-        rows += [before + row for row in full]
-        before += len(lines)
+        rows += [num_rows + row for row in full]
+        num_rows += len(lines)
     return Corpus(tuple(paths), texts, np.array(rows, dtype=np.int64), [])
 
 

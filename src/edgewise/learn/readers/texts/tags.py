@@ -353,13 +353,13 @@ def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
     firsts = firsts[word_numbers]
     chunks = []
 
-    before, after = int(tokenizer.begin is not None), tokenizer.num_around - int(tokenizer.begin is not None)
-    for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), max(1, context - tokenizer.num_around)):
+    before, after = int(tokenizer.begin is not None), tokenizer.num_special_tokens - int(tokenizer.begin is not None)
+    for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), max(1, context - tokenizer.num_special_tokens)):
         inside = (firsts >= begin) & (firsts < stop)
         # Special tokens begin where they end.
         ends = tokens.starts[[begin] * before], tokens.stops[[stop - 1] * after]
         sides = [np.concatenate([ends[0], side[begin:stop], ends[1]]) for side in (tokens.starts, tokens.stops)]
-        numbers = tokenizer.around(tokens.numbers[begin:stop])
+        numbers = tokenizer.with_special_tokens(tokens.numbers[begin:stop])
         chunks.append(SentenceChunk(numbers, firsts[inside] - begin + before, word_numbers[inside], *sides))
 
     return chunks

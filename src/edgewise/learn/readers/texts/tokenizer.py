@@ -227,11 +227,11 @@ class Tokenizer:
         return ALL_UNKNOWN if len(numbers) and (numbers == self.unknown).all() else OK
 
     @property
-    def num_around(self) -> int:
+    def num_special_tokens(self) -> int:
         """Special tokens around each text: a beginning and an end where the vocabulary has a beginning (BERT)."""
         return 0 if self.begin is None else 1 + (self.end is not None)
 
-    def around(self, numbers: np.ndarray) -> Int64[np.ndarray, " token"]:
+    def with_special_tokens(self, numbers: np.ndarray) -> Int64[np.ndarray, " token"]:
         """The tokens of a text with the special tokens around it."""
         if self.begin is None:
             return numbers

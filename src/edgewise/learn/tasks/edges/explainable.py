@@ -87,7 +87,7 @@ def rows_between(data: EdgeData, sender: int, receiver: int, is_directed: bool) 
     joins = (edges.senders == sender) & (edges.receivers == receiver)
     if not is_directed:
         joins |= (edges.senders == receiver) & (edges.receivers == sender)
-    return np.flatnonzero((data.place >= 0) & joins[data.place])
+    return np.flatnonzero((data.edge_of_row >= 0) & joins[data.edge_of_row])
 
 
 def read_rows(folder: RunFolder) -> RowsByName:

@@ -13,7 +13,7 @@ from edgewise.learn.tasks.config import TaskSettings, Values
 from edgewise.learn.tasks.links.settings import RECIPE as LINKS_RECIPE
 from edgewise.learn.tasks.named_layer import with_layer
 from edgewise.learn.tasks.nodes.settings import SCALES
-from edgewise.learn.tasks.table_settings import USUAL_OF_NODES, TableRunSettings
+from edgewise.learn.tasks.table_settings import NODE_DEFAULTS, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
 RECIPE = replace(LINKS_RECIPE, epochs=200, patience=50)
@@ -66,7 +66,7 @@ SETTINGS = TaskSettings(
     example="edges edges.csv --nodes nodes.csv --target-columns rating",
     reads=("coverage", "descriptors_columns", "node_column", "nodes", "features"),
     estimators=("EdgeClassifier", "EdgeRegressor"),
-    usual=USUAL_OF_NODES,
+    usual=NODE_DEFAULTS,
     foreign={
         **dict.fromkeys(("smiles_columns", "text_columns"), ""),
         "edges": "the data are the edges",

@@ -92,7 +92,7 @@ class EdgeEncoder:
         graph = graph_of(nodes, edges, settings.has_loops)
 
         def batch(rows: np.ndarray) -> Batch:
-            edge_of_row = data.place[rows]
+            edge_of_row = data.edge_of_row[rows]
             columns = {"senders": data.edges.senders, "receivers": data.edges.receivers, "row_features": features}
             rows_of_edges = {name: torch.from_numpy(column[edge_of_row]) for name, column in columns.items()}
             return Batch(graph, Supervision(**rows_of_edges))
@@ -102,7 +102,7 @@ class EdgeEncoder:
     def statuses(self, data: EdgeData) -> list[str]:
         """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers."""
         count, rows = len(data.names), np.flatnonzero(data.rows.usable)
-        edge_of_row, ends = data.place[rows], (data.edges.senders, data.edges.receivers)
+        edge_of_row, ends = data.edge_of_row[rows], (data.edges.senders, data.edges.receivers)
         edges = data.edges if self.on_graph.graph.directed else data.edges.both_ways(count)
         hops_of_node = lost_within_reach(self.on_graph.settings, edges, count)
         hops = np.minimum(*(hops_of_node[end[edge_of_row]] for end in ends))

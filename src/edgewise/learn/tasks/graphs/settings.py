@@ -9,7 +9,7 @@ from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.settings import check_heads
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
 from edgewise.learn.tasks.named_layer import with_layer
-from edgewise.learn.tasks.table_settings import USUAL_OF_NODES, TableRunSettings
+from edgewise.learn.tasks.table_settings import NODE_DEFAULTS, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
@@ -49,7 +49,7 @@ SETTINGS = TaskSettings(
     signs=(Sign(7, flag="graph_column"),),
     reads=("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs"),
     estimators=("GraphClassifier", "GraphRegressor"),
-    usual=USUAL_OF_NODES,
+    usual=NODE_DEFAULTS,
     foreign={
         **dict.fromkeys(("smiles_columns", "text_columns"), ""),
         **dict.fromkeys(

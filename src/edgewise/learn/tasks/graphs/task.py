@@ -9,7 +9,7 @@ import torch
 from edgewise.errors import DataError, plural
 from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.files import JsonObject
-from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table
+from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable, load_table
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
 from edgewise.learn.outputs import Targets
@@ -86,7 +86,7 @@ class GraphsEncoder:
     @property
     def rows_per_batch(self) -> int:
         """Graphs that are computed together: fewer where they are large."""
-        return max(1, min(ROWS_A_BATCH, int(NODES_A_BATCH / self.sizes.typical_nodes)))
+        return max(1, min(ROWS_PER_BATCH, int(NODES_A_BATCH / self.sizes.typical_nodes)))
 
     @property
     def reading(self) -> JsonObject:

@@ -59,7 +59,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: object = None, top:
 
     batch = TokenBatch.pack([row.numbers])
     with torch.no_grad():
-        shares = probabilities(trained, network.after(batch))[0]
+        shares = probabilities(trained, network.next_token_scores(batch))[0]
     number = token_number(trained, label, to_prediction(trained, shares))
 
     # A text that is left empty begins anew where the model knows ends; else what it never saw stands for it.
@@ -70,16 +70,16 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: object = None, top:
     def predict_left(left: Sequence[Left]) -> np.ndarray:
         texts = [row.numbers[stays] if stays.any() else np.array([nothing]) for stays in left]
         with torch.no_grad():
-            scores = network.after(TokenBatch.pack(texts))
+            scores = network.next_token_scores(TokenBatch.pack(texts))
         return probabilities(trained, scores)[:, number].double().numpy()
 
     def attend() -> Attention:
         who = "the last token, which predicts the next one,"
-        return tokens.attention_at(len(row) - 1, partial(network.after, batch), who)
+        return tokens.attention_at(len(row) - 1, partial(network.next_token_scores, batch), who)
 
     def of_vectors(vectors: Tensor) -> Tensor:
         copies = TokenBatch.pack([row.numbers] * len(vectors))
-        return probabilities(trained, network.after(copies, vectors=vectors.flatten(0, 1)))[:, number]
+        return probabilities(trained, network.next_token_scores(copies, vectors=vectors.flatten(0, 1)))[:, number]
 
     unseen = f"Where nothing is left of the text, the model reads {name}, which was not in its training."
     return ExplainedTokens(
@@ -109,7 +109,7 @@ def predict(trained: FittedLanguage, rows: Sequence[Row]) -> list[tuple[TargetPr
     predictions: list[tuple[TargetPrediction, ...]] = []
     with torch.no_grad(), cpu_threads(trained.threads):
         for batch in batches(map(len, prompts)):
-            shares = probabilities(trained, trained.model.after(TokenBatch.pack(prompts[batch])))
+            shares = probabilities(trained, trained.model.next_token_scores(TokenBatch.pack(prompts[batch])))
             predictions += [(to_prediction(trained, of_prompt),) for of_prompt in shares]
     return predictions
 

@@ -30,7 +30,7 @@ SPLIT_SIZES = (0.9, 0.1)
 """Fractions of a text for training and validation."""
 FORMAT = "edgewise language model"
 """How model.json calls the task."""
-STEPS_AN_EPOCH = 1000
+STEPS_PER_EPOCH = 1000
 """Steps between two validations, about."""
 
 
@@ -77,7 +77,7 @@ class LanguageRunSettings:
         steps, batch_size = self.steps, self.train.batch_size or 1
         if self.train.epochs is not None:
             steps = math.ceil(self.train.epochs * num_tokens / (batch_size * self.model.context))
-        epochs = max(1, round(steps / STEPS_AN_EPOCH))
+        epochs = max(1, round(steps / STEPS_PER_EPOCH))
         return epochs, math.ceil(steps / epochs)
 
 

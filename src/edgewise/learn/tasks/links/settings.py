@@ -19,7 +19,7 @@ from edgewise.learn.training.settings import TrainSettings
 
 RECIPE = replace(NODES_RECIPE, epochs=100, patience=20, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
 """How links are learned by default; the batch size counts links."""
-STEPS_AN_EPOCH = 10
+STEPS_PER_EPOCH = 10
 """Steps in which each training link is predicted once, by default: nine tenths carry messages."""
 LAYERS = NodeSettings(model="gcn")
 """The layers by default, without the recipe of the layer."""

@@ -43,7 +43,7 @@ from edgewise.learn.tasks.links.model import (
     pair_scores,
     predict,
 )
-from edgewise.learn.tasks.links.settings import SETTINGS, STEPS_AN_EPOCH, LinkRunSettings
+from edgewise.learn.tasks.links.settings import SETTINGS, STEPS_PER_EPOCH, LinkRunSettings
 from edgewise.learn.tasks.nodes.settings import holds_types
 from edgewise.learn.tasks.prediction_columns import show, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
@@ -118,7 +118,7 @@ def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> P
     count = len(splits.train)
     if count < 2:
         raise DataError(f"{count} training link; expected two or more: while one is predicted, others carry messages.")
-    batch_size = settings.train.batch_size or math.ceil(count / STEPS_AN_EPOCH)
+    batch_size = settings.train.batch_size or math.ceil(count / STEPS_PER_EPOCH)
     if 2 * batch_size > count + 1:
         raise SettingError(
             f"--batch-size is {batch_size}, but there are {count} training links; no message goes along those that "
@@ -140,7 +140,7 @@ def loaders(prepared: PreparedLinks) -> Callable[[TrainSettings], tuple[Loader, 
     graph = prepared.fitted.encoder.scaled(prepared.data.graph)
     validation = None
     if len(splits.val):
-        batch = link_batch(graph.graph(links.edges_of(splits.seen)), links, splits.val, splits.val_others)
+        batch = link_batch(graph.graph(links.edges_of(splits.seen)), links, splits.val, splits.val_negatives)
         validation = RowLoader(np.zeros(1), lambda rows: batch, 1)
 
     def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
@@ -338,7 +338,7 @@ def notes(prepared: PreparedLinks) -> list[str]:
 def scored_pairs(links: Links, splits: LinkSplits) -> list[tuple[str, Ends, Ends]]:
     """The name of each scored split, its links, and its pairs without a link."""
     ends = links.pairs.ends
-    scored = ("validation", splits.val, splits.val_others), ("test", splits.test, splits.test_others)
+    scored = ("validation", splits.val, splits.val_negatives), ("test", splits.test, splits.test_negatives)
     return [(name, ends(links.numbers[rows]), ends(others)) for name, rows, others in scored if len(rows)]
 
 

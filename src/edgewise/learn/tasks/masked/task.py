@@ -85,10 +85,10 @@ class MaskedEncoder:
 
     def chunks(self, text: str) -> Iterator[np.ndarray]:
         """The tokens of a text in chunks that the network reads at once, with the special tokens around each."""
-        length = max(1, self.settings.context - self.tokenizer.num_around)
+        length = max(1, self.settings.context - self.tokenizer.num_special_tokens)
         numbers = self.tokenizer.encode(text).numbers
         for start in range(0, len(numbers), length):
-            yield self.tokenizer.around(numbers[start : start + length])
+            yield self.tokenizer.with_special_tokens(numbers[start : start + length])
 
     def check(self, output: HiddenTokens) -> None:
         """Nothing is left to check: the weights fit the sizes, or are refused."""

@@ -53,9 +53,9 @@ def grow_forest(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
         trees, num_classes = num_trees(len(rows), math.isqrt(features.shape[1])), fitted.num_classes
         targets, weights = data.rows.targets[rows], data.rows.weights[rows]
         forests = fit_forest(features, targets, weights, num_classes, seed=fitting.seed, trees=trees)
-        return Forest.grown(forests.models, num_classes, is_binary=fitted.task_type == "classification")
+        return Forest.from_scikit_learn(forests.models, num_classes, is_binary=fitted.task_type == "classification")
 
-    more = evenly(fitting.judging, FOREST_ROWS - len(fitting.rows))
+    more = evenly(fitting.validation, FOREST_ROWS - len(fitting.rows))
     return Fresh(grown(fitting.rows), lambda: grown(np.union1d(fitting.rows, more)))
 
 
@@ -66,8 +66,8 @@ def fit_process(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
     most, random = process_rows(data.rows.targets.shape[1]), np.random.default_rng(fitting.seed)
     if len(rows) > most:
         rows = np.sort(random.permutation(rows)[:most])
-    judging = np.sort(random.permutation(fitting.judging)[: most - len(rows)])
-    rows = np.concatenate([rows, judging])
+    validation = np.sort(random.permutation(fitting.validation)[: most - len(rows)])
+    rows = np.concatenate([rows, validation])
 
     store = data.store.with_scale(encoder.scales.feature.transform)
     batch = store.batch(data.graph_of_row[rows], encoder.scales.condition.transform(data.conditions[rows]))
@@ -76,15 +76,15 @@ def fit_process(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
         scale.transform(data.rows.targets[rows]),
         data.rows.weights[rows],
         fitting.seed,
-        num_judging=len(judging),
+        num_validation=len(validation),
         limits=encoder.limits_of_outputs,
     )
 
-    def with_judging() -> GaussianProcess:
+    def with_validation() -> GaussianProcess:
         process.learn_later()
         return process
 
-    return Fresh(process, with_judging)
+    return Fresh(process, with_validation)
 
 
 def process_rows(num_targets: int) -> int:

@@ -14,8 +14,8 @@ from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.forest import Forest
 from edgewise.learn.companions.gaussian_process import GaussianProcess, Limits
 from edgewise.learn.companions.substructures import RowSizes, with_substructures
-from edgewise.learn.files import release
-from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable
+from edgewise.learn.files import release_memory
+from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 from edgewise.learn.networks.property import PropertyModel, planned
 from edgewise.learn.outputs import Targets
@@ -85,7 +85,7 @@ class MoleculesEncoder:
     """Kinds of substructures that are counted in molecules for companions of the network; 0 for none."""
 
     max_tokens: ClassVar[None] = None
-    rows_per_batch: ClassVar[int] = ROWS_A_BATCH
+    rows_per_batch: ClassVar[int] = ROWS_PER_BATCH
 
     def new_network(self, output: Targets) -> PropertyModel:
         """Message passing or attention over the atoms, and a head over molecules and conditions."""
@@ -126,10 +126,10 @@ class MoleculesEncoder:
             if name == FOREST:
                 is_binary = output.task_type == "classification"
                 num_features = self.row_sizes.num_features
-                return Forest.of_tensors(tensors, num_features, len(output.names), is_binary=is_binary)
+                return Forest.from_tensors(tensors, num_features, len(output.names), is_binary=is_binary)
             if name == GAUSSIAN_PROCESS:
                 num_outputs = output.num_outputs
-                return GaussianProcess.of_tensors(tensors, self.row_sizes, num_outputs, self.limits_of_outputs)
+                return GaussianProcess.from_tensors(tensors, self.row_sizes, num_outputs, self.limits_of_outputs)
         except (KeyError, ValueError) as error:
             raise DataError(f"companions.{name}: the tensor {error} is missing or has another shape.") from error
         raise DataError(f"companions has {name!r}, expected {FOREST} or {GAUSSIAN_PROCESS}.")
@@ -186,14 +186,14 @@ class MoleculesEncoder:
         ]
         return with_filled(statuses, missing)
 
-    def new_parts(self, data: MoleculeData, rows: np.ndarray) -> list[str] | None:
-        """For each row which of its parts are new, see `new_parts_of`; None for one part, or where only some of the
+    def unseen_parts(self, data: MoleculeData, rows: np.ndarray) -> list[str] | None:
+        """For each row which of its parts are new, see `unseen_parts_of`; None for one part, or where only some of the
         training rows are known."""
         if len(self.columns.inputs) < 2 or self.num_known is not None:
             return None
-        return self.new_parts_of(molecules_of(data, rows), data.conditions[rows])
+        return self.unseen_parts_of(molecules_of(data, rows), data.conditions[rows])
 
-    def new_parts_of(self, molecules: Sequence[tuple[str, ...]], conditions: np.ndarray) -> list[str]:
+    def unseen_parts_of(self, molecules: Sequence[tuple[str, ...]], conditions: np.ndarray) -> list[str]:
         """For each row the columns whose molecule no training row has there, or whose number lies beyond those of all
         training rows; `combination` where each molecule is known, but not all of them together."""
         names, scaler = self.columns.smiles_columns, self.scales.condition
@@ -247,5 +247,5 @@ def distinct_rows(data: MoleculeData, rows: np.ndarray) -> np.ndarray:
 def molecules_of(data: MoleculeData, rows: np.ndarray) -> list[tuple[str, ...]]:
     """The canonical molecules of each row."""
     molecules = [tuple(data.store.canonical[graph] for graph in graphs) for graphs in data.graph_of_row[rows].tolist()]
-    release(data.rows.cells.mapped)
+    release_memory(data.rows.cells.mapped)
     return molecules

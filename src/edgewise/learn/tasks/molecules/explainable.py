@@ -269,7 +269,7 @@ class ExplainedRow:
                 f"Attention is that of the first of {len(trained.members)} models; predictions and effects are the "
                 "mean of all."
             )
-        (new,) = trained.encoder.new_parts_of(self.molecules, np.array([row.conditions]).reshape(1, -1))
+        (new,) = trained.encoder.unseen_parts_of(self.molecules, np.array([row.conditions]).reshape(1, -1))
         near = f"The similarity to the nearest training row is {formatted(float(self.similarities['similarity'][0]))}"
         notes.append(f"{near}; new: {new}." if new else f"{near}; nothing is new.")
         return {

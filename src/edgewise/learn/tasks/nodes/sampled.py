@@ -44,8 +44,8 @@ class GraphSampler:
         loops = is_loop.nonzero().flatten()
         self.loops = loops[edges.receivers[loops].argsort(stable=True)]
         self.loop_offsets = offsets_of(np.bincount(edges.receivers[loops].numpy(), minlength=num_nodes))
-        among = Edges(edges.senders[self.links], edges.receivers[self.links], num_nodes, num_nodes)
-        self.sampler = NeighborSampler(Graph(None, among), fanouts, seed=seed)
+        edges_without_loops = Edges(edges.senders[self.links], edges.receivers[self.links], num_nodes, num_nodes)
+        self.sampler = NeighborSampler(Graph(None, edges_without_loops), fanouts, seed=seed)
 
     def sample(self, rows: np.ndarray, epoch: int, batch: int) -> Batch:
         """Rows and the sampled graph around them."""

@@ -11,7 +11,7 @@ from edgewise.learn.settings import setting, spelled
 from edgewise.learn.tables.options import array_names
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
 from edgewise.learn.tasks.named_layer import with_layer
-from edgewise.learn.tasks.table_settings import USUAL_OF_NODES, TableRunSettings
+from edgewise.learn.tasks.table_settings import NODE_DEFAULTS, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
 SCALES = ("auto", "rows", "standard", "none")
@@ -28,9 +28,9 @@ RECIPE = TrainSettings(
     checkpoint="best",
 )
 """How a graph is learned by default: each step sees all of it."""
-SAMPLED_ROWS = 1024
+SAMPLED_BATCH_SIZE = 1024
 """Nodes a batch where neighbors are sampled, unless a batch size is given."""
-WITH_TYPES = "hgt"
+DEFAULT_TYPED_MODEL = "hgt"
 """The model where nodes or edges are of several types and no model is named."""
 TYPE_COLUMNS = {"node_type_column": "columns", "edge_type_column": "graph"}
 """Columns that give nodes and edges their types, and the group of settings they stand in."""
@@ -70,7 +70,7 @@ class NodeRunSettings(TableRunSettings):
 def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
     """The named model brings its own sizes and recipe; nodes or edges of several types need one that reads types."""
     types = {name: groups[group].get(name) for name, group in TYPE_COLUMNS.items()}
-    usual = WITH_TYPES if any(types.values()) or holds_types(run["data"]) else NodeSettings().model
+    usual = DEFAULT_TYPED_MODEL if any(types.values()) or holds_types(run["data"]) else NodeSettings().model
     model = {"model": usual, **groups["model"]}
     named = model["model"]
     for name, column in types.items():
@@ -98,7 +98,7 @@ SETTINGS = TaskSettings(
         *("edges", "features", "edge_type_column"),
     ),
     estimators=("NodeClassifier", "NodeRegressor"),
-    usual=USUAL_OF_NODES,
+    usual=NODE_DEFAULTS,
     foreign=dict.fromkeys(("smiles_columns", "text_columns"), ""),
     choices={"model": layers_for("nodes")},
     derive=sizes_of_layer,

@@ -126,9 +126,9 @@ class StoredNodes:
         self._place[nodes] = np.arange(len(nodes))
         local = self._place[senders]
         receivers = np.repeat(np.arange(len(rows)), np.diff(ends))
-        among, features = self.edges(nodes, local, receivers, edges, np.arange(len(rows)))
+        local_edges, features = self.edges(nodes, local, receivers, edges, np.arange(len(rows)))
         degrees = self.degrees(nodes) if self.settings.spec.reads_sender_degrees else None
-        return nodes, Graph.unchecked(None, among, features, full_degrees=degrees), len(rows)
+        return nodes, Graph.unchecked(None, local_edges, features, full_degrees=degrees), len(rows)
 
     def _with_senders(self, rows: np.ndarray, senders: np.ndarray) -> np.ndarray:
         """Some nodes, then the other senders of their edges, ascending; marks are faster than a sort of all senders."""
@@ -192,15 +192,15 @@ class StoredNodes:
         at_loops = np.repeat(looped, counts)
         added = looped[counts == 0] if self.settings.has_loops else looped[:0]
         ends = [np.concatenate([side, at_loops, added]).astype(np.int64) for side in (senders, receivers)]
-        among = Edges(torch.from_numpy(ends[0]), torch.from_numpy(ends[1]), len(nodes), len(nodes))
+        local_edges = Edges(torch.from_numpy(ends[0]), torch.from_numpy(ends[1]), len(nodes), len(nodes))
         tables = [self._edge_features("edge", places), self._edge_features("loop", own_loops)]
         features = torch.from_numpy(np.concatenate(tables))
         if not features.shape[1]:
-            return among, None
+            return local_edges, None
         if self.settings.has_loops:
             marked = F.pad(features.new_ones(len(added), 1), (features.shape[1], 0))
             features = torch.cat([F.pad(features, (0, 1)), marked])
-        return among, features
+        return local_edges, features
 
     def _edge_features(self, kind: str, places: np.ndarray) -> np.ndarray:
         """What is known of some edges, or loops."""
@@ -217,9 +217,9 @@ class StoredNodes:
         edges = np.arange(len(self.links))
         counts = self.offsets[1:].astype(np.int64) - self.offsets[:-1]
         receivers = np.repeat(everyone, counts)
-        among, edge_features = self.edges(everyone, self.links[:, 0].astype(np.int64), receivers, edges, everyone)
+        local_edges, edge_features = self.edges(everyone, self.links[:, 0].astype(np.int64), receivers, edges, everyone)
         features = torch.cat([self.features(rows) for rows in np.array_split(everyone, self.num_nodes // MAX_ROWS + 1)])
-        return Graph(features, among, edge_features)
+        return Graph(features, local_edges, edge_features)
 
     def sampler(self, fanouts: Sequence[int], seed: int) -> "StoreSampler":
         """Samples around rows."""
@@ -256,8 +256,8 @@ class StoreSampler:
         sample = self.sampler.sample(rows, epoch=epoch, batch=batch)
         numbers, edges = sample.n_id.numpy(), sample.graph.edges
         ends = edges.senders.numpy(), edges.receivers.numpy()
-        among, features = self.nodes.edges(numbers, *ends, sample.e_id.numpy(), np.arange(len(numbers)))
-        graph = Graph.unchecked(self.nodes.features(numbers), among, features)
+        local_edges, features = self.nodes.edges(numbers, *ends, sample.e_id.numpy(), np.arange(len(numbers)))
+        graph = Graph.unchecked(self.nodes.features(numbers), local_edges, features)
         return Batch(graph, Supervision(nodes=sample.seeds))
 
 

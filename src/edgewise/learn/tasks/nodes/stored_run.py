@@ -22,7 +22,7 @@ from edgewise.learn.tables.read import pd
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import Tally, note_empty_intervals
-from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings
+from edgewise.learn.tasks.nodes.settings import SAMPLED_BATCH_SIZE, NodeRunSettings
 from edgewise.learn.tasks.nodes.stored import EDGE_CHUNK, StoredNodes
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Written
@@ -129,11 +129,11 @@ def stored_batches(data: StoredNodeData, nodes: StoredNodes, scale: TargetScaler
     def batch(rows: np.ndarray) -> Batch:
         return Batch(graph, Supervision(nodes=torch.from_numpy(np.asarray(rows, dtype=np.int64))))
 
-    stand_in = None if whole else partial(Remembered, nodes)
-    return RowBatches.of(data.rows, scale, batch, graph, stand_in)
+    precomputed_model = None if whole else partial(CachedNodeModel, nodes)
+    return RowBatches.of(data.rows, scale, batch, graph, precomputed_model)
 
 
-class Remembered:
+class CachedNodeModel:
     """A model of a stored graph: computes all nodes on first use, then returns rows from the cache."""
 
     def __init__(self, nodes: StoredNodes, member: NodeModel, rows: np.ndarray, device: str):
@@ -158,9 +158,13 @@ def stored_predictions(
     for start in range(0, len(data.rows), PREDICTION_CHUNK):
         stop = min(start + PREDICTION_CHUNK, len(data.rows))
         rows = start + np.flatnonzero(usable[start:stop])
-        positions = rows - start, stop - start
         predictions = trained.predict_rows(
-            data, rows, coverage=request["coverage"], device=pick_device(request.device), among=positions
+            data,
+            rows,
+            coverage=request["coverage"],
+            device=pick_device(request.device),
+            positions=rows - start,
+            num_rows=stop - start,
         )
         frame = pd.DataFrame({column: node_names(data.store, start, stop)})
         status = statuses[start:stop]
@@ -197,7 +201,9 @@ def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
         return prepared
     hops = min(settings.model.reach, len(FANOUTS)) if settings.model.spec.over_distances else settings.model.reach
     fanouts = tuple(FANOUTS[min(hop, len(FANOUTS) - 1)] for hop in range(hops))
-    chosen = replace(settings, fanouts=fanouts, train=replace(settings.train, batch_size=batch_size or SAMPLED_ROWS))
+    chosen = replace(
+        settings, fanouts=fanouts, train=replace(settings.train, batch_size=batch_size or SAMPLED_BATCH_SIZE)
+    )
     line = (
         f"neighbors are sampled, --fanouts {' '.join(map(str, fanouts))}: a step over the whole graph needs about "
         f"{size(full_step.needed)} of memory, and {size(full_step.available)} are available"

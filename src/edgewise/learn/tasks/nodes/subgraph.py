@@ -143,8 +143,8 @@ def _part(graph: Graph, nodes: np.ndarray, edges: np.ndarray) -> Graph:
     senders, receivers = (
         torch.from_numpy(new_index[side.numpy()[edges]]) for side in (graph.edges.senders, graph.edges.receivers)
     )
-    among = Edges(senders, receivers, total, total)
-    return graph.select(torch.from_numpy(nodes), torch.from_numpy(edges), among, None)
+    local_edges = Edges(senders, receivers, total, total)
+    return graph.select(torch.from_numpy(nodes), torch.from_numpy(edges), local_edges, None)
 
 
 def _copies(

@@ -37,7 +37,7 @@ from edgewise.learn.tasks.nodes.node_types import (
     widths,
 )
 from edgewise.learn.tasks.nodes.sampled import GraphSampler, SampledLoader
-from edgewise.learn.tasks.nodes.settings import SAMPLED_ROWS, SETTINGS, NodeRunSettings, holds_types
+from edgewise.learn.tasks.nodes.settings import SAMPLED_BATCH_SIZE, SETTINGS, NodeRunSettings, holds_types
 from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored, notes_of_store
 from edgewise.learn.tasks.nodes.stored_run import (
     lost_edges_of,
@@ -87,7 +87,7 @@ def resolved(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits:
         settings = replace(settings, graph=source_of(data.store))
     else:
         check_types(data, settings.model)
-    batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
+    batch_size = settings.train.batch_size or (SAMPLED_BATCH_SIZE if settings.fanouts else len(splits.train))
     return replace(settings, train=replace(settings.train, batch_size=batch_size))
 
 
@@ -103,7 +103,7 @@ def training_loader(rows: np.ndarray, prepared: Prepared, batches: RowBatches, r
     assert graph is not None
     stored = graph.stored
     samples = stored.sampler(fanouts, seed) if isinstance(stored, StoredNodes) else GraphSampler(graph, fanouts, seed)
-    return SampledLoader(batches, samples, rows, recipe.batch_size or SAMPLED_ROWS, seed)
+    return SampledLoader(batches, samples, rows, recipe.batch_size or SAMPLED_BATCH_SIZE, seed)
 
 
 def batches(prepared: Prepared) -> RowBatches:
@@ -263,7 +263,7 @@ def notes_of_targets(data: NodeData | StoredNodeData, settings: NodeRunSettings)
     """What a step samples, and which nodes lack a target."""
     lines = []
     if fanouts := settings.fanouts:
-        lines.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size or SAMPLED_ROWS))
+        lines.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size or SAMPLED_BATCH_SIZE))
     if count := int(np.isnan(data.rows.targets).all(axis=1).sum()):
         verb = ("node has no target: it is", "nodes have no target: they are")
         lines.append(f"{plural(count, *verb)} part of the graph, and not learned from")

@@ -98,9 +98,9 @@ class Confusion:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Observed against promised coverage of intervals."""
+    """Observed against nominal coverage of intervals."""
 
-    promised: Float64[np.ndarray, " step"]
+    nominal: Float64[np.ndarray, " step"]
     """The coverages that the validation rows are enough for."""
     observed: Float64[np.ndarray, " step"]
     """The share of the test values inside their interval."""

@@ -114,19 +114,25 @@ def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
 def scores(metrics: JsonObject, config: JsonObject) -> list[Content]:
     """What predicts, and a table of the scores of each target: the model beside its parts and baselines."""
     columns: dict[str, dict[str, dict[str, float]]] = {}
-    baselines = {LABELS.get(name, _spaced(name)): of for name, of in (metrics.get("baselines") or {}).items()}
+    baselines = {
+        LABELS.get(name, _spaced(name)): scores_by_split
+        for name, scores_by_split in (metrics.get("baselines") or {}).items()
+    }
     for split in SPLITS:
         parts = (metrics.get("parts") or {}).get(split, {})
         models = {"edgewise": metrics.get(split) or {}}
-        models |= {f"{COMPANIONS.get(name, name)} alone": of for name, of in parts.items()}
-        models |= {label: of.get(split) or {} for label, of in baselines.items()}
+        models |= {f"{COMPANIONS.get(name, name)} alone": by_target for name, by_target in parts.items()}
+        models |= {label: by_split.get(split) or {} for label, by_split in baselines.items()}
         for label, by_target in models.items():
             for target, numbers in _by_target(by_target).items():
                 columns.setdefault(target, {})[f"{label}, {split}"] = numbers
     tables: list[Content] = []
     for target, by_column in columns.items():
         names = list(dict.fromkeys(score for numbers in by_column.values() for score in numbers))
-        rows = [[_spaced(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MAX_SCORES]]
+        rows = [
+            [_spaced(name), *(_number(numbers.get(name)) for numbers in by_column.values())]
+            for name in names[:MAX_SCORES]
+        ]
         cut = f", the first {MAX_SCORES} of {plural(len(names), 'score')}" if len(names) > MAX_SCORES else ""
         tables.append(PageTable((target or "All") + cut, ["", *by_column], rows))
     sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
@@ -155,15 +161,15 @@ def number_sections(target: Numbers, metrics: JsonObject) -> list[Section]:
         promise = metrics.get("coverage", {}).get("promised")
         content.append(
             Picture(
-                svg(draw_coverage(covered.promised, covered.observed, covered.num_rows, promise)),
+                svg(draw_coverage(covered.nominal, covered.observed, covered.num_rows, promise)),
                 f"The share of the test values inside intervals of several promises, made of {len(target.errors):,} "
                 "validation errors. Below the line, intervals promise too much; the band is what chance explains.",
             )
         )
 
     def cells(row: int) -> list[str]:
-        one, other = float(target.true[row]), float(target.predicted[row])
-        return [formatted(value, 5) for value in (one, other, other - one)]
+        true, predicted = float(target.true[row]), float(target.predicted[row])
+        return [formatted(value, 5) for value in (true, predicted, predicted - true)]
 
     content.append(_worst("The rows with the largest errors", target, "predicted less true", cells, ()))
     return [(f"{target.name}: predicted and true", content)]
@@ -195,9 +201,9 @@ def label_sections(target: Labels) -> list[Section]:
     if (rows[target.true[rows] != target.predicted[rows]]).size:
 
         def cells(row: int) -> list[str]:
-            one, other = target.true[row], target.predicted[row]
-            chance = formatted(float(target.probabilities[row, one]))
-            return [_cut(target.classes[one]), _cut(target.classes[other]), chance]
+            true, predicted = target.true[row], target.predicted[row]
+            probability = formatted(float(target.probabilities[row, true]))
+            return [_cut(target.classes[true]), _cut(target.classes[predicted]), probability]
 
         title = "Wrong rows, the surest of them first"
         content.append(_worst(title, target, "probability of the true class", cells, (1, 2)))
@@ -275,11 +281,11 @@ GRAVE_LEAKAGE = 0.05
 def leakage_warnings(metrics: JsonObject) -> list[Content]:
     """Warnings where leakage between the splits makes the scores look better than they are."""
 
-    leaks = metrics.get("leakage") or {}
+    leakage = metrics.get("leakage") or {}
     cautions: list[Content] = []
     for split in ("test", "validation"):
-        scores = leaks.get(split) or {}
-        unit, rows = leaks.get("unit", "rows"), scores.get("rows", 0)
+        scores = leakage.get(split) or {}
+        unit, rows = leakage.get("unit", "rows"), scores.get("rows", 0)
         if same := scores.get("same"):
             overlap = f"{same:,} of {rows:,} {split} rows contain {unit} that are also in the training set"
             if same >= GRAVE_LEAKAGE * rows:
@@ -290,7 +296,7 @@ def leakage_warnings(metrics: JsonObject) -> list[Content]:
             cautions.append(
                 Caution(
                     f"{scores['near']:,} of {scores['compared']:,} further {split} rows that were compared hold {unit} "
-                    f"nearly the same as training rows ({leaks['about']} of {leaks['least']:g} or more)."
+                    f"nearly the same as training rows ({leakage['about']} of {leakage['least']:g} or more)."
                 )
             )
     return cautions
@@ -298,32 +304,34 @@ def leakage_warnings(metrics: JsonObject) -> list[Content]:
 
 def leakage_section(metrics: JsonObject) -> list[Content]:
     """The data leakage between the splits, with examples; nothing where it was not measured."""
-    leaks = metrics.get("leakage")
-    if not leaks:
+    leakage = metrics.get("leakage")
+    if not leakage:
         return []
-    looked = [split for split in ("test", "validation") if split in leaks]
+    compared_splits = [split for split in ("test", "validation") if split in leakage]
     rows = [
         [
             split,
-            *(f"{leaks[split][name]:,}" for name in ("rows", "same")),
-            *([f"{leaks[split]['near']:,} of {leaks[split]['compared']:,}"] if "near" in leaks[split] else ["-"]),
+            *(f"{leakage[split][name]:,}" for name in ("rows", "same")),
+            *([f"{leakage[split]['near']:,} of {leakage[split]['compared']:,}"] if "near" in leakage[split] else ["-"]),
         ]
-        for split in looked
+        for split in compared_splits
     ]
     content: list[Content] = [
         PageTable(
-            f"{leaks['unit'].capitalize()} that stand in training rows as well",
+            f"{leakage['unit'].capitalize()} that stand in training rows as well",
             ["split", "rows", "the same", "nearly the same, of those compared"],
             rows,
         )
     ]
     examples = [
         [split, str(example["row"]), str(example["training_row"]), _number(example.get("similarity", 1.0))]
-        for split in looked
-        for example in leaks[split]["examples"]
+        for split in compared_splits
+        for example in leakage[split]["examples"]
     ]
     if examples:
-        title = f"Some of them; rows counted from 0. Similarity: {leaks['about']}" if leaks["about"] else "Some of them"
+        title = (
+            f"Some of them; rows counted from 0. Similarity: {leakage['about']}" if leakage["about"] else "Some of them"
+        )
         content.append(PageTable(title, ["split", "row", "training row", "similarity"], examples))
     return content
 

@@ -13,7 +13,7 @@ from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.word_counts import MAX_PAIRED, WordCounts
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.fitted_table import ROWS_A_BATCH, FittedTable, load_table
+from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable, load_table
 from edgewise.learn.networks.text import TextModel
 from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
 from edgewise.learn.outputs import Targets
@@ -63,7 +63,7 @@ class TextsEncoder:
     @property
     def rows_per_batch(self) -> int:
         """Rows that are computed together where no gradient is wanted."""
-        return ROWS_A_BATCH
+        return ROWS_PER_BATCH
 
     @property
     def max_tokens(self) -> int:
@@ -87,7 +87,7 @@ class TextsEncoder:
         if name != WORD_COUNTS:
             raise DataError(f"companions has {name!r}, expected {WORD_COUNTS}.")
         try:
-            return WordCounts.of_tensors(tensors, self.num_tokens, output.num_outputs)
+            return WordCounts.from_tensors(tensors, self.num_tokens, output.num_outputs)
         except KeyError as error:
             raise DataError(f"companions.{name}: the tensor {error} is missing.") from error
 
@@ -167,7 +167,7 @@ def count_words(fitted: FittedTable[TextsEncoder], data: TextData, fitting: Fitt
         with cpu_threads(fitted.threads):
             return WordCounts.learned(names, texts, values, weights, fitting.loss)
 
-    return Fresh(counted(fitting.rows), lambda: counted(np.union1d(fitting.rows, fitting.judging)))
+    return Fresh(counted(fitting.rows), lambda: counted(np.union1d(fitting.rows, fitting.validation)))
 
 
 def load(folder: RunFolder) -> FittedTable[TextsEncoder]:

@@ -193,7 +193,7 @@ def translation_item(
         row=row,
         fixed=row.is_special,
         top=top,
-        beside=len(translated),
+        num_extra_tokens=len(translated),
     )
 
     token = None if target in (None, WHOLE) else index_of_word(target, names, 0, f"{WHOLE}, or of its tokens ")
