@@ -81,8 +81,8 @@ class PartCase:
 
 def _mask(*shape: int, seed: int = 0) -> Tensor:
     mask = torch.rand(*shape, generator=torch.Generator().manual_seed(seed)) < 0.5
-    mask[..., 0, :] = False  # a query that may attend to nobody
-    mask[..., :, 2] = False  # a key that nobody may attend to
+    mask[..., 0, :] = False  # a query without keys
+    mask[..., :, 2] = False  # a key without queries
     return mask
 
 

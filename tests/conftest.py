@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays: nobody needs to look through it for rubbish again and again."""
+    """Modules imported by now stay alive: the garbage collector need not scan them again and again."""
     gc.collect()
     gc.freeze()
 

@@ -69,7 +69,7 @@ class CpuTimes:
 
 
 def cpu_seconds() -> float:
-    """Of this process and of the children that it waited for."""
+    """Processor seconds of this process and of the children that it waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

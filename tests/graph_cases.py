@@ -5,7 +5,7 @@ import torch
 from edgewise import Edges
 
 GRAPH = Edges(torch.tensor([0, 2, 3, 1, 0, 4, 4, 2]), torch.tensor([1, 1, 1, 0, 2, 2, 4, 1]), 6, 6)
-"""With an edge that stands twice (2 → 1), a loop (4), a node that nobody sends to (3) and one alone (5)."""
+"""With an edge that stands twice (2 → 1), a loop (4), a node without senders (3) and one alone (5)."""
 SIMPLE = Edges(torch.tensor([0, 2, 3, 1, 0, 4, 4]), torch.tensor([1, 1, 1, 0, 2, 2, 4]), 6, 6)
 """The same with every edge once, as a mask has them."""
 OTHER = Edges(torch.tensor([1, 2, 0]), torch.tensor([0, 0, 2]), 3, 3)

@@ -5,7 +5,7 @@ FACTS |= {"python": "3", "versions": {"torch": "2"}}
 
 
 class StandIn:
-    """A device whose every call takes 2 ms, on the CPU; a call may be told to fail."""
+    """A device on which every call takes 2 ms, on the CPU; a call can be made to fail."""
 
     name = "cpu"
 

@@ -159,7 +159,7 @@ def assert_within_budget(name: str, ours: Tensor, naive: Tensor, truth: Tensor) 
 
 
 def plain_attention(task) -> Tensor:
-    """Softmax attention as anybody writes it in torch, every step in the precision of the inputs."""
+    """Softmax attention as it is usually written in torch, every step in the precision of the inputs."""
     arguments, neighborhood = task.arguments, task.case[0].neighborhood
     query, key, value = (arguments[name] for name in ("query", "key", "value"))
     value = value.expand(2, *value.shape)

@@ -111,7 +111,7 @@ def test_a_compiled_layer_takes_sizes_it_was_not_compiled_for(plain_edgewise):
 
 @pytest.mark.parametrize("score", ["gat", "gatv2"])
 def test_a_slope_may_be_a_symbol(plain_edgewise, score):
-    """Of a module, as torch makes of its numbers where sizes are dynamic."""
+    """The numbers of a module as torch makes them where sizes are dynamic."""
     e = plain_edgewise
 
     class Layer(torch.nn.Module):

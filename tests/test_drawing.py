@@ -12,7 +12,7 @@ SPACE = "{http://www.w3.org/2000/svg}"
 
 
 def squares(svg):
-    """Of each member the table that the squares show, by where they stand, and the words below."""
+    """For each member, the table that the squares show and the words below."""
     root = ElementTree.fromstring(svg)
     members = []
     for group in root.findall(f"{SPACE}g"):

@@ -1,4 +1,4 @@
-"""What FlexAttention is told: which blocks of pairs there are, and which pairs. What it makes of it stands in
+"""What FlexAttention receives: which blocks of pairs there are, and which pairs. What it computes is tested in
 test_compile.py."""
 
 import math

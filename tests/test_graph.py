@@ -184,7 +184,7 @@ def test_both_ways(make):
     assert moved.num_edges == both.num_edges
 
 
-# What people hold
+# Inputs that users have
 
 
 def test_hetero_data_comes_back_as_it_was():

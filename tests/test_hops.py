@@ -30,7 +30,7 @@ SIZE = 6
 
 
 def one_way(num_nodes):
-    """A path: each node hears the one before it."""
+    """A path: each node receives from the one before it."""
     return Edges(torch.arange(num_nodes - 1), torch.arange(1, num_nodes), num_nodes, num_nodes)
 
 
@@ -125,7 +125,7 @@ def test_k_layers_reach_exactly_k_hops(name, graph):
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_maximum_reaches_no_further(graph):
-    """Of the neighbors it hears those that are the largest somewhere."""
+    """It receives from the neighbors that are largest in some feature."""
     edges = GRAPHS[graph]
     stack = [ready(NeighborConvolution(SIZE, SIZE, "max", activation=torch.tanh)) for _ in range(3)]
     x = reached(lambda x: stack[2](stack[1](stack[0](x, edges), edges), edges), edges.num_receivers)

@@ -1,4 +1,4 @@
-"""What compiled kernels read by number is looked at where it enters: a kernel itself looks at nothing.
+"""Indices that compiled kernels read are checked where they enter: a kernel itself checks nothing.
 
 Where it is looked at: edges in `Edges`, `Plan.of`, `EdgeRows`, `Relations` and `Types`; runs of keys in
 `Ranges.kernel_runs`; messages of edges in `onward`; seeds, links and incoming edges in `NeighborSampler` and its

@@ -253,7 +253,7 @@ def test_without_a_folder_that_can_be_written_to_kernels_are_compiled_all_the_sa
         def refuse(locator):
             raise PermissionError("read-only")
 
-        caching.InTreeCacheLocator.ensure_cache_path = refuse  # the tests may run as one who may write anywhere
+        caching.InTreeCacheLocator.ensure_cache_path = refuse  # the tests may run as a user that may write anywhere
         import torch
         from edgewise import Edges, aggregate
         from edgewise.backends.numba import sums

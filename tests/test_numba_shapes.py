@@ -57,7 +57,7 @@ def test_any_size_and_number_of_heads(form, dims, num_heads):
 
 @pytest.mark.parametrize("score", IN_GROUPS_BY_DAY, ids=lambda case: case.name)
 def test_every_score_where_heads_come_in_whole_groups(score):
-    """What reads eight heads at once computes what is computed head by head."""
+    """Reading eight heads at once gives the result of reading head by head."""
     tensors = {"query": draw(8, 7, 16), "key": draw(8, 9, 16, seed=1), "value": draw(8, 9, 32, seed=2)}
     tensors |= {"edge_key": draw(8, 60, 16, seed=3), "edge_value": draw(8, 60, 32, seed=4)}
     by_node = tuple(x.transpose(0, 1) for x in tensors.values())

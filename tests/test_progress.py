@@ -1,4 +1,4 @@
-"""Stages: what a monitor sees of them, and that nobody has to look."""
+"""Stages: what a monitor sees of them; without a monitor, they do nothing."""
 
 import pytest
 

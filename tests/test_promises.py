@@ -35,7 +35,7 @@ from test_attend import refuses
 
 NORMALIZERS = [Softmax(), Softmax(0.0), Softmax(math.inf), Sparsemax(), Entmax15(), Sigmoid(), Hardmax()]
 EXACT = [name for name in all_backends if name != "sdpa"]
-"""Backends that promise to keep NaN out outright; sdpa promises it of keys that nobody may attend to."""
+"""Backends that promise to keep NaN out outright; sdpa promises it for keys without a query."""
 
 
 def run_or_skip(*arguments, **options):
@@ -459,7 +459,7 @@ def test_dropout_is_repeated_when_blocks_are_computed_again(monkeypatch):
             runs.append(task.differentiate(attend(**task.arguments, dropout=0.4, backend="gather")))
         assert torch.equal(runs[0][0], runs[1][0])
         assert all(torch.equal(runs[0][1][leaf], runs[1][1][leaf]) for leaf in runs[0][1])
-        # The output is linear in the values: their gradient tells whether the backward pass dropped the same weights.
+        # The output is linear in the values: their gradient shows whether the backward pass dropped the same weights.
         out, gradients = runs[0]
         value, probe = (
             task.tensors["value"],

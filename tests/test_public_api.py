@@ -1,4 +1,4 @@
-"""What users hold in their hands: names, signatures, docstrings. A change here is a change for them."""
+"""The public interface: names, signatures, docstrings. A change here is a change for users."""
 
 import ast
 import inspect

@@ -106,7 +106,7 @@ def output(tensors, form, score, normalizer, backend):
 
 
 def gradients(out, wanted, create_graph=False):
-    """Of a fixed sum in which nothing is linear."""
+    """Derivatives of a fixed sum in which nothing is linear."""
     probe = torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view(out.shape)
     loss = (out * probe + out.square() * 0.3).sum()
     return torch.autograd.grad(loss, wanted, create_graph=create_graph, materialize_grads=True)

@@ -1,4 +1,4 @@
-"""Packed sequences for torch's flash attention: the boundaries, against a formula of what the kernel is told to do."""
+"""Packed sequences for torch's flash attention: the boundaries, against a formula of what the kernel computes."""
 
 import inspect
 import math
@@ -42,7 +42,7 @@ REFUSED = {
     "window_start_segments_crossed": "aligned at the start",
     "causal_lengths": "padding queries attend to true keys",
 }
-"""Neighborhoods that the kernel does not know, and what is said of them."""
+"""Neighborhoods that the kernel does not support, and the reasons given."""
 
 
 def by_formula(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, window_size):

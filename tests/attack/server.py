@@ -206,7 +206,7 @@ class Field:
                 marks[one] += f"%{label}"
                 marks[other] += f"%{label}"
                 label += 1
-        isotope = generator.randint(1, 200)  # a new molecule each time, whose result nobody knows yet
+        isotope = generator.randint(1, 200)  # a new molecule each time, whose result is not cached
         smiles = ".".join(f"[{isotope}*]{mark}" for mark in marks[:count])
         return self.post("/predict", {"rows": [{"smiles": smiles}, {"smiles": "CCO"}]})
 

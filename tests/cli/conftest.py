@@ -69,7 +69,7 @@ def edgewise(capsys):
 
 @pytest.fixture
 def paste(edgewise, tmp_path, monkeypatch):
-    """Runs every command that a verb printed, as who pastes it into a shell does; returns the commands' words.
+    """Runs every command that a verb printed, as if pasted into a shell; returns the commands' words.
 
     What follows the output goes behind the commands that train.
     """

@@ -1,4 +1,4 @@
-"""What stands beside a network: said, shown, scored alone, and left out on request."""
+"""Companions beside a network: printed, shown, scored alone, and left out on request."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What speaks against the data of a run before it trains: a file given twice, labels that no training row has."""
+"""Warnings about the data of a run before it trains: a file given twice, labels without training rows."""
 
 import os
 

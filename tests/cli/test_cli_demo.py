@@ -24,7 +24,7 @@ def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, paste, tm
     # The label is among RDKit's descriptors: the model must not see them.
     assert (written["split"], written["molecule-descriptors"]) == ("scaffold", False)
     assert json.loads((run / "metrics.json").read_text())["test"]["crippen_logp"]["num_rows"] > 0
-    # What each atom adds is known: how well explanations find it is said, and kept.
+    # What each atom adds is known: how well explanations find it is printed and saved.
     kept = json.loads((run / "metrics.json").read_text())["explanations"]
     assert set(kept["spearman"]) >= {"occlusion", "integrated gradients", "attention"}
     assert f"Explanations of {kept['num_molecules']} test molecules rank the atoms like that (Spearman):" in out

@@ -49,7 +49,7 @@ def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, paste, tmp
         predicted = found["positions_pred"]
     motion, model = read_motion(str(springs)), DynamicsModel.load(run)
     np.testing.assert_allclose(model.predict(motion, 2), predicted[:, 2], atol=1e-5)
-    # A quarter turn about z, and a shift: what is told turns and shifts alike.
+    # A quarter turn about z, and a shift: the predictions turn and shift alike.
     turn = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]], dtype=np.float32)
     content = {name: getattr(motion, name) for name in ("times", "couplings")}
     moved = {"positions": motion.positions @ turn.T + 5, "velocities": motion.velocities @ turn.T}
@@ -91,7 +91,7 @@ def test_the_face_in_python(springs, tmp_path):
 
 @pytest.fixture(scope="module")
 def pulled(tmp_path_factory):
-    """A run over bodies under gravity that tells accelerations, its file, and what was printed."""
+    """A run over bodies under gravity that predicts accelerations, its file, and what was printed."""
     import contextlib
     import io
 
@@ -156,7 +156,7 @@ def test_accelerations_are_predicted(pulled, edgewise, tmp_path):
 
 
 def test_a_file_that_says_little(pulled, edgewise, tmp_path):
-    """Without accelerations, masses and couplings: what is assumed is said, and the ends are not learned from."""
+    """Without accelerations, masses and couplings, assumptions are printed and the ends are not trained on."""
     with np.load(pulled[1]) as found:
         content = {name: found[name] for name in ("positions", "velocities", "times")}
     np.savez(tmp_path / "bare.npz", **content)

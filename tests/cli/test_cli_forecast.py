@@ -15,7 +15,7 @@ SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim
 
 @pytest.fixture
 def chain(tmp_path):
-    """Noise enters at node a; b is a one step later, c is b one step later: nothing else tells what b and c will be."""
+    """Noise enters at node a; b is a one step later, c is b one step later: nothing else predicts b and c."""
     noise = np.random.default_rng(0).normal(size=200).round(3)
     table = {"step": range(200), "a": noise, "b": np.roll(noise, 1), "c": np.roll(noise, 2)}
     series = write_csv(tmp_path / "series.csv", {name: list(column) for name, column in table.items()})

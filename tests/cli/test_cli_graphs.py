@@ -14,7 +14,7 @@ COLUMNS = ["--graph-column", "g", "--target-columns", "y"]
 
 @pytest.fixture
 def rings(tmp_path):
-    """Forty graphs, rings and chains of three to six nodes; each has its own numbers, told at its first node."""
+    """Forty graphs, rings and chains of three to six nodes; each has its own numbers, in the row of its first node."""
     random = np.random.default_rng(0)
     nodes = {name: [] for name in ("g", "id", "a", "metal", "y", "kind")}
     edges = {name: [] for name in ("g", "from", "to", "length")}

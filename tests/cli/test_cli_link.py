@@ -93,7 +93,7 @@ def test_a_link_opens_as_a_page(learn, edgewise, tmp_path):
     page = (tmp_path / "two.html").read_text()
     assert "n0 \\u2013 n4" in page
     assert edgewise("explain", tmp_path / "run", "n0", "n4", "-o", tmp_path / "one.svg")[0] == 0
-    # Without an input, the pairs of the test: those that are links are told as if nobody had found them.
+    # Without an input, the pairs of the test: those that are links are predicted as unknown ones.
     assert edgewise("explain", tmp_path / "run", "--rows", 0, 1, "-o", tmp_path / "test.json")[0] == 0
     found = json.loads((tmp_path / "test.json").read_text())
     rows = read_csv(tmp_path / "run/test_predictions.csv")

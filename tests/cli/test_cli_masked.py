@@ -62,7 +62,7 @@ def test_a_run_leaves_everything_it_promises(lines, edgewise, paste, tmp_path):
 
 
 def test_it_learns_what_token_counts_cannot_predict(lines, edgewise, tmp_path):
-    """Half of the tokens are the same in every text; the sound an animal makes is told by its name alone."""
+    """Half of the tokens are the same in every text; the sound an animal makes follows from its name alone."""
     lines.write_text("\n".join(sentences(400)))
     recipe = ["--epochs", 25, "--learning-rate", 0.003, "--dropout", 0, "--task-type", "masked", "--batch-size", 64]
     assert edgewise("train", lines, *SMALL, "--model-dim", 32, *recipe, "-o", tmp_path / "run")[0] == 0

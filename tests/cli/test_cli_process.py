@@ -70,7 +70,7 @@ def test_no_command_imports_what_takes_seconds_and_is_not_used(tmp_path):
 
 
 EPOCHS = 20
-"""Of each of two members: enough that a run is still on when it is interrupted."""
+"""Epochs of each of two members: enough that a run is still training when it is interrupted."""
 
 
 def test_ctrl_c_then_kill_then_resume_ends_with_the_same_weights(tmp_path):

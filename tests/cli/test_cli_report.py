@@ -10,7 +10,7 @@ pytestmark = pytest.mark.drawn
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A run that tells accelerations of planets, and one that tells where springs lead."""
+    """A run that predicts accelerations of planets, and one that predicts positions of springs."""
     from edgewise.cli.main import main
 
     folder = tmp_path_factory.mktemp("report")

@@ -155,7 +155,7 @@ def test_damage_is_found_and_named(tables, capsys):
 
 
 def damages(content, random):
-    """What becomes of a file whose size stays: a bit turned, a large number in it, zeros, noise, another order."""
+    """Damage that keeps the size of a file: a flipped bit, a large number, zeros, noise, another order."""
     place, half = int(random.integers(len(content))), len(content) // 2
     yield content[:place] + bytes([content[place] ^ 1 << int(random.integers(8))]) + content[place + 1 :]
     if len(content) >= 8:
@@ -329,7 +329,7 @@ def test_neighbors_are_sampled_where_the_whole_graph_does_not_fit(tables, capsys
     assert prepare(tables) == 0
     assert train(tables, run="whole") == 0
     assert "neighbors are sampled" not in capsys.readouterr().out
-    left: list[int] = []  # what is free when the run is prepared; nobody knows later
+    left: list[int] = []  # memory that is free when the run is prepared; unknown later
     monkeypatch.setattr(
         "edgewise.learn.training.estimate.available_memory", lambda device: left.pop() if left else None
     )

@@ -1,4 +1,4 @@
-"""`edgewise train` over authors and papers: what is said of the kinds, what is told, what is refused."""
+"""`edgewise train` over authors and papers: notes on types, predictions, refusals."""
 
 import json
 

@@ -23,7 +23,7 @@ SOME = st.floats(-5, 5, width=32)
 
 
 def linear(weights=WEIGHTS, calls=None):
-    """What is told is a sum of weights; each call is noted."""
+    """The prediction is a sum of weights; each call is noted."""
 
     def predicted(removed):
         if calls is not None:

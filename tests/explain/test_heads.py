@@ -15,7 +15,7 @@ def weights_of(values, senders, receivers, size):
 
 
 CHAIN = weights_of([[1.0, 0.5, 0.5], [1.0, 1.0, 0.0]], [0, 0, 2], [0, 2, 2], 3)
-"""Node 0 looks at itself; node 2 at 0 and at itself, evenly in the first head; node 1 at nobody."""
+"""Node 0 attends to itself; node 2 to 0 and itself, evenly in the first head; node 1 to no node."""
 
 
 def test_by_hand():

@@ -366,7 +366,7 @@ def test_the_part_that_was_not_seen():
     assert check(np.sum, CLOUD, Permutation(), samples=118).unseen == max_unseen_share(118)
     everything = check(np.sum, CLOUD, Permutation(), samples=200)
     assert (everything.unseen, everything.num_samples) == (0.0, 119)
-    # Of several sets, that of which least is known counts: there is no end to one after the other.
+    # Of several sets, the least certain one counts: composing them one after the other would not end.
     image = np.arange(9.0).reshape(3, 3)
     assert check(np.sum, image, CyclicShift() | QuarterTurn()).unseen == max_unseen_share(60)
     assert check(np.sum, image, CyclicShift() | QuarterTurn(), samples=2).unseen == max_unseen_share(2)
@@ -405,7 +405,7 @@ def test_the_same_seed_gives_the_same_verdict():
 
 def test_what_does_not_move_the_inputs_is_no_sample():
     twins = np.array([[1.0], [1.0], [2.0]])
-    # Of five orders, one leaves the rows as they are.
+    # One of five permutations leaves the rows as they are.
     assert check(np.sum, twins, Permutation()).num_samples == 4
     drawn = check(np.sum, lambda random: random.choice([1.0, 2.0], size=(2, 1)), Permutation(), samples=30)
     assert 5 < drawn.num_samples < 25

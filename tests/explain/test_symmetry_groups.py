@@ -192,7 +192,7 @@ def test_rotations_and_reflections_keep_lengths(size):
 
 def test_all_rotations_are_equally_likely():
     matrices = np.stack([step.value for step in drawn(Rotation(), np.zeros((1, 3)), 4000)])
-    # Of the uniform distribution E[R] = 0 and E[R_ij²] = 1/3, with standard errors of about 0.009 and 0.005.
+    # For the uniform distribution, E[R] = 0 and E[R_ij²] = 1/3, with standard errors of about 0.009 and 0.005.
     np.testing.assert_allclose(matrices.mean(0), 0, atol=0.05)
     np.testing.assert_allclose((matrices**2).mean(0), 1 / 3, atol=0.03)
 

@@ -105,7 +105,7 @@ def edgewise(*words: Any) -> None:
 
 
 def scores(metrics: dict[str, Any]) -> dict[str, Any]:
-    """What must not move: all scores, none of the times."""
+    """What must stay equal: all scores, none of the times."""
     kept = {name: metrics[name] for name in PARTS if name in metrics}
     return kept | {"baselines": metrics.get("baselines", {}), "parameters": metrics["parameters"]}
 

@@ -93,7 +93,7 @@ def explained(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def facts_of(opening: Opening) -> dict[str, Any]:
-    """What Python says of a run: the estimator, its parameters, and its results, as JSON."""
+    """A run opened in Python: the estimator, its parameters and its results, as JSON."""
     assert opening.python is not None
     estimator, results = opening.python()
     params = estimator.get_params()

@@ -23,7 +23,7 @@ from edgewise.learn.training.folder import CHECKSUM, RunFolder, checksum_of
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/*/expected"))
 ODD: list[Any] = ["x", -1, 0, None, [], 1e300, True]
 NUM_EDITS = 10
-"""Of a folder; more for a whole look: all 15,000 take three minutes."""
+"""Edits per folder; raise it for a full check: all 15,000 take three minutes."""
 OPEN = {"text_columns", "known_rows", "predicted"}
 """Lists whose length no other field says: texts of a row, known molecules, types with targets."""
 

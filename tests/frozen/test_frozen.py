@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 FOLDERS = sorted(path.parent for path in HERE.glob("*/*/expected"))
 """`<version>/<kind>`."""
 TOLERANCE = 1e-6
-"""Of a number, absolute and relative: what float32 leaves of an output, on another processor too."""
+"""Absolute and relative tolerance of a number: the float32 precision of an output, also on another processor."""
 LARGEST, LARGEST_OF_ALL = 300_000, 2_500_000
 """Bytes of a folder, and of all folders of a version."""
 

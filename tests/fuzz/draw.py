@@ -256,7 +256,7 @@ class Draw:
             drawn.leaves["bias"].masked_fill_(shut, -math.inf)
 
     def _poison(self, drawn: Drawn) -> None:
-        """NaN and infinity where nobody may look: keys without a query, queries without a key."""
+        """NaN and infinity where nothing attends: keys without a query, queries without a key."""
         if self.random.random() < 0.7:
             return
         bad = self.random.choice([math.nan, math.inf, -math.inf])

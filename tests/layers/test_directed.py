@@ -61,7 +61,7 @@ def test_half_precision_takes_the_way_of_plain_torch():
 
 
 def test_two_nodes_by_hand():
-    """With one bond nothing goes on: each atom hears of the other once, whatever the number of steps."""
+    """With one bond no message is passed on: each atom receives from the other once, whatever the number of steps."""
     layer = DirectedMessages(1, 0, 1, num_steps=4)
     with torch.no_grad():
         for weight, value in zip(layer.parameters(), (1.0, 1.0, 1.0, 0.5, 1.0), strict=True):

@@ -139,7 +139,7 @@ def test_a_mask_and_its_edges_give_the_same_numbers():
 def test_a_node_without_neighbors_stays_or_keeps_its_velocity(layer):
     h, x, v, e = inputs(layer, GRAPH)
     nodes, places, _ = run(layer, h, x, v, e, GRAPH)
-    alone = [3, 4, 5]  # 4 has a loop alone, which moves nobody
+    alone = [3, 4, 5]  # 4 has only a loop, which does not move it
     onward = 0 if v is None else torch.stack([network(layer.momentum, h[i]) * v[i] for i in alone])
     torch.testing.assert_close(places[alone], x[alone] + onward)
     empty = Edges(NONE, NONE, 6, 6)

@@ -1,4 +1,4 @@
-"""What layers are handed: an edge_index is a list of edges; what does not fit is refused by the layer, in its words."""
+"""Arguments of layers: an edge_index is a list of edges; a layer refuses what does not fit, in its own words."""
 
 import re
 
@@ -223,7 +223,7 @@ NO_NEIGHBORHOOD = {
     "LearnedPosition", "NodeStatistics", "NodeUpdate", "PairPosition", "Readout", "RecurrentDecoder",
     "RecurrentEncoder", "RotaryPosition", "ShawPosition", "SinusoidalPosition", "T5Position", "TypedLinear",
 }  # fmt: skip
-"""Of these no edges lead from nodes to nodes; the updates are parts of GraphNetwork."""
+"""These have no edges from nodes to nodes; the updates are parts of GraphNetwork."""
 
 
 def test_every_layer_takes_a_pair_or_says_why_not():

@@ -56,7 +56,7 @@ def test_as_the_papers_have_it(score, combine):
     found = layer(nodes, EDGES)
     assert found.shape == (5, 8)
     torch.testing.assert_close(found, by_loops(layer, nodes))
-    torch.testing.assert_close(found[3], layer.bias)  # node 3 hears nobody
+    torch.testing.assert_close(found[3], layer.bias)  # node 3 has no neighbor
 
 
 def test_dropout_of_values_leaves_the_weights_alone():
@@ -64,8 +64,8 @@ def test_dropout_of_values_leaves_the_weights_alone():
     layer, nodes = GraphAttention(3, 4000, value_dropout=0.5), torch.randn(5, 3)
     whole, trace = layer.eval()(nodes, EDGES), Trace()
     dropped = layer.train()(nodes, EDGES, trace=trace)
-    torch.testing.assert_close(trace.weights[0].values.sum(), torch.tensor(4.0))  # four nodes hear somebody
-    heard_one = 0  # node 0 hears node 1 alone: half of the features are gone, the others doubled
+    torch.testing.assert_close(trace.weights[0].values.sum(), torch.tensor(4.0))  # four nodes have a neighbor
+    heard_one = 0  # node 0 receives from node 1 alone: half of the features are gone, the others doubled
     kept = dropped[heard_one] != 0
     assert 0.45 < kept.float().mean() < 0.55
     torch.testing.assert_close(dropped[heard_one][kept], 2 * whole[heard_one][kept])

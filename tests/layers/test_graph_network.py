@@ -69,7 +69,7 @@ def parts(size, num_heads):
 
 
 def together(aggregation, rows, asks, size):
-    """ρ of a list of rows of one size; what asks is heard by attention only."""
+    """ρ of a list of rows of one size; only attention reads the query."""
     if not rows:
         return torch.zeros(size, dtype=torch.float64)
     if aggregation.aggregation != "attention":

@@ -49,9 +49,9 @@ class Case:
     is_same_size: bool = False
     """Whether sources and targets have features of one size."""
     call: Callable = lambda layer, x, index, *edge: layer(x, index, *edge)
-    """How theirs is called."""
+    """How the layer of PyTorch Geometric is called."""
     ours_call: Callable = lambda layer, x, index, *edge: layer(x, index, *edge)
-    """How ours is."""
+    """How our layer is called."""
     has_loops: bool = False
     """Whether the random graphs have loops."""
     size: int = 5
@@ -392,7 +392,7 @@ def test_relational_attention_equals_hgt():
     ours = layers.RelationalAttention(8, 2, num_types=2, num_relations=3).double()
 
     def rows(place):
-        """Of our matrices of kinds, stacked and transposed."""
+        """Our matrices of types, stacked and transposed."""
         return lambda x: x.unflatten(0, (2, 8))[place].T
 
     def keys_first(x):

@@ -115,7 +115,7 @@ def test_depth_is_counted_outside_strings():
 
 
 def spoken(address, message, *, pause=0.0, timeout=20):
-    """What a server answers to bytes."""
+    """The answer of a server to bytes."""
     place = urlsplit(address)
     with socket.create_connection((place.hostname, place.port), timeout=timeout) as connection:
         connection.sendall(message)

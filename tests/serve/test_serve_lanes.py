@@ -1,4 +1,4 @@
-"""`edgewise serve` computes in processes: one that is stuck or killed costs one request, and nobody else's."""
+"""`edgewise serve` computes in processes: one that is stuck or killed costs one request and no other."""
 
 import os
 import signal
@@ -108,7 +108,7 @@ def test_idle_sockets_beyond_the_file_limit_do_not_block_requests(ask, server):
     for each in idle:
         each.close()
     os.set_blocking(process.stderr.fileno(), False)
-    # Of a pipe that does not block, only the bytes can be read where there are none: text raises TypeError.
+    # An empty non-blocking pipe can only be read as bytes: as text it raises TypeError.
     written = process.stderr.buffer.read() or b""
     assert b"Too many open files" not in written
     assert len(written) < 20_000

@@ -1,4 +1,4 @@
-"""Rows of several requests are predicted together, and nobody fails for others."""
+"""Rows of several requests are predicted together; a failing row does not fail the others."""
 
 import asyncio
 import threading

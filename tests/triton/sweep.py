@@ -150,7 +150,7 @@ def commit() -> str:
 
 
 def most_of(kernels: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Of each kernel: how often it was compiled, and the most that one of these takes."""
+    """For each kernel, how often it was compiled, and the most that one of these takes."""
     of_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for made in kernels:
         of_name[made["kernel"] + (", with care" if made.get("again", False) else "")].append(made)

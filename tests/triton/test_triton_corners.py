@@ -37,7 +37,7 @@ def test_heads_that_lie_beyond_two_to_the_31_numbers(edges):
 
 @pytest.mark.parametrize("score", ["scaled", "gatv2", "tanh", "laplacian"])
 def test_broken_nodes_without_edges_have_no_gradient_and_leave_the_others_theirs(score):
-    """Receiver 4 and sender 5 have no edge, beside nodes with one: what they hold reaches nobody."""
+    """Receiver 4 and sender 5 have no edge, beside nodes with one: their values reach no node."""
     senders, receivers = torch.tensor([0, 1, 2, 3, 4, 0, 1, 2, 3, 6]), torch.tensor([0, 1, 2, 3, 5, 5, 5, 6, 7, 8])
     edges = Edges(senders, receivers, SENDERS, RECEIVERS)
     grads = []

@@ -1,4 +1,4 @@
-"""The gather that the benchmark measures a GPU by adds up the rows that it is told to."""
+"""The gather that the benchmark measures a GPU by adds up the given rows."""
 
 import sys
 from pathlib import Path

@@ -97,7 +97,7 @@ def test_a_translation_shows_the_texts_that_a_layer_goes_between():
     explanation = translation_case()
     source = sum(unit.source == "source" for unit in explanation.units)
     written = len(explanation.units) - source
-    # In the decoder of this case nobody attends from the first word of the translation.
+    # In the decoder of this case, the first word of the translation attends to nothing.
     expected = {"encoder 1": (source, source), "decoder 1": (written - 1, written), "cross 1": (written, source)}
     drawn = attention_grid(explanation)
     found = iter(zip(images(drawn), sizes(drawn), strict=True))

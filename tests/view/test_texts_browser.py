@@ -143,7 +143,7 @@ def test_across_texts_a_word_has_lines_on_its_own_side_only(opened):
         assert page.locator(".arcs path").count() == others
         assert heading in page.locator("aside.details").inner_text()
         page.keyboard.press("Escape")
-    # What was not computed of a word is not told of it; of the others it is.
+    # A word shows only what was computed for it.
     page.mouse.move(0, 0)
     page.locator(f'.word[data-unit="{read + 2}"]').hover()
     assert "occlusion" not in page.locator("aside.details").inner_text()

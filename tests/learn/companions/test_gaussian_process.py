@@ -189,7 +189,7 @@ def test_rows_that_are_alike_stand_together():
 
 
 def test_molecules_of_many_rows_have_something_of_their_own():
-    """What a molecule adds to all that is alike is learned, and no other molecule has it."""
+    """A molecule's own contribution is learned, and shared with no other molecule."""
     rows, conditions = np.arange(80) % 8, np.linspace(-1, 1, 80)[:, None]
     own = np.where(rows == 3, 1.0, 0.0)
     batch = batch_of(rows[:, None].tolist(), conditions)
@@ -298,7 +298,7 @@ def test_rows_of_the_same_molecules_are_found_where_numbers_are_rounded(dtype):
 
 
 def test_it_learns_how_likely_noise_is():
-    """What a descriptor tells is followed; what nothing tells is noise."""
+    """A target that follows a descriptor is learned; one that follows nothing is noise."""
     batch = batch_of([[number % 10] for number in range(60)], np.zeros((60, 0)))
     told = batch.graph.graph_features[batch.supervision.graph_of_row[:, 0]].mean(1).double()
     told = ((told - told.mean()) / told.std()).numpy()[:, None]

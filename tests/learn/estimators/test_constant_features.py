@@ -1,4 +1,4 @@
-"""Features that do not vary: a one is left of them, edges are counted where no other varies, and it is said."""
+"""Constant features: they become a constant 1, degrees replace them where no feature varies, and a note says so."""
 
 import numpy as np
 import pytest
@@ -124,7 +124,7 @@ def label_of_papers(data):
 
 
 def test_types_without_features_are_predicted_scored_explained_and_loaded(tmp_path):
-    """A type of nodes of which nothing is known has the numbers of its edges, which nobody hands over."""
+    """A node type without features gets its degrees, which no array holds."""
     pytest.importorskip("torch_geometric")
     data = hetero()
     label = label_of_papers(data)

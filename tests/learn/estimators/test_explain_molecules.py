@@ -1,4 +1,4 @@
-"""Molecules explained: what is told is what is predicted, and every effect is a difference of two predictions."""
+"""Molecules explained: the explained value is the prediction, and every effect is a difference of two predictions."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Graphs of many, explained: every number is what the model says of the graph without that part."""
+"""Graphs of a data set, explained: every number is the prediction for the graph without that part."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Links, explained: every number is what the model says of a graph that was built without the part."""
+"""Links, explained: every number is the prediction for a graph that was built without the part."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Nodes, explained: the part of the graph says what the whole says, and every number is what the model says of it."""
+"""Nodes, explained: the subgraph predicts what the whole graph predicts, and every number is a prediction."""
 
 from dataclasses import replace
 

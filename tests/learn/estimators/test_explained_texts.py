@@ -15,7 +15,7 @@ TEXT = "The film was great. the plot awful!"
 
 
 def predicted(trained, texts, target=0, label=None):
-    """What the model says of a row, asked as anybody asks."""
+    """The prediction of the model for a row, by its public interface."""
     table = texts_from_arrays(np.array([texts], dtype=object))
     each = trained.predict(table)[target]
     return each.value[0] if each.probabilities is None else each.probabilities[0, label]

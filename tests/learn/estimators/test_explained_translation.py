@@ -64,7 +64,7 @@ def by_name(found):
 
 
 def written(trained, text=TEXT):
-    """The tokens of the translation, as they are told: with the end, where the search did not stop before it."""
+    """The predicted tokens of the translation: with the end, where the search did not stop before it."""
     (numbers,) = translated_tokens(trained, [text])
     return [*numbers, *([] if len(numbers) == trained.output.beam.max_length else [trained.encoder.end])]
 

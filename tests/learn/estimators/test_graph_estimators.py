@@ -78,7 +78,7 @@ def test_numbers_of_graphs_are_looked_at():
 
 
 def test_the_half_mass_time_of_a_merger_tree_is_predicted_at_its_root():
-    """Beside the mean of all trees, which is what is told without looking."""
+    """Beside the mean of all trees, the prediction without features."""
     trees, formations = merger_trees(160, num_steps=6)
     new, truth = merger_trees(60, seed=1, num_steps=6)
     regressor = GraphRegressor(**{**SMALL, "model_dim": 16}, readout="root").fit(trees, formations)

@@ -61,7 +61,7 @@ def test_new_liquids_calibrate_by_default(run, table):
     curve = metrics["coverage"]["curve"]["y"]
     assert [0.9, metrics["coverage"]["test"]["y"]] in curve
     fitted = load(RunFolder(run))
-    # Of 18 liquids, 2 are the validation rows of the first model; the others leave out 2 or more each.
+    # 2 of 18 liquids are the validation rows of the first model; the others leave out 2 or more each.
     assert len(fitted.intervals.errors) >= 4 * 2 * 5
     assert len(fitted.encoder.known_rows) == 18, "each liquid that is no test row is known to some model"
     splits = json.loads((run / "splits.json").read_text())

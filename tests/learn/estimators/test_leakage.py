@@ -1,4 +1,4 @@
-"""What stands on both sides of a split: by hand, against all pairs, and what is said of it."""
+"""Data leakage between splits: by hand, against all pairs, and in messages."""
 
 import json
 

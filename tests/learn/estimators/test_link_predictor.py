@@ -110,7 +110,7 @@ def test_graphs_and_settings_that_are_refused(graph, shapes_unchecked):
 
 @pytest.fixture
 def loader(graph):
-    """Of the graph both ways with some edges twice and loops, told in five steps."""
+    """A loader over the graph in both directions, with repeated edges and loops, in five steps."""
     _, _, (senders, receivers) = graph
     senders, receivers = np.append(senders, [7, 7, 9]), np.append(receivers, [7, 7, 9])
     edges = EdgeList(senders, receivers, np.zeros((303, 0), dtype=np.float32)).both_ways(60)
@@ -196,7 +196,7 @@ def test_scores_by_hand():
 
 
 def test_neighbors_by_hand():
-    # 0 and 3 both know 1 (who knows 0, 2, 3) and 2 (who knows 0, 1, 3, 4); 4 knows 2 alone, 5 nobody.
+    # 0 and 3 both know 1 (who knows 0, 2, 3) and 2 (who knows 0, 1, 3, 4); 4 knows 2 alone, 5 none.
     i, j = np.array([0, 0, 1, 1, 2, 2]), np.array([1, 2, 2, 3, 3, 4])
     features = scipy.sparse.csr_array(np.array([[1, 0], [0, 2], [1, 1], [3, 0], [0, 0], [0, 1.0]]))
     simple = simple_links(i, j, 6, False, features)

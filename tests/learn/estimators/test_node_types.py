@@ -1,4 +1,4 @@
-"""NodeClassifier and NodeRegressor over several kinds: what an edge means matters; what is told of whom; bad arrays."""
+"""NodeClassifier and NodeRegressor over several kinds: edge types matter; which nodes are predicted; bad arrays."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the command line says of texts and targets is a warning in Python."""
+"""Notes of the command line about texts and targets are warnings in Python."""
 
 import warnings
 

@@ -135,7 +135,7 @@ def test_the_law_is_read_off_of_a_model_that_knows_it(kind, power, tmp_path):
     part = split_moments(motion, None, 0, (0.5, 0.25, 0.25), 0, "accelerations")["train"]
     receiver, sender, trajectory = strongest_pair(motion)
     model = knowing(motion)
-    # Two bodies alone, sixty times: what is told is that of the pair, and not of the file's bodies.
+    # Two bodies alone, sixty times: the prediction is that of the pair, not of the file's bodies.
     law, pair = motion.law, [receiver, sender]
     masses = np.repeat(motion.masses[[trajectory]][:, pair], 60, 0)
     couplings = np.repeat(motion.couplings[[trajectory]][:, pair][:, :, pair].astype(np.float64), 60, 0)

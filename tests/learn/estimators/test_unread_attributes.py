@@ -17,7 +17,7 @@ INDEX = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
 
 @contextmanager
 def said(*texts):
-    """Each of the texts is said once, and nothing else is."""
+    """Each text is warned once, and there is no other warning."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

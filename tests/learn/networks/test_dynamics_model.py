@@ -125,7 +125,7 @@ def test_bodies_of_other_moments_change_nothing(settings):
 
 @pytest.mark.parametrize("settings", MODELS, ids=str)
 def test_bodies_in_another_order(settings):
-    """Bodies have no numbers: what is told of them comes out in their order."""
+    """Bodies have no identity: predictions come out in the order of the bodies."""
     model, rows, order = model_of(**settings), moments(1), [2, 0, 3, 1]
     motion = rows.motion
     other = Motion(

@@ -1,4 +1,4 @@
-"""A model of series: who is heard, stretches apart, where a step lies in its period."""
+"""A model of series: its receptive field, separate windows, the phase of a step."""
 
 import pytest
 import torch

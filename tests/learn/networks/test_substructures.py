@@ -34,6 +34,6 @@ def test_substructures_are_those_of_the_molecule_however_it_is_written_and_batch
 
 
 def test_what_is_shared_with_a_part_of_a_molecule_is_counted_in_both():
-    """Of heptane all that is two bonds from an end is in octane, which has a middle more."""
+    """All substructures of heptane within two bonds of an end are in octane, which has one more in the middle."""
     heptane, octane = counted("CCCCCCC", "CCCCCCCC")
     assert (octane >= heptane).all() and (octane - heptane).sum() == 3

@@ -63,7 +63,7 @@ def test_words_are_hidden_in_training_only():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_learns_what_the_neighbor_says(name):
-    """The tag of each token is told by the one before it."""
+    """The tag of each token follows from the token before it."""
     model = model_of(name).train()
     tokens = torch.randint(1, 4, (40, 6), generator=torch.Generator().manual_seed(2))
     batch = TokenBatch(tokens.flatten(), offsets=torch.arange(41) * 6)

@@ -147,7 +147,7 @@ def best_by_trying_all(table, settings):
 @pytest.mark.parametrize("seed", range(6))
 def test_a_wide_beam_finds_the_best_text_there_is(seed, length_penalty):
     table = torch.randn(6, 6, generator=torch.Generator().manual_seed(seed))
-    table[:, :2] = -torch.inf  # nobody says "begin"
+    table[:, :2] = -torch.inf  # the start token is never generated
     table = table.log_softmax(-1)
     settings = BeamSettings(beam_size=200, length_penalty=length_penalty, max_length=4)
     found = beam_search(lambda tokens, _: table[tokens], 2, BEGIN, END, settings)
@@ -186,7 +186,7 @@ def test_the_original_transformer_has_its_size():
 
 
 def test_both_kinds_of_models_have_about_as_many_parameters():
-    """Where nothing is said about sizes, so that what they learn can be compared."""
+    """With default sizes, so that results can be compared."""
     with torch.device("meta"):
         counts = [
             sum(x.numel() for x in made(8192, settings).parameters()) for settings in (MODEL, RecurrentSettings())

@@ -295,7 +295,7 @@ def test_vocabularies_that_cannot_be_read(tmp_path, content, message):
 
 
 def test_a_model_of_ours_is_read_by_their_library(tmp_path):
-    """With words for tokens, and no kinds of tokens told."""
+    """With words for tokens, and no token types given."""
     tokenizer = Tokenizer.learned(["the cat sat on the mat"], "words", special=("<mask>",))
     settings: TransformerSettings = replace(bert(1, 2, 8), context=8)
     trained = from_network(tokenizer, scattered(MaskedModel(len(tokenizer), settings)))

@@ -57,7 +57,7 @@ def test_coverage_of_counts_ends_as_inside_and_leaves_missing_rows_out():
 
 
 def test_difficulty_by_hand():
-    # Of exponential errors the likeliest σ is the mean size: 2 where the feature is 0, 8 where it is 1.
+    # For exponential errors, the maximum-likelihood σ is the mean size: 2 where the feature is 0, 8 where it is 1.
     feature = np.array([[0.0], [0.0], [1.0], [1.0], [1.0]])
     errors = np.array([1.0, -3.0, 8.0, -4.0, 12.0])
     found = Difficulty.fit(feature, errors)

@@ -122,7 +122,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(make_model, make_batch, tmp_
 
 @pytest.mark.parametrize("keep", ["best", "last"])
 def test_short_epochs_are_saved_together(make_model, make_batch, tmp_path, monkeypatch, keep):
-    """Of epochs that end within a second one is saved, before the best weights of a later one; and the last is."""
+    """Of epochs that end within a second, one is saved before the best weights of a later one; the last always is."""
     settings = TrainSettings(**{**SETTINGS.__dict__, "checkpoint": keep})
     whole, resumed, visited = make_model(), make_model(), []
     monkeypatch.setattr("edgewise.learn.training.training.EPOCH_CHECKPOINT_SECONDS", 60.0)

@@ -27,7 +27,7 @@ def test_long_texts_are_cut_and_nothing_is_lost():
 
 
 def test_what_stands_at_hidden_places():
-    """Of 100,000 tokens; three standard deviations of the rarest kind are 0.7 points of a hundred."""
+    """Over 100,000 tokens; three standard deviations of the rarest case are 0.7 percentage points."""
     numbers = np.random.default_rng(1).integers(0, 50, 100_000)
     hidden, places = MASKING(numbers, np.random.default_rng(0))
     predicted, shown = numbers[places], hidden[places]

@@ -153,7 +153,7 @@ def test_a_name_of_a_month_is_written_as_where_it_is_not_may(tmp_path):
 
 
 def test_further_times_are_written_as_the_others(tmp_path):
-    """Of days in front, `03/05` was the fifth of March where the first row had no other."""
+    """Day-first dates: `03/05` was read as the fifth of March where the first row was ambiguous."""
     days = times_of(tmp_path, [f"{day:02}/05/1978" for day in range(21, 2, -1)])
     assert [days.clock.at(step) for step in (0, 19)] == ["03/05/1978", "22/05/1978"]
     months = times_of(tmp_path, [f"{month} 01 2024" for month in ("May", "Jun", "Jul")])

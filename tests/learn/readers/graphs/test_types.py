@@ -293,7 +293,7 @@ def test_features_are_scaled_kind_by_kind():
     step = np.sqrt(1.5)
     np.testing.assert_allclose(found, [[-1, -1], [1, 1], [-step, 0], [0, 0], [step, 0]], atol=1e-12)
     assert typed(TypeScaler, json.loads(json.dumps(to_document(scaler))), "") == scaler
-    # What other kinds have changes nothing.
+    # Rows of other types change nothing.
     assert TypeScaler.fit(values * [1, 9, 1], of_node, columns).scalers[0] == scaler.scalers[0]
 
 

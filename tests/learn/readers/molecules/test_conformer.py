@@ -91,7 +91,7 @@ def test_what_cannot_be_embedded_is_drawn(error, monkeypatch):
     table, how = distances("CCO")
     assert how == "flat"
     assert (table[[0, 1], [1, 2]] > 1).all()
-    # Of several fragments, the worst counts.
+    # The worst of several fragments counts.
     monkeypatch.setattr(module, "_embed", lambda molecule, random: False)
     assert distances("CCO.[Cl-]")[1] == "flat"
 
