@@ -50,17 +50,19 @@ def heavy_tailed(
     return noises
 
 
-def blocks_of(like: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]:
+def blocks_of(molecule_of_row: Int64[np.ndarray, " row"]) -> list[Int64[np.ndarray, " some"]]:
     """Blocks of rows for leave-one-out residuals: at random, rows of the same molecules together."""
-    order = np.random.default_rng(0).permutation(len(like))
-    order = grouped(order, like[order], NUM_GROUPED)
-    return [np.sort(part) for part in np.array_split(order, -(-len(like) // BLOCK_ROWS))]
+    order = np.random.default_rng(0).permutation(len(molecule_of_row))
+    order = grouped(order, molecule_of_row[order], NUM_GROUPED)
+    return [np.sort(part) for part in np.array_split(order, -(-len(molecule_of_row) // BLOCK_ROWS))]
 
 
-def grouped(rows: Int64[np.ndarray, " row"], like: Int64[np.ndarray, " row"], most: int) -> Int64[np.ndarray, " row"]:
+def grouped(
+    rows: Int64[np.ndarray, " row"], molecule_of_row: Int64[np.ndarray, " row"], max_group_size: int
+) -> Int64[np.ndarray, " row"]:
     """Rows in an order in which those of the same molecules are adjacent, in groups of limited size."""
-    _, first, number = np.unique(like, return_index=True, return_inverse=True)
+    _, first, number = np.unique(molecule_of_row, return_index=True, return_inverse=True)
     order = np.argsort(first[number], kind="stable")
     starts = np.searchsorted(first[number][order], first)[number][order]
-    turn = (np.arange(len(rows)) - starts) // most
+    turn = (np.arange(len(rows)) - starts) // max_group_size
     return rows[order][np.argsort(turn, kind="stable")]

@@ -38,10 +38,10 @@ class Stack(nn.Module):
         """The outputs of every variant, those of the network first; their mean predicts."""
         return self.joined(self.network(batch, trace), {name: of(batch) for name, of in self.companions.items()})
 
-    def joined(self, outputs: Tensor, of_companions: Mapping[str, Tensor]) -> Float[Tensor, " row variant output"]:
+    def joined(self, outputs: Tensor, companion_outputs: Mapping[str, Tensor]) -> Float[Tensor, " row variant output"]:
         """The same out of the outputs of the network, and those of each companion by name, `(row, output)`."""
         copied = [
-            of_companions[name].to(outputs.dtype).unsqueeze(1).expand(-1, count, -1)
+            companion_outputs[name].to(outputs.dtype).unsqueeze(1).expand(-1, count, -1)
             for name, count in self.copies.items()
         ]
         return torch.cat([as_variants(outputs), *copied], 1)
@@ -66,9 +66,9 @@ def companions_of(member: nn.Module) -> dict[str, Any]:
     return dict(member.companions.items()) if isinstance(member, Stack) else {}
 
 
-def joined(member: nn.Module, outputs: Tensor, of_companions: Mapping[str, Tensor]) -> Tensor:
+def joined(member: nn.Module, outputs: Tensor, companion_outputs: Mapping[str, Tensor]) -> Tensor:
     """What a member gives, out of the outputs of its network and of each companion; see `Stack.joined`."""
-    return member.joined(outputs, of_companions) if isinstance(member, Stack) else outputs
+    return member.joined(outputs, companion_outputs) if isinstance(member, Stack) else outputs
 
 
 def variants_of(copies: Mapping[str, int], num_variants: int) -> dict[str, slice]:

@@ -118,15 +118,15 @@ class WordCounts(nn.Module):
 
         # A text begins with a pair of which only the second is a word.
         after = torch.where(is_first, 0, pairs).roll(-1, 0)
-        of_token = words.sum(1) + torch.where(is_first, 2 * pairs, pairs) + after
+        token_outputs = words.sum(1) + torch.where(is_first, 2 * pairs, pairs) + after
         lengths = batch.offsets.diff()
-        return of_token / lengths.repeat_interleave(lengths, output_size=len(of_token)).sqrt().unsqueeze(1)
+        return token_outputs / lengths.repeat_interleave(lengths, output_size=len(token_outputs)).sqrt().unsqueeze(1)
 
     def of_tokens(
-        self, of_token: Float[Tensor, " token output"], offsets: Int64[Tensor, " boundary"]
+        self, token_outputs: Float[Tensor, " token output"], offsets: Int64[Tensor, " boundary"]
     ) -> Float[Tensor, " row output"]:
         """The outputs of rows whose tokens add this."""
-        return self.bias + _summed(of_token, offsets)
+        return self.bias + _summed(token_outputs, offsets)
 
     def features(self, tokens: Int64[Tensor, " token"], starts: Int64[Tensor, " row"]) -> Int64[Tensor, " token kind"]:
         """The numbers of the features that end at each token.
@@ -308,13 +308,13 @@ def _packed(texts: Sequence[np.ndarray]) -> tuple[Int64[Tensor, " token"], Int64
 
 
 def _summed(
-    of_token: Float[Tensor, " token *output"], offsets: Int64[Tensor, " boundary"]
+    token_outputs: Float[Tensor, " token *output"], offsets: Int64[Tensor, " boundary"]
 ) -> Float[Tensor, " row *output"]:
     """The sums over the tokens of each text."""
     lengths = offsets.diff()
     rows = torch.arange(len(lengths), device=lengths.device)
-    rows = rows.repeat_interleave(lengths, output_size=len(of_token))
-    return of_token.new_zeros(len(lengths), *of_token.shape[1:]).index_add(0, rows, of_token)
+    rows = rows.repeat_interleave(lengths, output_size=len(token_outputs))
+    return token_outputs.new_zeros(len(lengths), *token_outputs.shape[1:]).index_add(0, rows, token_outputs)
 
 
 def _counted_pairs(texts: Sequence[np.ndarray], num_tokens: int) -> tuple[np.ndarray, np.ndarray]:

@@ -43,13 +43,13 @@ class ForecastModel(nn.Module):
         """The forecast of every node, step after step: (row, horizon · node), in model units."""
         states: list[Tensor | None] = [None] * self.settings.num_layers
         for step in range(self.settings.context):
-            inputs = self._beside(batch.values[:, step], batch.phases[:, step])
+            inputs = self._step_inputs(batch.values[:, step], batch.phases[:, step])
             states = self._moved(self.reader, inputs, batch.edges, states, trace)
         now, predictions = batch.values[:, -1], []
         for step in range(self.settings.horizon):
             if step:
                 phase = batch.phases[:, self.settings.context + step - 1]
-                states = self._moved(self.teller, self._beside(now, phase), batch.edges, states, trace)
+                states = self._moved(self.teller, self._step_inputs(now, phase), batch.edges, states, trace)
             assert states[-1] is not None
             now = now + self.output(states[-1]).squeeze(-1)
             predictions.append(now)
@@ -69,7 +69,7 @@ class ForecastModel(nn.Module):
             moved.append(nodes)
         return moved
 
-    def _beside(self, values: Float[Tensor, " row node"], phase: Float[Tensor, " row"]) -> Tensor:
+    def _step_inputs(self, values: Float[Tensor, " row node"], phase: Float[Tensor, " row"]) -> Tensor:
         """The input of a cell: the value, and the phase of the step in the period."""
         if self.settings.period is None:
             return values.unsqueeze(-1)

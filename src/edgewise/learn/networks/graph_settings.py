@@ -203,9 +203,14 @@ class PropertyNumbers(NamedTuple):
 USUAL = PropertyNumbers()
 OF_LAYERS: dict[str, dict[str, int]] = {"dmpnn": {"model_dim": 256, "head_dim": 256}}
 """For layers that learn more with other sizes."""
-OF_CLASSES = {"encoder_dropout": 0.1, "molecule_dropout": 0.3, "descriptor_dropout": 0.3, "head_dropout": 0.3}
+CLASSIFICATION_DROPOUTS = {
+    "encoder_dropout": 0.1,
+    "molecule_dropout": 0.3,
+    "descriptor_dropout": 0.3,
+    "head_dropout": 0.3,
+}
 """For classification, which overfits sooner."""
-OF_KNOWN = {"molecule_dropout": 0.05, "descriptor_dropout": 0.05, "head_dropout": 0.0}
+KNOWN_MOLECULE_DROPOUTS = {"molecule_dropout": 0.05, "descriptor_dropout": 0.05, "head_dropout": 0.0}
 """For regression with many rows per molecule: the model learns how molecules respond to conditions."""
 
 
@@ -298,21 +303,26 @@ class PropertySettings:
         return self.spec.needs_coordinates
 
     def resolved(
-        self, batch_size: int, num_molecules: int = 0, *, of_classes: bool = False, of_known: bool = False
+        self,
+        batch_size: int,
+        num_molecules: int = 0,
+        *,
+        is_classification: bool = False,
+        known_molecules: bool = False,
     ) -> "PropertySettings":
         """The same settings with every None replaced.
 
         Args:
             batch_size: rows of a step; few of them leave time for many variants.
             num_molecules: distinct molecules in the training rows.
-            of_classes: whether classes are predicted.
-            of_known: whether the rows to predict are of molecules that have many training rows.
+            is_classification: whether classes are predicted.
+            known_molecules: whether the rows to predict are of molecules that have many training rows.
         """
         of_attention = self.score is not None or self._given_beyond(LAYERS["dmpnn"])
-        by_bonds = num_molecules >= MANY_MOLECULES and not of_classes and not of_attention
+        by_bonds = num_molecules >= MANY_MOLECULES and not is_classification and not of_attention
         num_variants = self.num_variants or variants_for(batch_size)
         chosen = replace(self, model=self.model or ("dmpnn" if by_bonds else "attention"), num_variants=num_variants)
-        usual = OF_CLASSES if of_classes else OF_KNOWN if of_known else {}
+        usual = CLASSIFICATION_DROPOUTS if is_classification else KNOWN_MOLECULE_DROPOUTS if known_molecules else {}
 
         return replace(chosen, **chosen._numbers(usual)._asdict())
 

@@ -19,14 +19,14 @@ BLOCK = 2**14
 """Nodes whose outputs are computed together."""
 
 
-def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, of_vectors: bool = False) -> Tensor:
+def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, returns_vectors: bool = False) -> Tensor:
     """The outputs of some nodes, or their vectors before the output layer, exact; without gradients.
 
     Args:
         layers: a `GraphLayers`.
         graph: the graph.
         rows: the nodes, on the device of the layers.
-        of_vectors: whether to return the vectors.
+        returns_vectors: whether to return the vectors.
 
     Cost: each step reads every edge once, but the last, which computes the rows alone; memory is that of a part.
     """
@@ -41,7 +41,7 @@ def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, of_vectors:
             after = _apply_step(step, before, graph, nodes, device, width_of(layers))
             kept = [*kept, after][-layers.num_read :]
             before = _Rows(after)
-        outputs = torch.from_numpy(_outputs(layers, kept, distinct_rows, graph, device, of_vectors))
+        outputs = torch.from_numpy(_outputs(layers, kept, distinct_rows, graph, device, returns_vectors))
 
     is_in_order = len(distinct_rows) == len(rows) and bool((order == np.arange(len(rows))).all())
     return (outputs if is_in_order else outputs[torch.from_numpy(order)]).to(device)
@@ -64,7 +64,12 @@ def _apply_step(
 
 
 def _outputs(
-    layers: Any, kept: list[np.ndarray], wanted: np.ndarray, graph: StoredGraph, device: torch.device, of_vectors: bool
+    layers: Any,
+    kept: list[np.ndarray],
+    wanted: np.ndarray,
+    graph: StoredGraph,
+    device: torch.device,
+    returns_vectors: bool,
 ) -> np.ndarray:
     """The outputs of the network for some nodes, from their vectors after the last steps."""
     results: np.ndarray | None = None
@@ -73,7 +78,7 @@ def _outputs(
         # The last step computed these nodes alone, those before it all.
         rows = [vectors_of_step[wanted[inside]] for vectors_of_step in kept[:-1]] + [np.array(kept[-1][inside])]
         vectors, outputs = layers.outputs([torch.from_numpy(vectors_of_step).to(device) for vectors_of_step in rows])
-        block = (vectors if of_vectors else outputs).float().cpu().numpy()
+        block = (vectors if returns_vectors else outputs).float().cpu().numpy()
         if results is None:
             results = graph.scratch((len(wanted), block.shape[1]))
         results[inside] = block

@@ -50,7 +50,7 @@ class NodeModel(nn.Module):
         nodes = batch.supervision.nodes
         assert nodes is not None
         if batch.graph.stored is not None:
-            return layer_by_layer(self.layers, batch.graph.stored, nodes, of_vectors=True)
+            return layer_by_layer(self.layers, batch.graph.stored, nodes, returns_vectors=True)
         vectors: Tensor = self.layers(batch.graph, trace)[0]
         return vectors[nodes]
 

@@ -159,11 +159,11 @@ def groups_of(table: Rows, rows: RowNumbers, calibration: str) -> list[str]:
     return [names[number] for number in which.tolist()]
 
 
-def evenly(values: np.ndarray, most: int) -> np.ndarray:
-    """At most `most` of some values, evenly spaced."""
-    if len(values) <= most:
+def evenly_spaced(values: np.ndarray, max_count: int) -> np.ndarray:
+    """At most `max_count` of some values, evenly spaced."""
+    if len(values) <= max_count:
         return values
-    return values[np.linspace(0, len(values) - 1, most).round().astype(np.int64)]
+    return values[np.linspace(0, len(values) - 1, max_count).round().astype(np.int64)]
 
 
 def with_left_out(table: Rows, splits: Splits, num_members: int, seed: int) -> Splits:

@@ -16,7 +16,7 @@ from torch import nn
 from edgewise.learn.companions.stack import Stack, as_variants, companions_of, network_of
 from edgewise.learn.fitted_table import FittedTable, TableEncoder
 from edgewise.learn.tables.rows import Data
-from edgewise.learn.tables.split import evenly
+from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.loss import TargetLoss
 
@@ -156,7 +156,7 @@ def weigh(
     wanted = fitted.output.wanted(batches.targets)
     with torch.no_grad(), cpu_threads(fitted.threads):
         for member, companion, rows in zip(fitted.members, companions, validation, strict=True):
-            rows, size = evenly(rows, MAX_VALIDATION_ROWS), fitted.rows_per_batch
+            rows, size = evenly_spaced(rows, MAX_VALIDATION_ROWS), fitted.rows_per_batch
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
                 batch = batches.batch(part)

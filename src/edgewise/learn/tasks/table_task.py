@@ -16,7 +16,7 @@ from edgewise.learn.progress import stage
 from edgewise.learn.tables.cell import as_arrow
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Data
-from edgewise.learn.tables.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
+from edgewise.learn.tables.split import Splits, evenly_spaced, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
 from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_validation
@@ -66,7 +66,7 @@ ROW_CHUNK = 2**13
 
 def rows_to_score(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
     """Those of the rows of a split that are scored."""
-    return evenly(rows, MAX_SCORED)
+    return evenly_spaced(rows, MAX_SCORED)
 
 
 def row_loader(rows: np.ndarray, prepared: Prepared, batches: RowBatches, recipe: TrainSettings) -> Loader:
@@ -80,7 +80,7 @@ def mean_and_forest(
     """The training mean, and a random forest by `fit_trees` over `features` where there are any."""
     table, rows, classes = prepared.data.rows, prepared.splits.train, num_classes(prepared.data.rows)
     fitted: dict[str, Predictor] = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
-    rows = evenly(rows, MAX_FITTED)
+    rows = evenly_spaced(rows, MAX_FITTED)
     targets, weights = table.targets[rows], table.weights[rows]
     if (features_of_rows := features(rows)).shape[1]:
         seed = prepared.settings.train.seed

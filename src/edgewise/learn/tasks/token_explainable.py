@@ -207,9 +207,9 @@ class ExplainedTokens:
     """What the effect of removing a token is, in a sentence."""
     scale: float = 1.0
     """The unit for changes of the explained number."""
-    about_cut: str = "the model reads the first {:,}"
+    truncation_note: str = "the model reads the first {:,}"
     """What is read of a text that is too long."""
-    about_layers: str = "the layers: the text"
+    layers_name: str = "the layers: the text"
     """What attention is followed through, and what is too long for it."""
     first_notes: Sequence[str] = ()
     """What is to be known before all else."""
@@ -255,7 +255,7 @@ class ExplainedTokens:
         row, unknown, notes = self.tokens.row, self.tokens.tokenizer.unknown, list(self.first_notes)
         if row.num_cut:
             count = plural(len(row) + row.num_cut, "token")
-            notes.append(f"The text has {count}; {self.about_cut.format(len(row))}, and only they are explained.")
+            notes.append(f"The text has {count}; {self.truncation_note.format(len(row))}, and only they are explained.")
         if num_unknown := 0 if unknown is None else int((row.numbers == unknown).sum()):
             is_are = "is" if num_unknown == 1 else "are"
             notes.append(
@@ -267,9 +267,9 @@ class ExplainedTokens:
         """Which weights are not shown."""
         if tops := {layer.top for layer in layers if layer.top is not None}:
             yield f"In each layer and head only the {tops.pop()} strongest weights of a token are shown."
-        if not self.tokens.is_followed and self.about_layers and any(not layer.is_readout for layer in layers):
+        if not self.tokens.is_followed and self.layers_name and any(not layer.is_readout for layer in layers):
             yield (
-                f"Attention is not followed through {self.about_layers} has more than {MAX_RECORDED:,} tokens, and the "
+                f"Attention is not followed through {self.layers_name} has more than {MAX_RECORDED:,} tokens, and the "
                 "weights that are not recorded would be missing."
             )
 

@@ -55,9 +55,9 @@ class TargetLoss:
         counts = is_known.to(losses.dtype)
         if weights is not None:
             counts = counts * weights.to(losses.dtype)[:, None]
-        for column, of_classes in enumerate(self.class_weights):
+        for column, class_weights in enumerate(self.class_weights):
             chosen = torch.where(is_known[:, column], targets[:, column], 0.0).long()
-            weight = torch.tensor(of_classes, dtype=losses.dtype, device=losses.device)[chosen]
+            weight = torch.tensor(class_weights, dtype=losses.dtype, device=losses.device)[chosen]
             counts = torch.cat([counts[:, :column], (counts[:, column] * weight)[:, None], counts[:, column + 1 :]], 1)
 
         return (losses * counts).sum(), counts.sum()

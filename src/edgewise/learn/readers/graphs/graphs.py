@@ -188,7 +188,7 @@ def read_graphs(
         imputes=columns.imputes,
         strict=strict,
     )
-    _check_within(edge_cells, edges, of_graph)
+    _check_ends_share_graph(edge_cells, edges, of_graph)
     edges = edges.taken(np.flatnonzero(edges.senders < len(cells.frame) - counts[-1]))
 
     for row, (column, cell, reason) in sorted(unreadable.first.items()):
@@ -379,7 +379,7 @@ def _lacks_edges(
     return np.isin(np.arange(len(number_of_graph)), numbers)
 
 
-def _check_within(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> None:
+def _check_ends_share_graph(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> None:
     """Raise a DataError unless both ends of every edge lie in one graph."""
     graph_of_sender, graph_of_receiver = graph_of_node[edges.senders], graph_of_node[edges.receivers]
     crossing = np.flatnonzero(graph_of_sender != graph_of_receiver)

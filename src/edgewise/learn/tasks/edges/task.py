@@ -17,7 +17,7 @@ from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
-from edgewise.learn.tables.split import Splits, evenly
+from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.feature_scale import scaled
@@ -167,7 +167,7 @@ def features(prepared: Prepared) -> Features:
     """The features of the edges and of their two nodes."""
     data: EdgeData = prepared.data
     has_missing = data.nodes.num_missing or np.isnan(data.edges.features).any()
-    return filled(data.features, evenly(prepared.splits.train, MAX_FITTED)) if has_missing else data.features
+    return filled(data.features, evenly_spaced(prepared.splits.train, MAX_FITTED)) if has_missing else data.features
 
 
 def warnings(prepared: Prepared) -> list[str]:

@@ -90,7 +90,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: object = None, top:
         attend=attend,
         derive=lambda: [tokens.by_vectors(network.embedding, nothing, f"that of {name}", of_vectors)],
         about="The probability less that without the token; those behind it move up.",
-        about_cut="the last {:,} are read",
+        truncation_note="the last {:,} are read",
         more_notes=[] if output.has_end else [unseen],
     ).explainable
 

@@ -14,7 +14,7 @@ from edgewise.learn.companions.forest import Forest
 from edgewise.learn.companions.gaussian_process import GaussianProcess
 from edgewise.learn.companions.substructures import features_of, with_substructures
 from edgewise.learn.readers.molecules.data import MoleculeData
-from edgewise.learn.tables.split import evenly
+from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh
 from edgewise.learn.tasks.molecules.encoder import (
     ROWS_IN_MEMORY,
@@ -55,7 +55,7 @@ def grow_forest(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
         forests = fit_forest(features, targets, weights, num_classes, seed=fitting.seed, trees=trees)
         return Forest.from_scikit_learn(forests.models, num_classes, is_binary=fitted.task_type == "classification")
 
-    more = evenly(fitting.validation, FOREST_ROWS - len(fitting.rows))
+    more = evenly_spaced(fitting.validation, FOREST_ROWS - len(fitting.rows))
     return Fresh(grown(fitting.rows), lambda: grown(np.union1d(fitting.rows, more)))
 
 

@@ -29,7 +29,7 @@ from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import with_filled
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
-from edgewise.learn.tables.split import evenly
+from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.training.folder import RunFolder
 
@@ -141,7 +141,7 @@ class MoleculesEncoder:
         column."""
         to_known = self.known_molecules
         if known is not None:
-            to_known = self._known(molecules_of(data, evenly(distinct_rows(data, known), MAX_KNOWN)))
+            to_known = self._known(molecules_of(data, evenly_spaced(distinct_rows(data, known), MAX_KNOWN)))
         parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)] or [rows]
         by_part = [self._similarities(molecules_of(data, part), *to_known) for part in parts]
         return {name: np.concatenate([part[name] for part in by_part]) for name in by_part[0]}

@@ -18,7 +18,7 @@ from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
-from edgewise.learn.tables.split import Splits, evenly
+from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.chunks import Tally, predictions, read_rows
 from edgewise.learn.tasks.molecules.companions import COMPANIONS, FOREST_ROWS, process_rows
 from edgewise.learn.tasks.molecules.encoder import (
@@ -48,17 +48,17 @@ rows each gain 1% from more than twice the steps, where a Gaussian process has l
 validation rows, see docs/molecules.md."""
 
 
-def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool, has_process: bool = False) -> Steps:
+def steps_of(num_rows: int, num_molecules: int, *, is_classification: bool, has_process: bool = False) -> Steps:
     """How many steps a table of molecules is trained for.
 
     Args:
         num_rows: training rows.
         num_molecules: distinct molecules in them.
-        of_classes: whether classes are learned.
+        is_classification: whether classes are learned.
         has_process: whether new rows are of known molecules with many rows each, and a Gaussian process has learned
             from all of these.
     """
-    if of_classes:
+    if is_classification:
         return STEPS_OF_CLASSES
     if has_process:
         return STEPS_OF_KNOWN
@@ -91,21 +91,37 @@ def read_data(settings: PropertyRunSettings) -> MoleculeData:
 
 def resolved(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) -> PropertyRunSettings:
     num_molecules = len(np.unique(data.graph_of_row[splits.train]))
-    of_classes = data.rows.columns.task_type != "regression"
-    of_few = share_molecules(len(splits.train), num_molecules)
-    of_known = splits.calibration == "random" and of_few
-    companions = resolved_companions(settings, data, splits, of_few=of_few, of_known=of_known)
+    is_classification = data.rows.columns.task_type != "regression"
+    shared_molecules = share_molecules(len(splits.train), num_molecules)
+    known_molecules = splits.calibration == "random" and shared_molecules
+    companions = resolved_companions(
+        settings,
+        data,
+        splits,
+        shared_molecules=shared_molecules,
+        known_molecules=known_molecules,
+    )
     reads_all = len(splits.train) <= process_rows(data.rows.targets.shape[1])
-    has_process = GAUSSIAN_PROCESS in companions and reads_all and of_few
-    steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes, has_process=has_process)
+    has_process = GAUSSIAN_PROCESS in companions and reads_all and shared_molecules
+    steps = steps_of(len(splits.train), num_molecules, is_classification=is_classification, has_process=has_process)
     train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
     assert train.batch_size is not None
-    model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
+    model = settings.model.resolved(
+        train.batch_size,
+        num_molecules,
+        is_classification=is_classification,
+        known_molecules=known_molecules,
+    )
     return replace(settings, model=model, train=train, companions=companions)
 
 
 def resolved_companions(
-    settings: PropertyRunSettings, data: MoleculeData, splits: Splits, *, of_few: bool, of_known: bool
+    settings: PropertyRunSettings,
+    data: MoleculeData,
+    splits: Splits,
+    *,
+    shared_molecules: bool,
+    known_molecules: bool,
 ) -> tuple[str, ...]:
     """What stands beside the network: what was asked for, else what has been found to help such a table.
 
@@ -113,8 +129,8 @@ def resolved_companions(
         settings: those of the run.
         data: the rows.
         splits: which of them are learned.
-        of_few: whether molecules have many rows each.
-        of_known: whether new rows are of such molecules.
+        shared_molecules: whether molecules have many rows each.
+        known_molecules: whether new rows are of such molecules.
 
     Raises:
         SettingError: a companion was asked for that cannot predict such targets, or does not fit into memory.
@@ -124,7 +140,7 @@ def resolved_companions(
     if settings.companions is None:
         conditions = data.conditions[splits.train]
         vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
-        helps = of_known and vary if of_few else num_rows <= most
+        helps = known_molecules and vary if shared_molecules else num_rows <= most
         if not is_regression:
             helps = settings.class_weight is None and num_rows < FOREST_ROWS
         companions = ((GAUSSIAN_PROCESS if is_regression else FOREST),) * (helps and settings.molecule_descriptors)
@@ -147,7 +163,7 @@ def untrained(settings: PropertyRunSettings, data: MoleculeData, splits: Splits)
     graphs = np.unique(data.graph_of_row[rows])
     output = replace(targets_of(data.rows, rows, columns), bounds=settings.bounds)
     scales = MoleculeScales(
-        FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
+        FeatureScaler.fit(store.global_features.numpy(), evenly_spaced(graphs, MAX_KNOWN)),
         ConditionScaler.fit(data.conditions, rows, data.rows.places(rows, columns.descriptors_columns)),
     )
     sizes = PropertySizes(
@@ -170,7 +186,7 @@ def untrained(settings: PropertyRunSettings, data: MoleculeData, splits: Splits)
         sizes=sizes,
         settings=settings.model,
         scales=scales,
-        known_rows=molecules_of(data, evenly(distinct, MAX_KNOWN)),
+        known_rows=molecules_of(data, evenly_spaced(distinct, MAX_KNOWN)),
         num_known=len(distinct) if len(distinct) > MAX_KNOWN else None,
         descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
         limits=settings.limits,
@@ -192,7 +208,7 @@ def features(prepared: Prepared) -> Features:
         descriptors = copied_rows(data.store.global_features.numpy(), graphs).reshape(len(rows), -1)
         return np.concatenate([descriptors, data.conditions[rows]], axis=1)
 
-    learned = raw(evenly(prepared.splits.train, MAX_FITTED))
+    learned = raw(evenly_spaced(prepared.splits.train, MAX_FITTED))
     if not learned.shape[1]:
         return raw
     finite = FiniteFeatures.fit(learned)

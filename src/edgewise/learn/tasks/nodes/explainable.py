@@ -183,7 +183,7 @@ class Surroundings:
             comes = np.append(
                 subgraph.hops <= len(recorded) - number, np.zeros(subgraph.graph.num_virtual_nodes, dtype=bool)
             )
-            layers.append(to_layer(_among(weights, comes, self.num_units), f"layer {number}"))
+            layers.append(to_layer(_local_weights(weights, comes, self.num_units), f"layer {number}"))
         if any(not bool((weights.values >= 0).all()) for trace in self.traces for weights in trace.weights):
             return Attention(layers, notes=["Attention is not followed through the layers: some weights are negative."])
         top = torch.zeros(size + subgraph.graph.num_virtual_nodes, dtype=torch.float64)
@@ -361,7 +361,7 @@ def _spread(graph: Graph, weights: Tensor) -> Tensor:
     return gradients[:, 0].double()
 
 
-def _among(weights: Weights, comes: np.ndarray, count: int) -> Weights:
+def _local_weights(weights: Weights, comes: np.ndarray, count: int) -> Weights:
     """The weights of the receivers that come to the centers, and of senders that are shown."""
     left = torch.from_numpy(comes)[weights.receivers] & (weights.senders < count) & (weights.receivers < count)
     return Weights(weights.senders[left], weights.receivers[left], weights.values[..., left], count, count)

@@ -18,7 +18,7 @@ from edgewise.learn.readers.store.data import StoredNodeData, read_store
 from edgewise.learn.readers.store.layout import is_store
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import Imputer
-from edgewise.learn.tables.split import Splits, evenly
+from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import GraphEncoding, num_edge_marks, reading_columns
 from edgewise.learn.tasks.graph_notes import (
@@ -154,7 +154,7 @@ def features(prepared: Prepared) -> Features:
     features_of_rows: Features = data.features.of_rows
     if isinstance(data, StoredNodeData) or not data.features.num_missing:
         return features_of_rows
-    return filled(features_of_rows, evenly(prepared.splits.train, MAX_FITTED))
+    return filled(features_of_rows, evenly_spaced(prepared.splits.train, MAX_FITTED))
 
 
 def warnings(prepared: Prepared) -> list[str]:

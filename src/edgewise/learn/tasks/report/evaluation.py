@@ -255,12 +255,12 @@ def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
         return None
     from edgewise.learn.tables.options import TableFormat
     from edgewise.learn.tables.read import read_cells
-    from edgewise.learn.tables.split import evenly
+    from edgewise.learn.tables.split import evenly_spaced
 
     # A run writes its own tables in one format, whatever that of its data.
     frame = read_cells(path, TableFormat()).frame
     if len(frame) > MAX_ROWS:
-        frame = frame.iloc[evenly(np.arange(len(frame)), MAX_ROWS)]
+        frame = frame.iloc[evenly_spaced(np.arange(len(frame)), MAX_ROWS)]
     return {name: frame[name].tolist() for name in frame.columns}
 
 

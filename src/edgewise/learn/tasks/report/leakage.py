@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from edgewise.learn.files import JsonObject
-from edgewise.learn.tables.split import evenly
+from edgewise.learn.tables.split import evenly_spaced
 
 MAX_QUERIED, MAX_KNOWN = 1_000, 10_000
 """Different contents that are compared with those of the training rows, and of those; evenly chosen where there are
@@ -68,7 +68,7 @@ def leakage(split: SplitContents) -> JsonObject:
     train_rows = np.asarray(split.rows["train"])
     train_keys, first = np.unique(keys["train"], return_index=True)
     first_row = train_rows[first] if len(train_keys) else train_rows
-    distinct = evenly(train_keys[np.argsort(first)], MAX_KNOWN)
+    distinct = evenly_spaced(train_keys[np.argsort(first)], MAX_KNOWN)
     metrics: JsonObject = {"unit": split.unit, "least": split.least, "about": split.about}
 
     def training_row(key: int) -> int:
@@ -87,7 +87,7 @@ def leakage(split: SplitContents) -> JsonObject:
         if split.near is not None and len(distinct):
             others = np.flatnonzero(~is_same)
             _, firsts = np.unique(split_keys[others], return_index=True)
-            queried = evenly(split_keys[others][np.sort(firsts)], MAX_QUERIED)
+            queried = evenly_spaced(split_keys[others][np.sort(firsts)], MAX_QUERIED)
             how_near, nearest = split.near(content_of(queried), content_of(distinct))
             near = {
                 key: (float(value), training_row(distinct[at]))

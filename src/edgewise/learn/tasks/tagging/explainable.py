@@ -120,7 +120,7 @@ def sentence_item(
         note = f"Occlusion cannot remove the word {name} itself: {hidden} replaces it."
 
     batch = TokenBatch.pack([chunk.numbers])
-    shown, shown_notes = _around(predictions, word)
+    shown, shown_notes = _nearest_predictions(predictions, word)
     return ExplainedTokens(
         tokens=tokens,
         predictions=shown,
@@ -193,7 +193,9 @@ def _default_word(trained: FittedTagger, predictions: Sequence[TargetPrediction]
     return next((word for word in readable if predictions[word].label != outside), (*readable, 0)[0])
 
 
-def _around(predictions: Sequence[TargetPrediction], word: int) -> tuple[tuple[TargetPrediction, ...], list[str]]:
+def _nearest_predictions(
+    predictions: Sequence[TargetPrediction], word: int
+) -> tuple[tuple[TargetPrediction, ...], list[str]]:
     """The tags of the words around one, and a note where there are more."""
     if len(predictions) <= MAX_PREDICTIONS:
         return tuple(predictions), []

@@ -104,10 +104,10 @@ class TextNumber:
 
         def function(vectors: Tensor) -> Tensor:
             copies = text_rows(row, [np.ones(num_tokens, dtype=bool)] * len(vectors), self.nothing)
-            of_network, *of_companions = vectors.flatten(0, 1).split(widths, 1)
+            of_network, *companion_outputs = vectors.flatten(0, 1).split(widths, 1)
             outputs = {
                 name: companions[name].of_tokens(values, copies.offsets)
-                for name, values in zip(beside, of_companions, strict=True)
+                for name, values in zip(beside, companion_outputs, strict=True)
             }
             return self.number.of_scores(joined(member, network(copies, vectors=of_network), outputs))
 

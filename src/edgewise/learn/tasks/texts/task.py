@@ -25,7 +25,7 @@ from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.mapped import keys_of
 from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import TargetScaler
-from edgewise.learn.tables.split import Splits, evenly
+from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import CutCells, Tally, predictions, read_rows
 from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh
@@ -183,7 +183,7 @@ def features(prepared: Prepared) -> Features:
 def baselines(prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]) -> dict[str, Predictor]:
     """The training mean, and linear models over counts of words and pairs of words."""
     table, rows, classes = prepared.data.rows, prepared.splits.train, num_classes(prepared.data.rows)
-    mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), evenly(rows, MAX_FITTED)
+    mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), evenly_spaced(rows, MAX_FITTED)
     return {"mean": mean, **fit_words(features(rows), table.targets[rows], table.weights[rows], classes)}
 
 

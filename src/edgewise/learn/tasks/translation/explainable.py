@@ -217,7 +217,7 @@ def translation_item(
         attend=lambda: number.attention(tokens),
         derive=lambda: [tokens.by_vectors(embedding, encoder.end, baseline, number.of_vectors)],
         about="The number less that of the same translation without the token; the source's end stays, with 0.",
-        about_layers="the encoder: the source" if isinstance(trained.model, TranslationModel) else "",
+        layers_name="the encoder: the source" if isinstance(trained.model, TranslationModel) else "",
         first_notes=notes_of(translated),
         more_units=units,
         more_sources={written: translated.text},
