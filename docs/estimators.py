@@ -27,6 +27,7 @@ from edgewise.learn.estimators.parameters import AUTO, FILE_SETTINGS, PARAMETER_
 from edgewise.learn.networks.graph_layers import LAYERS
 from edgewise.learn.settings import choices_of, helps
 from edgewise.learn.tasks.registry import settings_of
+from edgewise.learn.training.settings import OUTPUTS
 
 FILE = Path(__file__).parent.parent / "src/edgewise/learn/estimators/classes.py"
 WIDTH = 120
@@ -145,6 +146,10 @@ def fields_of(job: Any) -> Iterator[tuple[type, "dataclasses.Field[Any]", object
             yield type(job), field, value
 
 
+EXTENSIBLE = SCORES, LAYERS, OUTPUTS
+"""Choices to which other packages add names."""
+
+
 def written_type(annotation: Any, choices: tuple[object, ...]) -> str:
     """A type as the constructor says it; the choices of a setting stand in it."""
     origin, parts = get_origin(annotation), get_args(annotation)
@@ -153,7 +158,7 @@ def written_type(annotation: Any, choices: tuple[object, ...]) -> str:
         return " | ".join([*others, *(["None"] if NoneType in parts else [])])
     if origin is Literal or (annotation is str and choices):
         listed = f"Literal[{', '.join(map(quoted, parts if origin is Literal else choices))}]"
-        return f"{listed} | str" if set(choices) & {*SCORES, *LAYERS} else listed  # other packages add names
+        return f"{listed} | str" if any(set(choices) <= set(names) for names in EXTENSIBLE) else listed
     if origin is tuple:
         return f"Sequence[{written_type(parts[0], ())}]"
     return str(annotation.__name__)

@@ -30,7 +30,7 @@ class Registry(Generic[T]):
     own: Mapping[str, "T | str"]
     """Those of this package, or where they are: `module:object`."""
     expected: Any = object
-    """The class of the objects."""
+    """The class of the objects, or where it is."""
     loaded: dict[str, T] = field(default_factory=dict)
     """Those that were asked for."""
 
@@ -90,9 +90,10 @@ class Registry(Generic[T]):
         except BROKEN as error:
             reason = f"{type(error).__name__}: {error}"
             raise SettingError(f"{entry} cannot be loaded ({reason}); correct or remove its package.") from error
-        if not isinstance(found, self.expected):
-            expected = self.expected.__name__
-            raise SettingError(f"{entry} is a {type(found).__name__}, expected a {expected}; name the {self.noun}.")
+        expected = load(self.expected) if isinstance(self.expected, str) else self.expected
+        if not isinstance(found, expected):
+            is_a = f"is a {type(found).__name__}, expected a {expected.__name__}"
+            raise SettingError(f"{entry} {is_a}; name the {self.noun}.")
         if isinstance(called := getattr(found, "name", name), str) and called != name:
             raise SettingError(f"{entry} is called {called!r}; expected {name!r}, the name of the entry point.")
         loaded: T = found

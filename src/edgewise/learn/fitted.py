@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from edgewise.errors import DataError, RunFolderError
+from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.companions.stack import Stack, tensors_of
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import counted
@@ -56,18 +57,6 @@ class Encoder(Protocol[Out_contra]):
 
     def check(self, output: Out_contra) -> None:
         """Raise DataError unless the fields fit each other."""
-
-
-@runtime_checkable
-class HasCompanions(Protocol[Out_contra]):
-    """An encoder of rows that companions read, too."""
-
-    def new_companion(self, name: str, tensors: Mapping[str, Tensor], output: Out_contra) -> nn.Module:
-        """A companion of the sizes that its saved tensors have, still empty; it has a method `check`.
-
-        Raises:
-            DataError: unknown companion, or a tensor is missing.
-        """
 
 
 E = TypeVar("E", bound=Encoder[Any])
@@ -190,11 +179,25 @@ class Fitted(Generic[E, Out]):
         modules: dict[str, Any] = {}
         for name, saved in tensors_of_companion.items():
             with invalid_as_run_error(path):
-                if not isinstance(self.encoder, HasCompanions):
-                    raise DataError(f"companions has {name!r}, but models of this task have none.")
-                modules[name] = filled(partial(self.encoder.new_companion, name, saved, self.output), saved, path)
+                modules[name] = filled(partial(self.new_companion, name, saved), saved, path)
                 modules[name].check()
         return Stack(network, modules, self.companions).eval()
+
+    def new_companion(self, name: str, tensors: Mapping[str, Tensor]) -> nn.Module:
+        """A companion of the sizes that its saved tensors have, still empty.
+
+        Raises:
+            DataError: it does not go with the model, or a tensor is missing.
+            SettingError: unknown companion.
+        """
+        kind = COMPANIONS[name]
+        if not isinstance(self.encoder, kind.reads):
+            raise DataError(f"companions has {name!r}, which does not go with models of this task.")
+        try:
+            empty: nn.Module = kind.empty(self.encoder, tensors, self.output)
+        except (KeyError, ValueError) as error:
+            raise DataError(f"companions.{name}: the tensor {error} is missing or has another shape.") from error
+        return empty
 
 
 def network_outputs(

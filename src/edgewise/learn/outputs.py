@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from edgewise.learn.companions.stack import shares_of, variants_of
 from edgewise.learn.readers.graphs.source import GraphColumns
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.scale import TargetScaler
+from edgewise.learn.training.metrics import Scores, table_of_scores
+from edgewise.learn.training.settings import OUTPUTS
 
 Label = str | int | float | bool
 
@@ -21,7 +24,8 @@ Label = str | int | float | bool
 class Targets:
     """The targets of a table: numbers, yes or no, or one of several classes each.
 
-    numbers: y = mean + std · output;  yes or no: p = sigmoid(output);  classes: p = softmax(outputs of the target)
+    numbers: y = mean + std · f(output), f of the loss function;  yes or no: p = sigmoid(output);
+    classes: p = softmax(outputs of the target)
     """
 
     columns: Columns | GraphColumns
@@ -32,6 +36,24 @@ class Targets:
     """From the unit of the targets to that of the network; None for classes."""
     bounds: tuple[float, ...] = ()
     """The lowest and the highest number that a target can have; empty where predictions may lie anywhere."""
+    loss_function: str = "huber"
+    """By what numbers are learned: the name of a `NumberOutput`."""
+
+    def learned_by(self, loss_function: str) -> Self:
+        """The same numbers, learned by a loss function."""
+        scale = self.scale
+        if scale is not None and OUTPUTS[loss_function].value is not None:
+            scale = replace(scale, mean=(0.0,) * len(scale.mean))
+        return replace(self, scale=scale, loss_function=loss_function)
+
+    def in_units(self, output: Tensor) -> Tensor:
+        """Values of targets in units of their spread, from what a network gives; keeps gradients."""
+        value = OUTPUTS[self.loss_function].value
+        return output if value is None else value(output)
+
+    def scores(self, targets: np.ndarray, outputs: Sequence[np.ndarray]) -> dict[str, Scores]:
+        """The scores of every target by name; see `table_of_scores`."""
+        return table_of_scores(targets, outputs, self.names, self.task_type, OUTPUTS[self.loss_function].scores)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,7 +91,7 @@ class Targets:
             return torch.cat([part.softmax(dim=1) for part in output.split(list(self.num_classes), dim=1)], dim=1)
 
         assert self.scale is not None
-        values = torch.from_numpy(self.scale.inverse(output.numpy()))
+        values = torch.from_numpy(self.scale.inverse(self.in_units(output).numpy()))
         # Rounding may not carry them beyond their bounds.
         return values.clamp(*self.bounds) if self.bounds else values
 
@@ -110,7 +132,8 @@ class Targets:
         return np.concatenate(columns, axis=1)
 
     def check(self) -> None:
-        """Raise DataError unless the fields fit each other."""
+        """Raise DataError unless the fields fit each other; SettingError where the loss function is unknown."""
+        OUTPUTS[self.loss_function]
         is_regression, scale = self.task_type == "regression", self.scale
         has_scale = scale is not None and len(scale.mean) == len(self.names) if is_regression else scale is None
         has_bounds = len(self.bounds) in (0, 2) and (is_regression or not self.bounds)

@@ -14,7 +14,7 @@ from edgewise.learn.estimators import MoleculeRegressor
 from edgewise.learn.readers.graphs.union import copies
 from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tasks.companions import add_companion
-from edgewise.learn.tasks.molecules.companions import COMPANIONS
+from edgewise.learn.tasks.molecules.companions import PROCESS_OF_NUMBERS
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
@@ -94,7 +94,7 @@ def test_validation_rows_judge_before_they_are_learned(tmp_path):
     after = fitted.predict(table, rows=rows)[0].value[rows]
     scores = TASK.evaluate(prepared, results)["validation"]["y"]
     fitted.members, fitted.companions = [network_of(member)], {}
-    (kind,) = (kind for kind in COMPANIONS if kind.name == "gaussian-process")
+    kind = PROCESS_OF_NUMBERS
     members = [prepared.splits.of_member(0)]
     add_companion(fitted, table, kind, members, 0, TASK.loss(prepared), uses_validation=False)
     before = fitted.predict(table, rows=rows)[0].value[rows]

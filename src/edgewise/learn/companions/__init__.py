@@ -1,8 +1,22 @@
 """Predictors that stand beside a network, and the stack that weighs them."""
 
+from typing import Any
+
+from edgewise.choices import Registry
+
 NETWORK = "network"
 """What the network is called beside the names of its companions."""
 FOREST, GAUSSIAN_PROCESS, WORD_COUNTS = "forest", "gaussian-process", "word-counts"
 """What companions are called in settings and files."""
+COMPANIONS: "Registry[Any]" = Registry(
+    "companion",
+    {
+        FOREST: "edgewise.learn.tasks.molecules.companions:FOREST_OF_CLASSES",
+        GAUSSIAN_PROCESS: "edgewise.learn.tasks.molecules.companions:PROCESS_OF_NUMBERS",
+        WORD_COUNTS: "edgewise.learn.tasks.texts.task:COUNTS_OF_WORDS",
+    },
+    "edgewise.learn.tasks.companions:CompanionKind",
+)
+"""A `CompanionKind` by each name."""
 LABELS = {GAUSSIAN_PROCESS: "Gaussian process", FOREST: "random forest", WORD_COUNTS: "word counts"}
 """What companions are called in texts, where that is not their name."""

@@ -91,8 +91,8 @@ class TaskSettings(Generic[S]):
 
     name: str
     """What follows `edgewise train`, and is the name of its entry point."""
-    task: str
-    """Where the `Task` is, `module:object`: it may import torch."""
+    task: "str | Callable[[], Any]"
+    """Where the `Task` is, `module:object`, or what makes it: both may import torch."""
     run_type: type[S]
     """The settings of a run."""
     format: str

@@ -177,5 +177,5 @@ class Explained:
             return scores.split(list(trained.num_classes), dim=1)[self.column].softmax(1)[:, self.label]
         scale = trained.target_scale
         assert scale is not None
-        values = scores[:, self.column] * scale.std[self.column] + scale.mean[self.column]
+        values = trained.output.in_units(scores)[:, self.column] * scale.std[self.column] + scale.mean[self.column]
         return values if trained.output.value_bounds is None else values.clamp(*trained.output.value_bounds)

@@ -54,7 +54,8 @@ def settings_of(name: str) -> "TaskSettings":
 
 def task(name: str) -> "Task":
     """A task by its name."""
-    loaded: Task = load(TASKS[name].task)
+    declared = TASKS[name].task
+    loaded: Task = load(declared) if isinstance(declared, str) else declared()
     return loaded
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from edgewise.errors import DataError
+from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import JsonObject, release_memory
 from edgewise.learn.fitted_table import FittedTable
@@ -19,7 +20,7 @@ from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly_spaced, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
-from edgewise.learn.tasks.companions import CompanionKind, add_companion, learn_from_validation
+from edgewise.learn.tasks.companions import add_companion, learn_from_validation
 from edgewise.learn.tasks.config import TaskSettings
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
 from edgewise.learn.tasks.report.evaluation import MAX_ROWS, evaluated_targets
@@ -27,7 +28,15 @@ from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_notes import described, warnings_of
 from edgewise.learn.tasks.table_scores import coverage_scores, parts_of, scores_by_target
 from edgewise.learn.tasks.table_settings import TableRunSettings, check_task_type
-from edgewise.learn.tasks.targets import balanced, check_weights, named, num_classes, outputs_of, rows_of
+from edgewise.learn.tasks.targets import (
+    balanced,
+    check_weights,
+    named,
+    num_classes,
+    outputs_of,
+    rows_of,
+    with_companions_of_values,
+)
 from edgewise.learn.tasks.task import (
     Loaders,
     PredictRequest,
@@ -45,7 +54,6 @@ from edgewise.learn.training.conformal import learn_difficulty
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
 from edgewise.learn.training.loss import TargetLoss
-from edgewise.learn.training.metrics import table_of_scores
 from edgewise.learn.training.settings import TrainSettings, available_cores
 
 if TYPE_CHECKING:
@@ -131,8 +139,8 @@ class TableTask(Generic[Job, Dataset, Model]):
     """The training rows of a member, in batches."""
     scored: Callable[[Prepared, np.ndarray], np.ndarray] = rows_to_score
     """Those of the rows of a split that are scored."""
-    companions: tuple[CompanionKind, ...] = ()
-    """What can stand beside the network, of which the settings choose some."""
+    companions: bool = False
+    """Whether the settings choose what stands beside the network."""
     after_split: Callable[[Job, Prepared], Prepared] = lambda settings, prepared: prepared
     """What follows from the settings as they came and all that is prepared, such as how a graph is sampled that memory
     does not hold."""
@@ -202,11 +210,12 @@ class TableTask(Generic[Job, Dataset, Model]):
             settings = replace(settings, calibration=splits.calibration)
         learned = replace(splits, train=splits.learned)
         check_weights(data.rows, learned.train, "training", "learn from")
-        settings = self.resolved(settings, data, learned)
+        settings = self.resolved(with_companions_of_values(settings), data, learned)
         check_task_type(self.settings, settings, settings.columns.task_type)
         fitted = self.untrained(settings, data, learned)
         if fitted.task_type == "regression":
             fitted.intervals = replace(fitted.intervals, calibration=splits.calibration)
+            fitted.output = fitted.output.learned_by(settings.train.loss_function)
         return Prepared(settings, data, splits, fitted, rows, data.rows.rejected)
 
     def loaders(self, prepared: Prepared) -> Loaders:
@@ -246,11 +255,10 @@ class TableTask(Generic[Job, Dataset, Model]):
         fitted, data, splits, fresh = prepared.fitted, prepared.data, prepared.splits, {}
         members = [splits.of_member(number) for number in range(len(fitted.members))]
         seed, uses_validation = prepared.settings.train.seed, not splits.left_out
-        for companion in self.companions:
-            if companion.name in prepared.settings.companions:
-                fresh[companion.name] = add_companion(
-                    fitted, data, companion, members, seed, self.loss(prepared), uses_validation=uses_validation
-                )
+        for name in dict.fromkeys(prepared.settings.companions) if self.companions else ():
+            fresh[name] = add_companion(
+                fitted, data, COMPANIONS[name], members, seed, self.loss(prepared), uses_validation=uses_validation
+            )
         self.calibrate_intervals(prepared)
         if not uses_validation or not any(fresh.values()):
             return
@@ -303,7 +311,7 @@ class TableTask(Generic[Job, Dataset, Model]):
     def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> JsonObject:
         """The scores of each split, and how many targets of the test rows lie within their interval."""
         fitted, data, splits = prepared.fitted, prepared.data, named(prepared.splits)
-        all_targets, names, task_type = data.rows.targets, data.rows.columns.target_columns, fitted.task_type
+        all_targets, task_type = data.rows.targets, fitted.task_type
         metrics: JsonObject = {"rows": {"rejected": len(data.rows.rejected)}}
         for name, rows in splits.items():
             metrics["rows"][name] = len(rows)
@@ -318,9 +326,9 @@ class TableTask(Generic[Job, Dataset, Model]):
                 if name == "test":
                     prepared.scored.test = predictions, similarities
                 outputs = outputs_of(predictions)
-            metrics[name] = table_of_scores(all_targets[rows], outputs, names, task_type) if len(rows) else {}
+            metrics[name] = fitted.output.scores(all_targets[rows], outputs) if len(rows) else {}
             if len(rows) and (parts := parts_of(prepared, name)):
-                scores = {part: table_of_scores(all_targets[rows], by, names, task_type) for part, by in parts.items()}
+                scores = {part: fitted.output.scores(all_targets[rows], by) for part, by in parts.items()}
                 metrics.setdefault("parts", {})[name] = scores
             if name == "test" and task_type == "regression":
                 metrics["coverage"] = coverage_scores(prepared, rows, predictions)
@@ -346,7 +354,7 @@ class TableTask(Generic[Job, Dataset, Model]):
             rows, outputs = prepared.scored.validation
         else:
             outputs = outputs_of(fitted.predict_rows(data, rows))
-        scores = table_of_scores(data.rows.targets[rows], outputs, data.rows.columns.target_columns, fitted.task_type)
+        scores = fitted.output.scores(data.rows.targets[rows], outputs)
         return {"validation": scores if len(rows) else {}, "parameters": num_parameters(fitted)}
 
     def start_background(self, prepared: Prepared) -> None:
@@ -358,12 +366,10 @@ class TableTask(Generic[Job, Dataset, Model]):
 
     def score_baselines(self, prepared: Prepared, fit_trees: Callable[..., Predictor] = fit_forest) -> JsonObject:
         """The baselines, scored on the rows that they have not seen: by baseline, split and target."""
-        table, columns, features = prepared.data.rows, prepared.data.rows.columns, self.features(prepared)
+        table, output, features = prepared.data.rows, prepared.fitted.output, self.features(prepared)
         return {
             name: {
-                split: table_of_scores(
-                    table.targets[rows], predicted(baseline, features, rows), columns.target_columns, columns.task_type
-                )
+                split: output.scores(table.targets[rows], predicted(baseline, features, rows))
                 for split, rows_of_split in named(prepared.splits).items()
                 if split != "training" and len(rows := self.scored(prepared, rows_of_split))
             }

@@ -1,6 +1,8 @@
 """The targets of a table as a task prepares them: classes, scales, and a model before its first step."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.table_settings import TableRunSettings
+from edgewise.learn.training.settings import OUTPUTS
+
+Job = TypeVar("Job", bound=TableRunSettings)
 
 
 def outputs_of(predictions: Sequence[Prediction]) -> list[np.ndarray]:
@@ -66,6 +71,25 @@ def untrained_model(format: str, settings: TableRunSettings, encoder: T, output:
     no_errors = np.zeros((0, len(output.names)))
     intervals = Intervals(no_errors, coverage=settings.coverage)
     return FittedTable(format=format, encoder=encoder, output=output, intervals=intervals)
+
+
+def with_companions_of_values(settings: Job) -> Job:
+    """The settings, without companions and bounds where a network does not give values of the targets itself.
+
+    Raises:
+        SettingError: they were asked for.
+    """
+    loss_function = settings.train.loss_function
+    if settings.columns.task_type != "regression" or OUTPUTS[loss_function].value is None:
+        return settings
+    given = {name: getattr(settings, name) for name in ("companions", "bounds") if hasattr(settings, name)}
+    for name, value in given.items():
+        if value not in (None, (), ("none",)):
+            raise SettingError(
+                f"--{name} goes with networks that give values of the target itself, not with --loss-function "
+                f"{loss_function}; leave it out."
+            )
+    return replace(settings, companions=("none",)) if "companions" in given else settings  # type: ignore[call-arg]
 
 
 def target_scale(table: Rows, rows: np.ndarray) -> TargetScaler | None:

@@ -1,16 +1,49 @@
 """The losses of training: one per task type, over the targets that are known."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from edgewise.learn.training.settings import OUTPUTS
 
 if TYPE_CHECKING:
     from edgewise.learn.training.loader import BatchLike
 
 TASK_TYPES = ("regression", "classification", "multiclass")
+
+
+def no_scores(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
+    """No further scores."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberOutput:
+    """What the number is that a network gives for a target that is a number."""
+
+    name: str
+    """That of `--loss-function`."""
+    loss: Callable[[Tensor, Tensor, float], Tensor]
+    """The loss of each output and its target, both in units of the spread of the target; the third is the width of the
+    Huber loss in these units."""
+    value: Callable[[Tensor], Tensor] | None = None
+    """From outputs to values of the target in the same units, which then are not centered; None where outputs are
+    values."""
+    scores: Callable[[np.ndarray, np.ndarray], dict[str, float]] = no_scores
+    """Further scores for metrics.json, from known targets and their predictions, `(row)` each."""
+
+
+MSE = NumberOutput(name="mse", loss=lambda output, targets, width: (output - targets).square())
+MAE = NumberOutput(name="mae", loss=lambda output, targets, width: (output - targets).abs())
+HUBER = NumberOutput(
+    name="huber",
+    loss=lambda output, targets, width: F.huber_loss(output, targets, reduction="none", delta=width) / width,
+)
 
 
 @dataclass(frozen=True)
@@ -23,13 +56,18 @@ class TargetLoss:
     task_type: str
     """regression, classification or multiclass."""
     loss_function: str
-    """mse, mae or huber; read for regression only."""
+    """The name of a `NumberOutput`; read for regression only."""
     huber_width: float = 1.0
     """Where the Huber loss goes from squared to linear, in model units."""
     num_classes: tuple[int, ...] = ()
     """The number of classes of each target; read for multiclass only."""
     class_weights: tuple[tuple[float, ...], ...] = ()
     """For each target the weight of each class; empty where all count the same."""
+    of_numbers: Callable[[Tensor, Tensor, float], Tensor] = field(init=False, repr=False, compare=False)
+    """The loss of numbers; looked up here, as torch's compiler takes no imports."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of_numbers", OUTPUTS[self.loss_function].loss)
 
     def __call__(self, output: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """The weighted sum of the losses of all known targets, and the sum of their weights.
@@ -75,12 +113,7 @@ class TargetLoss:
                 for column, logits in enumerate(output.split(list(self.num_classes), dim=1))
             ]
             return torch.stack(columns, dim=1)
-        if self.loss_function == "mae":
-            return (output - targets).abs()
-        if self.loss_function == "mse":
-            return (output - targets).square()
-
-        return F.huber_loss(output, targets, reduction="none", delta=self.huber_width) / self.huber_width
+        return self.of_numbers(output, targets, self.huber_width)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Scores of predictions against known targets, as plain numbers for `metrics.json`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -110,7 +110,11 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
 
 
 def table_of_scores(
-    targets: np.ndarray, outputs: Sequence[np.ndarray], names: Sequence[str], task_type: str
+    targets: np.ndarray,
+    outputs: Sequence[np.ndarray],
+    names: Sequence[str],
+    task_type: str,
+    further: Callable[[np.ndarray, np.ndarray], Mapping[str, float]] = lambda targets, predictions: {},
 ) -> dict[str, Scores]:
     """The scores of every target by name.
 
@@ -119,10 +123,19 @@ def table_of_scores(
         outputs: For each target its predictions: (row) for regression, (row, class) probabilities otherwise.
         names: The name of each target.
         task_type: regression, classification or multiclass.
+        further: Further scores of regression, from known targets and their predictions.
     """
     return {
-        name: regression_scores(targets[:, column], output)
+        name: {**regression_scores(targets[:, column], output), **_known(further, targets[:, column], output)}
         if task_type == "regression"
         else class_scores(targets[:, column], output, task_type)
         for column, (name, output) in enumerate(zip(names, outputs, strict=True))
     }
+
+
+def _known(
+    scores: Callable[[np.ndarray, np.ndarray], Mapping[str, float]], targets: np.ndarray, predictions: np.ndarray
+) -> Mapping[str, float]:
+    """Scores of the rows whose target is known; none where there are none."""
+    is_known = ~np.isnan(targets)
+    return scores(targets[is_known], predictions[is_known]) if is_known.any() else {}

@@ -4,15 +4,18 @@ Both read the descriptors of molecules, counts of their substructures, and condi
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from torch import Tensor
 
 from edgewise.graph import Batch
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.companions.forest import Forest
 from edgewise.learn.companions.gaussian_process import GaussianProcess
 from edgewise.learn.companions.substructures import features_of, with_substructures
+from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.molecules.data import MoleculeData
 from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh
@@ -93,5 +96,32 @@ def process_rows(num_targets: int) -> int:
     return int(PROCESS_ROWS / num_targets ** (1 / 3))
 
 
-COMPANIONS = (CompanionKind(FOREST, grow_forest, counting), CompanionKind(GAUSSIAN_PROCESS, fit_process, counting))
-"""All that can stand beside a network of molecules."""
+def empty_forest(encoder: MoleculesEncoder, tensors: Mapping[str, Tensor], output: Targets) -> Forest:
+    """A forest of the sizes that its saved tensors have."""
+    is_binary = output.task_type == "classification"
+    return Forest.from_tensors(tensors, encoder.row_sizes.num_features, len(output.names), is_binary=is_binary)
+
+
+def empty_process(encoder: MoleculesEncoder, tensors: Mapping[str, Tensor], output: Targets) -> GaussianProcess:
+    """A process of the sizes that its saved tensors have."""
+    return GaussianProcess.from_tensors(tensors, encoder.row_sizes, output.num_outputs, encoder.limits_of_outputs)
+
+
+FOREST_OF_CLASSES = CompanionKind(
+    name=FOREST,
+    fit=grow_forest,
+    empty=empty_forest,
+    explained="of a prediction are those of a random forest over these descriptors, the conditions and counts of "
+    "substructures.",
+    reads=MoleculesEncoder,
+    encoder=counting,
+)
+PROCESS_OF_NUMBERS = CompanionKind(
+    name=GAUSSIAN_PROCESS,
+    fit=fit_process,
+    empty=empty_process,
+    explained="of a prediction are those of a Gaussian process over these descriptors, the conditions and counts of "
+    "substructures.",
+    reads=MoleculesEncoder,
+    encoder=counting,
+)

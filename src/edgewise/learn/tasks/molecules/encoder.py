@@ -6,13 +6,10 @@ from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-from torch import Tensor, nn
 
 from edgewise.errors import DataError, RunFolderError, plural
 from edgewise.graph import Batch
-from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
-from edgewise.learn.companions.forest import Forest
-from edgewise.learn.companions.gaussian_process import GaussianProcess, Limits
+from edgewise.learn.companions.gaussian_process import Limits
 from edgewise.learn.companions.substructures import RowSizes, with_substructures
 from edgewise.learn.files import release_memory
 from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable
@@ -115,24 +112,6 @@ class MoleculesEncoder:
         """The smallest and the largest value of each output, in the units of the network."""
         low, high = self.sizes.low, self.sizes.high
         return None if low is None or high is None else (low, high)
-
-    def new_companion(self, name: str, tensors: Mapping[str, Tensor], output: Targets) -> nn.Module:
-        """A companion of the sizes that its saved tensors have, still empty.
-
-        Raises:
-            DataError: unknown companion, or a tensor is missing.
-        """
-        try:
-            if name == FOREST:
-                is_binary = output.task_type == "classification"
-                num_features = self.row_sizes.num_features
-                return Forest.from_tensors(tensors, num_features, len(output.names), is_binary=is_binary)
-            if name == GAUSSIAN_PROCESS:
-                num_outputs = output.num_outputs
-                return GaussianProcess.from_tensors(tensors, self.row_sizes, num_outputs, self.limits_of_outputs)
-        except (KeyError, ValueError) as error:
-            raise DataError(f"companions.{name}: the tensor {error} is missing or has another shape.") from error
-        raise DataError(f"companions has {name!r}, expected {FOREST} or {GAUSSIAN_PROCESS}.")
 
     def similarities(
         self, data: MoleculeData, rows: np.ndarray, known: np.ndarray | None = None

@@ -16,7 +16,7 @@ from edgewise.explain.methods import METHODS
 from edgewise.explain.numbers import formatted
 from edgewise.explain.rank import spearman
 from edgewise.graph import Batch, Supervision
-from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
+from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.companions.stack import network_of
 from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.files import JsonObject
@@ -125,13 +125,6 @@ BATCH_SIZE = 2**15
 """Atoms that are computed together."""
 GRADIENT_ATOMS = 2**12
 """Atoms that are computed together where gradients go back through them."""
-SHARE_OF = {
-    FOREST: "of a prediction are those of a random forest over these descriptors, the conditions and counts of "
-    "substructures.",
-    GAUSSIAN_PROCESS: "of a prediction are those of a Gaussian process over these descriptors, the conditions and "
-    "counts of substructures.",
-}
-"""What follows the share of each companion."""
 COUNTED = "Where an atom is removed, they are counted again; gradients and attention see the network alone."
 """What companions see of an atom that is removed."""
 METHODS_OF_MOLECULES = (
@@ -261,7 +254,7 @@ class ExplainedRow:
                 "The descriptors of the whole molecule stay, too: no atom gets what the model reads from them."
             )
         for name in trained.companions:
-            notes.append(f"{self.explained.shares[name]:.0%} {SHARE_OF[name]} {COUNTED}")
+            notes.append(f"{self.explained.shares[name]:.0%} {COMPANIONS[name].explained} {COUNTED}")
         if trained.encoder.settings.needs_coordinates:
             notes.append("The atoms that are left stay where they were.")
         if len(trained.members) > 1:

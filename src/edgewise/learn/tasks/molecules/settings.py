@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from edgewise.errors import SettingError
-from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
+from edgewise.learn.companions import COMPANIONS, FOREST, GAUSSIAN_PROCESS
 from edgewise.learn.networks.graph_settings import PropertySettings
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.settings import setting
@@ -23,7 +23,7 @@ class PropertyRunSettings(TableRunSettings):
     bounds: tuple[float, ...] = setting((), metavar="BOUND")
     """The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
     intervals stay between them. Without them predictions may lie anywhere."""
-    companions: tuple[str, ...] | None = setting(None, choices=("none", GAUSSIAN_PROCESS, FOREST))
+    companions: tuple[str, ...] | None = setting(None, choices=("none", GAUSSIAN_PROCESS, FOREST, *COMPANIONS.added))
     """What predicts beside the network from descriptors, counts of substructures and conditions, with the weight that
     predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for classes; none. Both
     learn from the validation rows, too, once these have judged them. By default numbers have a Gaussian process where

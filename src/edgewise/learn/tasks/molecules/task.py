@@ -20,7 +20,7 @@ from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.chunks import Tally, predictions, read_rows
-from edgewise.learn.tasks.molecules.companions import COMPANIONS, FOREST_ROWS, process_rows
+from edgewise.learn.tasks.molecules.companions import FOREST_ROWS, process_rows
 from edgewise.learn.tasks.molecules.encoder import (
     MAX_KNOWN,
     FittedMolecules,
@@ -352,7 +352,7 @@ TABLE = TableTask(
     fits_trees_in_background=True,
     read_data=read_data,
     resolved=resolved,
-    companions=COMPANIONS,
+    companions=True,
     untrained=untrained,
     load=load,
     features=features,

@@ -19,7 +19,7 @@ from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
 from edgewise.explain.numbers import percent
 from edgewise.learn.batches.tokens import TextRowBatch
-from edgewise.learn.companions import WORD_COUNTS
+from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.companions.stack import companions_of, joined, network_of
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.data import texts_from_arrays
@@ -32,11 +32,6 @@ from edgewise.trace import Trace
 
 ABOUT = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
 """What the effect of a token is."""
-SHARE_OF = {
-    WORD_COUNTS: "of a prediction are those of a linear model over counts of words, their stems and pairs. Where a "
-    "token is removed, the pairs around it are, too; gradients see what each token adds; attention is the network's."
-}
-"""What follows the share of each companion."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +125,7 @@ def companion_outputs(member: nn.Module, batch: TextRowBatch) -> dict[str, Tenso
 
 def companion_notes(trained: FittedTable[TextsEncoder], shares: Mapping[str, float]) -> list[str]:
     """How much companions count in a prediction, and what of an explanation is theirs."""
-    return [f"{percent(shares[name])} {SHARE_OF[name]}" for name in trained.companions]
+    return [f"{percent(shares[name])} {COMPANIONS[name].explained}" for name in trained.companions]
 
 
 def item(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.learn.companions import WORD_COUNTS
+from edgewise.learn.companions import COMPANIONS, WORD_COUNTS
 from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
@@ -45,7 +45,7 @@ class TextRunSettings(TableRunSettings):
     """Whether upper and lower case are the same."""
     pretrained: str | None = setting(None, metavar="RUN")
     """The folder of a masked run whose vocabulary and weights are the start."""
-    companions: tuple[str, ...] | None = setting(None, choices=("none", WORD_COUNTS))
+    companions: tuple[str, ...] | None = setting(None, choices=("none", WORD_COUNTS, *COMPANIONS.added))
     """What predicts beside the network, with the weight that predicts the validation rows best: word-counts, a linear
     model over words, their stems and pairs of words; none. It learns from the validation rows, too, once these have
     judged it. By default texts have it."""

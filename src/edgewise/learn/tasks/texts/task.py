@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from edgewise.choices import TokenKind
-from edgewise.errors import DataError
 from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.word_counts import MAX_PAIRED, WordCounts
@@ -77,19 +76,6 @@ class TextsEncoder:
         if self.start:
             model.encoder.load_state_dict(self.start)
         return model
-
-    def new_companion(self, name: str, tensors: Mapping[str, Tensor], output: Targets) -> WordCounts:
-        """A companion of the sizes that its saved tensors have, still empty.
-
-        Raises:
-            DataError: there is no such companion, or a tensor is missing.
-        """
-        if name != WORD_COUNTS:
-            raise DataError(f"companions has {name!r}, expected {WORD_COUNTS}.")
-        try:
-            return WordCounts.from_tensors(tensors, self.num_tokens, output.num_outputs)
-        except KeyError as error:
-            raise DataError(f"companions.{name}: the tensor {error} is missing.") from error
 
     def row_tokens(self, texts: Sequence[str]) -> RowTokens:
         """The tokens of one row as the networks read them, with the places they came from."""
@@ -168,6 +154,21 @@ def count_words(fitted: FittedTable[TextsEncoder], data: TextData, fitting: Fitt
             return WordCounts.learned(names, texts, values, weights, fitting.loss)
 
     return Fresh(counted(fitting.rows), lambda: counted(np.union1d(fitting.rows, fitting.validation)))
+
+
+def empty_counts(encoder: TextsEncoder, tensors: Mapping[str, Tensor], output: Targets) -> WordCounts:
+    """Counts of the sizes that their saved tensors have."""
+    return WordCounts.from_tensors(tensors, encoder.num_tokens, output.num_outputs)
+
+
+COUNTS_OF_WORDS = CompanionKind(
+    name=WORD_COUNTS,
+    fit=count_words,
+    empty=empty_counts,
+    explained="of a prediction are those of a linear model over counts of words, their stems and pairs. Where a token "
+    "is removed, the pairs around it are, too; gradients see what each token adds; attention is the network's.",
+    reads=TextsEncoder,
+)
 
 
 def load(folder: RunFolder) -> FittedTable[TextsEncoder]:
@@ -259,7 +260,7 @@ TABLE = TableTask(
     explainable="edgewise.learn.tasks.texts.explainable:EXPLAINABLE",
     read_data=read_data,
     resolved=resolved,
-    companions=(CompanionKind(WORD_COUNTS, count_words),),
+    companions=True,
     untrained=untrained,
     load=load,
     features=features,
