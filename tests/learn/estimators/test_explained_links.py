@@ -12,11 +12,11 @@ from edgewise.learn.estimators import LinkPredictor
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
+from edgewise.learn.tasks import graph_explainable as nodes
 from edgewise.learn.tasks.explainer import Explainer
 from edgewise.learn.tasks.links import explainable as explaining
 from edgewise.learn.tasks.links.explainable import explain_link, predict_links
 from edgewise.learn.tasks.links.model import pair_scores, predict
-from edgewise.learn.tasks.nodes import explainable as nodes
 from edgewise.learn.training.folder import RunFolder
 from edgewise.view.explanation import explanation_page
 from edgewise.view.picture import explanation_svg

@@ -11,10 +11,10 @@ from edgewise import DataError, Edges, SettingError, Trace
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.estimators import NodeClassifier
 from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.tasks import graph_explainable as explaining
 from edgewise.learn.tasks.explained import Explained
-from edgewise.learn.tasks.nodes import explainable as explaining
 from edgewise.learn.tasks.nodes.explainable import explain_node
-from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
+from edgewise.learn.tasks.subgraph import NodePerturbation, Subgraph, border_of
 from explain_cases import node_model
 from type_cases import arrays_of, debate
 
@@ -216,10 +216,10 @@ def test_a_node_without_neighbors(model):
 def test_questions_are_cut_into_batches(monkeypatch):
     trained, table = made("gcn")
     near = Subgraph.of(trained.batches(table).graph, 7, 2, 1)
-    questions = NodePerturbation(Explained(trained, 0, 1), near)
+    questions = NodePerturbation(Explained(trained, 0, 1).of_batch, near)
     lists = [np.array([unit]) for unit in range(6)]
     together = questions.without_nodes(lists)
-    monkeypatch.setattr("edgewise.learn.tasks.nodes.subgraph.BATCH_SIZE", 1)
+    monkeypatch.setattr("edgewise.learn.tasks.subgraph.BATCH_SIZE", 1)
     np.testing.assert_allclose(questions.without_nodes(lists), together, atol=1e-6)
     assert questions.without_nodes([]).shape == (0,)
 

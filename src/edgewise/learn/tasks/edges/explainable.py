@@ -1,10 +1,11 @@
 """Edges of a graph, as the methods of explanation and an `Explainer` see them."""
 
+from typing import Any
+
 import numpy as np
 
 from edgewise.errors import DataError, plural
 from edgewise.explain.explainable import Explainable
-from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_data import EdgeData, read_edge_data
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
@@ -19,7 +20,7 @@ from edgewise.learn.tasks.explainable import (
     own_names,
     title_of,
 )
-from edgewise.learn.tasks.nodes.explainable import ensemble_item
+from edgewise.learn.tasks.graph_explainable import row_item
 from edgewise.learn.training.folder import RunFolder
 
 NOTE = (
@@ -28,20 +29,10 @@ NOTE = (
 )
 
 
-def edge_item(
-    trained: FittedTable[EdgeEncoder],
-    data: EdgeData,
-    row: int,
-    *,
-    hops: int | None = None,
-    target: str | None = None,
-    label: object = None,
-) -> Explainable:
-    """An edge of a graph, what of the neighborhood of its ends the model attends to, and what changes its prediction.
+def edge_item(trained: FittedTable[EdgeEncoder], data: EdgeData, row: int, **options: Any) -> Explainable:
+    """The prediction for an edge, a row of the data; `options` and errors are those of `row_item`.
 
-    The units are the nodes that one of the ends depends on, the ends first; the links are the edges between them, both
-    ways of an edge being one link. An end that is removed loses its features, any other node its edges. Arguments and
-    errors are those of `node_item`.
+    An end that is removed loses its features, any other node its edges.
     """
     checked_row("edge", data, row)
     ((sender, receiver),) = data.ends(np.array([row]))
@@ -49,33 +40,7 @@ def edge_item(
     if (count := len(rows_between(data, sender, receiver, is_directed))) > 1:
         notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
     title = title_of(data.names[sender], data.names[receiver], is_directed)
-    edge = trained.encoder.batches(data, trained.target_scale).batch(np.array([row]))
-    assert isinstance(edge, Batch)
-    features = edge.supervision.row_features
-
-    def to_batch(batch: Batch) -> Batch:
-        """The edge in each copy, where the rows of the batch are its ends."""
-        nodes = batch.supervision.nodes
-        assert nodes is not None and features is not None
-        ends = nodes.unflatten(0, (-1, 1 + (sender != receiver)))
-        rows = Supervision(senders=ends[:, 0], receivers=ends[:, -1], row_features=features.expand(len(ends), -1))
-        return Batch(batch.graph, rows)
-
-    centers = list(dict.fromkeys((sender, receiver)))
-    layers = trained.encoder.on_graph.settings
-    return ensemble_item(
-        trained,
-        layers,
-        edge.graph,
-        centers,
-        names=data.names,
-        title=title,
-        hops=hops,
-        target=target,
-        label=label,
-        to_batch=to_batch,
-        notes=notes,
-    )
+    return row_item(trained, data, row, names=data.names, title=title, notes=notes, **options)
 
 
 explain_edge = explaining(edge_item)

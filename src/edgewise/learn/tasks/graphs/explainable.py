@@ -28,6 +28,7 @@ from edgewise.learn.tasks.explainable import (
     undirected,
 )
 from edgewise.learn.tasks.explained import Explained
+from edgewise.learn.tasks.graph_explainable import FEATURES
 from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.graphs.task import GraphsEncoder, load
 from edgewise.learn.training.folder import RunFolder
@@ -41,8 +42,6 @@ GRADIENT_SIZE = 2**15
 """Nodes and edges that are computed together where gradients go back through them, about."""
 READOUTS = ("attention", "attention_sum", "root")
 """Readouts that attend."""
-FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
-"""What gradients are taken by, and where integrated gradients begin."""
 ABOUT = "The prediction less the prediction without the node and its edges."
 ABOUT_TREES = (
     "The prediction less that without the node and everything that reaches the root only through it; of the root, "

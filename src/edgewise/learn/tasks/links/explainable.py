@@ -15,10 +15,10 @@ from edgewise.explain.explanation import TargetPrediction
 from edgewise.graph import Batch, Graph
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.tasks.explainable import ExplainableTask, Names, Row, explaining, title_of
+from edgewise.learn.tasks.graph_explainable import Surroundings
 from edgewise.learn.tasks.links.model import FittedLinks, node_vectors, pair_scores, predict
 from edgewise.learn.tasks.links.task import load
-from edgewise.learn.tasks.nodes.explainable import Surroundings
-from edgewise.learn.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
+from edgewise.learn.tasks.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
 from edgewise.trace import Trace
@@ -82,10 +82,10 @@ def link_item(
         moments = trained.model.moments(trained.model.eval().encoder(unlinked))
         with_moments = LinkProbability(trained, moments)
         value = float(with_moments.scores(subgraph.batch, trace).sigmoid())
-    perturbation = NodePerturbation(with_moments, subgraph)
+    perturbation = NodePerturbation(with_moments.of_batch, subgraph)
     if is_small:
         all_nodes = Subgraph.of(unlinked, ends, reach, border, is_whole=True)
-        perturbation = NodePerturbation(LinkProbability(trained, None), all_nodes)
+        perturbation = NodePerturbation(LinkProbability(trained, None).of_batch, all_nodes)
 
     return Surroundings(
         settings=settings,

@@ -1,8 +1,8 @@
 """The subgraph that the predictions of some nodes depend on, and predictions without some of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,13 +16,6 @@ BATCH_SIZE = 2**18
 """Nodes and edges that are computed together, about."""
 Removed = tuple[np.ndarray, np.ndarray]
 """Nodes, and edges, that are removed."""
-
-
-class Predicts(Protocol):
-    """Computes the explained number."""
-
-    def of_batch(self, batch: Batch) -> Float64[np.ndarray, " removal"]:
-        """It in each copy of a graph, whose rows are the center nodes, copy after copy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +86,8 @@ class NodePerturbation:
     become zero, the mean where they are scaled by their spread.
     """
 
-    number: Predicts
-    """The explained number."""
+    number: Callable[[Batch], np.ndarray]
+    """Computes the explained number in each copy of a graph, whose rows are the center nodes, copy after copy."""
     subgraph: Subgraph
     """All that it depends on."""
 
@@ -126,7 +119,7 @@ class NodePerturbation:
             stays[gone] = False
             edges.append(np.flatnonzero(stays))
             copies.append(np.full(len(edges[-1]), copy))
-        return self.number.of_batch(_copies(graph, np.concatenate(edges), np.concatenate(copies), is_blank))
+        return self.number(_copies(graph, np.concatenate(edges), np.concatenate(copies), is_blank))
 
 
 def border_of(settings: NodeSettings) -> int:
