@@ -57,7 +57,7 @@ def define_with_gradient(
     num_differentiable: int,
     saved_outputs: tuple[int, ...] = (),
     tags: tuple[torch.Tag, ...] = (),
-) -> Any:
+) -> Callable:
     """Register an operator of many arguments and its gradients, `<name>_backward`, and give back the first to call.
 
     Args:
@@ -73,7 +73,7 @@ def define_with_gradient(
     fields = dict(zip(inputs._fields, inputs.__annotations__.values(), strict=True))
     outputs = {f"output_{index}": Tensor for index in saved_outputs}
 
-    def apart(arguments: Sequence[Any]) -> tuple[Tensor, list[Tensor], NamedTuple, Sequence[bool]]:
+    def apart(arguments: tuple) -> tuple[Tensor, list[Tensor], NamedTuple, Sequence[bool]]:
         grad_out, *saved_and_inputs, needs = arguments
         return grad_out, saved_and_inputs[: len(saved_outputs)], inputs(*saved_and_inputs[len(saved_outputs) :]), needs
 

@@ -1,13 +1,12 @@
 """Numbers as people read them in verdicts, reports and pages: `0.0123`, `1,200`, `12.3%`, or `-` for a missing one."""
 
 import math
-from typing import Any
 
 MISSING = "-"
 """Shown for a missing number."""
 
 
-def formatted(value: Any, digits: int = 4) -> str:
+def formatted(value: float | None, digits: int = 4) -> str:
     """An integer in full; other numbers with four decimals, or three significant digits if they are smaller.
 
     Args:

@@ -185,7 +185,7 @@ class FittedTable(Fitted[T, Targets]):
         return scatter_rows(vectors.astype(np.float32), rows, len(data.rows))
 
     def _of_members(
-        self, data: Data, rows: np.ndarray, device: str, compute: Callable[[Any, Any], Tensor]
+        self, data: Data, rows: np.ndarray, device: str, compute: Callable[..., Tensor]
     ) -> list[list[np.ndarray]]:
         """What `compute` gives for each member and batch."""
         batches, size = self.batches(data), self.rows_per_batch

@@ -195,7 +195,7 @@ class _Caught:
         return True
 
 
-def _answer(results: IO[bytes], function: Callable[..., Any], arguments: Iterable[object], sends: bool = False) -> Any:
+def _answer(results: IO[bytes], function: Callable, arguments: Iterable[object], sends: bool = False) -> Any:
     """Calls, and writes how that ended; the result itself is written only where the parent needs it."""
     result = None
     with _Caught() as caught:

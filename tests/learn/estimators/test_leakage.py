@@ -41,7 +41,7 @@ def test_molecules_that_are_the_same_and_nearly_so():
     pytest.importorskip("rdkit")
     chain = "C" * 14
     contents = {"train": [("CCO",), (f"{chain}O",)], "val": [], "test": [("CCO",), (f"{chain}CO",), ("c1ccccc1",)]}
-    found = leakage(molecule_contents("molecules", {"train": [0, 1], "val": [], "test": [2, 3, 4]}, contents))
+    found = leakage(molecule_contents("molecules", {"train": [0, 1], "val": [], "test": [2, 3, 4]}, contents, list))
     assert "validation" not in found
     test = found["test"]
     assert (test["rows"], test["same"], test["near"], test["compared"]) == (3, 1, 1, 2)

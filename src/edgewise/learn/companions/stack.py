@@ -34,7 +34,7 @@ class Stack(nn.Module):
         self.network, self.companions = network, nn.ModuleDict(companions)
         self.copies = {name: copies[name] for name in companions}
 
-    def forward(self, batch: Any, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
+    def forward(self, batch: object, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
         """The outputs of every variant, those of the network first; their mean predicts."""
         return self.joined(self.network(batch, trace), {name: of(batch) for name, of in self.companions.items()})
 
@@ -46,7 +46,7 @@ class Stack(nn.Module):
         ]
         return torch.cat([as_variants(outputs), *copied], 1)
 
-    def fingerprint(self, batch: Any) -> Tensor:
+    def fingerprint(self, batch: object) -> Tensor:
         """The learned vector of each row: that of the network."""
         return self.network.fingerprint(batch)  # type: ignore[operator, no-any-return]
 

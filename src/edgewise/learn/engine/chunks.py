@@ -8,7 +8,7 @@ import os
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from edgewise.errors import EdgewiseError
 from edgewise.learn.engine.ray import MAX_FAILURES, WorkerError, cluster, ray_error
@@ -121,9 +121,9 @@ def _source(read: Callable[[], Iterable[object]], folder: str) -> "Datasource":
 class _Actor:
     """A worker, which Ray Data calls with one chunk at a time."""
 
-    def __init__(self, make: Callable[[], Callable[[Any], object]], folder: str):
+    def __init__(self, make: Callable[[], Callable[..., object]], folder: str):
         os.chdir(folder)
-        self.work: Callable[[Any], object] | None = None
+        self.work: Callable[..., object] | None = None
         self.error: WorkerError | None
         try:
             self.work, self.error = make(), None

@@ -6,20 +6,56 @@ Nothing is sampled: a part has all edges of its nodes, so that the result is tha
 Nodes between steps are stored in files that are mapped into memory.
 """
 
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from edgewise.graph import StoredGraph
+from edgewise.graph import Graph, SparseFeatures, StoredGraph
 from edgewise.learn.progress import counted
+from edgewise.trace import Trace
 
 BLOCK = 2**14
 """Nodes whose outputs are computed together."""
 
 
-def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, returns_vectors: bool = False) -> Tensor:
+class LayerStep(NamedTuple):
+    """A part of a network whose output at a node depends on the node and its neighbors alone."""
+
+    function: Callable[..., Tensor]
+    """Maps the nodes before the step, with the edges of a graph, to the nodes after it."""
+    reads_edges: bool = True
+    """Whether it reads neighbors."""
+
+
+class GraphLayers(nn.Module):
+    """A network over the edges of a graph as steps, so that a graph may be computed whole, or in parts in each step."""
+
+    num_read = 1
+    """How many of the last steps `outputs` reads; 0 for all."""
+
+    @abstractmethod
+    def steps(self) -> Sequence[LayerStep]:
+        """The steps, first to last; the first reads the features of the nodes."""
+
+    @abstractmethod
+    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The vectors of nodes before the output layer, and the output, from the nodes after the last steps."""
+
+    def forward(self, graph: Graph, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The vectors of all nodes before the output layer, and the output."""
+        step_outputs: list[Tensor] = []
+        nodes = graph.node_features
+        for step in self.steps():
+            nodes = step.function(nodes, graph, trace)
+            step_outputs = [*step_outputs, nodes][-self.num_read :]
+        return self.outputs(step_outputs, trace)
+
+
+def layer_by_layer(layers: GraphLayers, graph: StoredGraph, rows: Tensor, *, returns_vectors: bool = False) -> Tensor:
     """The outputs of some nodes, or their vectors before the output layer, exact; without gradients.
 
     Args:
@@ -32,7 +68,7 @@ def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, returns_vec
     """
     steps, device, everyone = layers.steps(), rows.device, np.arange(graph.num_nodes)
     distinct_rows, order = np.unique(rows.cpu().numpy(), return_inverse=True)
-    before: Any = graph.features
+    before: Callable[[np.ndarray], Tensor | SparseFeatures] = graph.features
 
     kept: list[np.ndarray] = []
     with torch.no_grad():
@@ -48,7 +84,12 @@ def layer_by_layer(layers: Any, graph: StoredGraph, rows: Tensor, *, returns_vec
 
 
 def _apply_step(
-    step: Any, before: Any, graph: StoredGraph, nodes: np.ndarray, device: torch.device, width: int
+    step: LayerStep,
+    before: Callable[[np.ndarray], Tensor | SparseFeatures],
+    graph: StoredGraph,
+    nodes: np.ndarray,
+    device: torch.device,
+    width: int,
 ) -> np.ndarray:
     """The nodes after a step, `(node, feature)`."""
     results: np.ndarray | None = None
@@ -64,7 +105,7 @@ def _apply_step(
 
 
 def _outputs(
-    layers: Any,
+    layers: GraphLayers,
     kept: list[np.ndarray],
     wanted: np.ndarray,
     graph: StoredGraph,

@@ -1,9 +1,7 @@
 """Networks that predict the nodes of a graph."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +21,7 @@ from edgewise.layers.linear import Linear
 from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.learn.networks.chunks import by_receivers
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
-from edgewise.learn.networks.layerwise import layer_by_layer
+from edgewise.learn.networks.layerwise import GraphLayers, LayerStep, layer_by_layer
 from edgewise.neighborhood import Types
 from edgewise.normalize import normalizer_of
 from edgewise.trace import Trace
@@ -34,7 +32,7 @@ class NodeModel(nn.Module):
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
-        self.layers = layers_of(sizes, settings)
+        self.layers: GraphLayers = layers_of(sizes, settings)
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
         """The outputs for each row, in model units (or logits)."""
@@ -67,39 +65,6 @@ class NodeVectors(nn.Module):
         """The vector of each node."""
         outputs: Tensor = self.layers(graph, trace)[1]
         return outputs
-
-
-class LayerStep(NamedTuple):
-    """A part of a network whose output at a node depends on the node and its neighbors alone."""
-
-    function: Callable[[Any, Graph, Trace | None], Tensor]
-    """Maps the nodes before the step, with the edges of a graph, to the nodes after it."""
-    reads_edges: bool = True
-    """Whether it reads neighbors."""
-
-
-class GraphLayers(nn.Module):
-    """A network over the edges of a graph as steps, so that a graph may be computed whole, or in parts in each step."""
-
-    num_read = 1
-    """How many of the last steps `outputs` reads; 0 for all."""
-
-    @abstractmethod
-    def steps(self) -> Sequence[LayerStep]:
-        """The steps, first to last; the first reads the features of the nodes."""
-
-    @abstractmethod
-    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """The vectors of nodes before the output layer, and the output, from the nodes after the last steps."""
-
-    def forward(self, graph: Graph, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """The vectors of all nodes before the output layer, and the output."""
-        step_outputs: list[Tensor] = []
-        nodes: Any = graph.node_features
-        for step in self.steps():
-            nodes = step.function(nodes, graph, trace)
-            step_outputs = [*step_outputs, nodes][-self.num_read :]
-        return self.outputs(step_outputs, trace)
 
 
 class PaperLayers(GraphLayers):
@@ -263,9 +228,9 @@ class HopLayers(GraphLayers):
         return outputs
 
 
-def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
+def layers_of(sizes: NodeSizes, settings: NodeSettings) -> GraphLayers:
     """The layers that the settings name: they map a graph to its nodes before the output layer, and the output."""
-    layers_of_model: dict[str, Callable[[NodeSizes, NodeSettings], nn.Module]] = {
+    layers_of_model: dict[str, Callable[[NodeSizes, NodeSettings], GraphLayers]] = {
         "hop_attention": HopLayers,
         "attention": AttentionLayers,
         "rgcn": RelationalConvolutionLayers,

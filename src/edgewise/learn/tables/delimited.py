@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -133,7 +133,9 @@ class DelimitedFile:
             num_done -= first
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def _opened(
+        self,
+    ) -> Iterator[tuple[object, arrow_csv.ReadOptions, arrow_csv.ParseOptions, arrow_csv.ConvertOptions]]:
         """The bytes after the header, and the options of pyarrow for them."""
         layout, names = self.layout, [str(number) for number in range(len(self.layout.header))]
         # A block holds whole rows.
@@ -181,7 +183,7 @@ class DelimitedFile:
 class WholeBreaks(io.RawIOBase):
     """A file that is never read to between the signs of "\\r\\n": pyarrow drops such a "\\n", be it within a cell."""
 
-    def __init__(self, content: Any):
+    def __init__(self, content: io.BufferedIOBase):
         self.content, self.waiting = content, b""
 
     def readable(self) -> bool:

@@ -15,7 +15,6 @@ from torch import nn
 
 from edgewise.learn.companions.stack import Stack, as_variants, companions_of, network_of
 from edgewise.learn.fitted_table import FittedTable, TableEncoder
-from edgewise.learn.outputs import Targets
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.training.device import cpu_threads
@@ -60,10 +59,10 @@ class CompanionKind:
 
     name: str
     """What `--companions`, model.json and the report call it."""
-    fit: Callable[[FittedTable, Any, FittingRows], Fresh]
+    fit: Callable[..., Fresh]
     """Fits it to some rows of a table. The module gives `(row, output)` for a batch, in the units of the network or as
     logits; its buffers and parameters are saved, and a method `check` raises DataError where they do not fit."""
-    empty: Callable[[Any, Mapping[str, torch.Tensor], Targets], nn.Module]
+    empty: Callable[..., nn.Module]
     """The module before its saved tensors are read into it: from the encoder of the model, these tensors, and what the
     outputs mean. A KeyError or ValueError is an error of the file."""
     explained: str

@@ -77,7 +77,7 @@ class ExplainableTask(Generic[Opened]):
     """What the model is called among the choices of `--model`."""
     predict: Callable[[Opened, Sequence[Row]], list[tuple[TargetPrediction, ...]]]
     """The predictions for rows."""
-    item: Callable[[Opened, Row, Any, object, int | None], Explainable]
+    item: Callable[..., Explainable]
     """One row and the number of its prediction that is explained, by the model, the row, target, label and top."""
     statuses: Callable[[Opened, Sequence[Row]], list[str]] = lambda model, rows: [OK] * len(rows)
     """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""

@@ -1,7 +1,7 @@
 """One graph in the units of a model: degrees as features where no others vary, edges filled, loops added."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -191,21 +191,26 @@ def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSe
     return edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features
 
 
-def graph_of(features: torch.Tensor | SparseFeatures, edges: EdgeList, has_loops: bool, **fields: Any) -> Graph:
+def graph_of(
+    features: torch.Tensor | SparseFeatures,
+    edges: EdgeList,
+    has_loops: bool,
+    position_encodings: torch.Tensor | None = None,
+) -> Graph:
     """A graph in the units of a model.
 
     Args:
         features: of its nodes.
         edges: between them.
         has_loops: whether each node without a loop gets one.
-        fields: further ones of the graph.
+        position_encodings: of its nodes.
     """
     num_nodes = features.shape[0]
     ends = torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers)
     edges_of_graph, edge_features = Edges(*ends, num_nodes, num_nodes), optional_tensor(edges.features)
     if has_loops:
         edges_of_graph, edge_features = with_loops(edges_of_graph, edge_features)
-    return Graph(features, edges_of_graph, edge_features, **fields)
+    return Graph(features, edges_of_graph, edge_features, position_encodings=position_encodings)
 
 
 def optional_tensor(features: np.ndarray) -> torch.Tensor | None:

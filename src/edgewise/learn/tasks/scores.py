@@ -52,7 +52,7 @@ class ScoreTable:
     """A row for each model."""
 
 
-def score_table(title: str, models: Mapping[str, Mapping[str, object]], scores: Mapping[str, str]) -> ScoreTable:
+def score_table(title: str, models: Mapping[str, Mapping[str, float | None]], scores: Mapping[str, str]) -> ScoreTable:
     """The scores of several models, a row each; a dash where a model has none.
 
     Args:

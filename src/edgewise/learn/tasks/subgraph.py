@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -158,7 +158,7 @@ def _copies(
     return batch.with_node_features(_blanked(copied.node_features, blank.flatten()))
 
 
-def _blanked(features: Any, blank: torch.Tensor) -> torch.Tensor | SparseFeatures:
+def _blanked(features: object, blank: torch.Tensor) -> torch.Tensor | SparseFeatures:
     """Features of nodes, those of blank nodes all zero."""
     if isinstance(features, SparseFeatures):
         return SparseFeatures(features.edges, torch.where(blank[features.edges.receivers], 0, features.values))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -246,9 +245,20 @@ def read_edges(
         splits = RowLabels(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
     unused = tuple(name for name in frame.columns if name not in (*ends, *used))
     senders, receivers = node_rows
-    fields: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories, "lost": lost}
 
-    return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, columns=ends, **fields)
+    return EdgeList(
+        senders,
+        receivers,
+        features,
+        rejected=listed,
+        unused_columns=unused,
+        columns=ends,
+        types=types,
+        splits=splits,
+        lines=lines,
+        categories=categories,
+        lost=lost,
+    )
 
 
 def no_edges(source: GraphSource, *more: str) -> Cells:

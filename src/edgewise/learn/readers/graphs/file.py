@@ -1,7 +1,6 @@
 """A graph in one .npz file, by the names that PyTorch Geometric and the Planetoid collections give its arrays."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -11,7 +10,7 @@ from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures, features_of_arrays, require_finite, without_blanks
 from edgewise.learn.tables.arrays import read_arrays, require_kind
-from edgewise.learn.tables.read import Cells, cells_from_arrays
+from edgewise.learn.tables.read import Cells, Values, cells_from_arrays
 
 MASKS = {"train_mask": "train", "val_mask": "val", "test_mask": "test"}
 
@@ -73,7 +72,7 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
     num_nodes = features.shape[0]
     if node_types is not None:
         _require_nodes(name, "node_type", arrays["node_type"], num_nodes)
-    columns: dict[str, Any] = {}
+    columns: dict[str, Values] = {}
     if "y" in arrays:
         columns["y"] = _targets(name, arrays, num_nodes)
 

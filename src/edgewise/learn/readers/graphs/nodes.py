@@ -267,14 +267,22 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
         features, types = _typed_features(source.features, cells, types, imputes=columns.imputes)
         problems = Problems()
     else:
-        how: dict[str, Any] = {"may_be_empty": not finds}
+        without_words = None
         if types is not None:
             numbers, words = columns.descriptors_columns, columns.category_columns
             check_columns_exist(cells, numbers)
             types = types.of_cells(cells, numbers)
             foreign, owning = types.foreign, types.owning_words(cells, words, categories, len(numbers))
-            how["without_words"] = ~owning[types.of_node]
-        features, problems, categories = features_of_nodes(cells, columns, source.features, categories, foreign, **how)
+            without_words = ~owning[types.of_node]
+        features, problems, categories = features_of_nodes(
+            cells,
+            columns,
+            source.features,
+            categories,
+            foreign,
+            may_be_empty=not finds,
+            without_words=without_words,
+        )
         types = None if types is None else types.with_words(owning, categories)
 
     edges = read_edges(

@@ -242,7 +242,7 @@ def _walks(molecule: Chem.Mol) -> int:
     return int(counts.sum())
 
 
-def maker_of_results() -> Callable[..., Any]:
+def maker_of_results() -> Callable[..., object]:
     """Makes the function that a process computes."""
     return lambda function, *arguments: function(*arguments)
 

@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ MAX_EXAMPLES = 10
 _WORD = re.compile(r"\w+")
 
 Content = TypeVar("Content")
-Near = Callable[[Sequence[Any], Sequence[Any]], tuple[np.ndarray, np.ndarray]]
+Near = Callable[[Sequence[Hashable], Sequence[Hashable]], tuple[np.ndarray, np.ndarray]]
 """From contents and known ones to the largest similarity of each, and the place of the known one it is to; -1 where
 none is near."""
 
@@ -130,17 +130,17 @@ def molecule_contents(
     unit: str,
     rows: Mapping[str, Sequence[int] | np.ndarray],
     contents: Mapping[str, Sequence[Hashable] | np.ndarray],
-    molecules: Callable[[Sequence[Any]], Sequence[str | Sequence[str]]] = list,
+    molecules: Callable[[Sequence[Hashable]], Sequence[str | Sequence[str]]],
 ) -> SplitContents:
     """A split of molecules, one or several a row.
 
     Args:
         unit, rows: as in `SplitContents`.
         contents: canonical SMILES, or numbers that stand for them.
-        molecules: from some of the contents to canonical SMILES.
+        molecules: from some of the numbers to canonical SMILES.
     """
 
-    def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    def near(queried: Sequence[Hashable], known: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
         # RDKit is an extra, which texts do without.
         from edgewise.learn.readers.molecules.similarity import nearest
 
@@ -153,7 +153,7 @@ def text_contents(
     unit: str,
     rows: Mapping[str, Sequence[int] | np.ndarray],
     texts: Mapping[str, Sequence[str] | np.ndarray],
-    read: Callable[[Sequence[Any]], Sequence[str]] | None = None,
+    read: Callable[[Sequence[Hashable]], Sequence[str]] | None = None,
 ) -> SplitContents:
     """A split of texts: the same where their words are, whatever their case, spaces and signs.
 
@@ -163,8 +163,8 @@ def text_contents(
         read: from some of these numbers to normalized texts.
     """
 
-    def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        return near_texts(queried, known) if read is None else near_texts(read(queried), read(known))
+    def near(queried: Sequence[Hashable], known: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+        return near_texts(*(read(some) if read else [str(text) for text in some] for some in (queried, known)))
 
     contents = (
         texts
@@ -189,8 +189,10 @@ def contents_of_texts(
 
 
 def by_key(
-    rows: Mapping[str, Any], keys: Mapping[str, Any], read: Callable[[np.ndarray], list[Content]]
-) -> Callable[[Sequence[int]], list[Content]]:
+    rows: Mapping[str, Sequence[int] | np.ndarray],
+    keys: Mapping[str, Sequence[Hashable] | np.ndarray],
+    read: Callable[[np.ndarray], list[Content]],
+) -> Callable[[Sequence[Hashable]], list[Content]]:
     """From numbers that stand for the contents of rows to these contents.
 
     Args:
@@ -200,7 +202,7 @@ def by_key(
     """
     all_rows, all_keys = (np.concatenate([*of_split.values()]) for of_split in (rows, keys))
     distinct, first = np.unique(all_keys, return_index=True)
-    return lambda some: read(all_rows[first[np.searchsorted(distinct, some)]])
+    return lambda some: read(all_rows[first[np.searchsorted(distinct, np.asarray(some))]])
 
 
 def normalized(text: str) -> str:

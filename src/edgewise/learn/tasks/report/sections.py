@@ -8,7 +8,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -373,14 +373,14 @@ def _by_target(found: JsonObject) -> dict[str, dict[str, float]]:
     return {"": _flat(found)} if found else {}
 
 
-def _flat(nested: Mapping[str, Any]) -> dict[str, float]:
+def _flat(nested: JsonObject) -> dict[str, float]:
     """Nested scores and lists of them, each under a name of its own."""
     flat: dict[str, float] = {}
     for name, value in nested.items():
         if isinstance(value, list):
             value = {f"step {step + 1}": score for step, score in enumerate(value)}
         if isinstance(value, Mapping):
-            flat |= {f"{name}, {inner}": score for inner, score in _flat(value).items()}
+            flat |= {f"{name}, {inner}": score for inner, score in _flat(dict(value)).items()}
         else:
             flat[str(name)] = value
     return flat
