@@ -18,11 +18,11 @@ from edgewise.learn.readers.graphs.nodes import nodes_from_arrays
 from edgewise.learn.readers.texts.data import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.split import Splits
-from edgewise.learn.tasks.graphs.task import untrained as untrained_on_graphs
+from edgewise.learn.tasks.graphs.task import TABLE as GRAPHS
 from edgewise.learn.tasks.language.explainable import EXPLAINABLE as PROMPTS
 from edgewise.learn.tasks.language.task import from_network
 from edgewise.learn.tasks.links.task import untrained as untrained_on_links
-from edgewise.learn.tasks.nodes.task import untrained as untrained_on_nodes
+from edgewise.learn.tasks.nodes.task import TABLE as NODES
 from edgewise.learn.tasks.registry import settings_of
 from edgewise.learn.tasks.tagging.explainable import EXPLAINABLE as SENTENCES
 from edgewise.learn.tasks.tagging.task import TaggingEncoder, Tags
@@ -128,7 +128,7 @@ def node_model(model="gcn", *, task="multiclass", members=1, num_nodes=40, spars
         settings.setdefault("num_heads", 2)
     job = settings_of("nodes").of({**settings, "data": ("the nodes",), "task_type": task})
     everything = np.arange(num_nodes)
-    trained = untrained_on_nodes(job, table, Splits(everything, everything[:0], everything[:0]))
+    trained = NODES.untrained(job, table, Splits(everything, everything[:0], everything[:0]))
     return loud(trained, members), table
 
 
@@ -198,5 +198,5 @@ def graph_model(
     table = graphs_from_arrays(graphs, targets, task_type=task, need_roots=readout == "root")
     everything = np.arange(len(graphs))
     splits = Splits(everything, everything[:0], everything[:0])
-    trained = untrained_on_graphs(replace(job, columns=table.rows.columns), table, splits)
+    trained = GRAPHS.untrained(replace(job, columns=table.rows.columns), table, splits)
     return loud(trained, members), table, graphs

@@ -11,7 +11,7 @@ from cli_tables import read_csv, write_csv
 from edgewise import Edges
 from edgewise.learn.networks.edge import EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
-from edgewise.learn.tasks.edges.task import load
+from edgewise.learn.tasks.edges.task import TABLE
 from edgewise.learn.training.folder import RunFolder
 
 SMALL = ["--model-dim", 8, "--patience", 40, "--learning-rate", 0.02, "--split-sizes", 0.6, 0.2, 0.2]
@@ -69,7 +69,7 @@ def test_a_number_of_an_edge_depends_on_its_features(learn, tmp_path):
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["fee"]["r2"] > 0.8
     assert 0 <= metrics["coverage"]["test"]["fee"] <= 1
-    trained = load(RunFolder(tmp_path / "run"))
+    trained = TABLE.load(RunFolder(tmp_path / "run"))
     assert len(trained.encoder.edge_scaler.mean) == 1
 
 
@@ -115,7 +115,7 @@ def test_words_of_nodes_and_edges_are_features_and_layers_without_edge_features_
     assert (code, "2 features of an edge that --model sage ignores" in out) == (0, True), err
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["fraud"]["accuracy"] > 0.9
-    trained = load(RunFolder(tmp_path / "run"))
+    trained = TABLE.load(RunFolder(tmp_path / "run"))
     on_graph = trained.encoder.on_graph
     assert (on_graph.categories, on_graph.edge_categories) == ({"kind": ["bank", "shop"]}, {"way": ["card", "cash"]})
     code, _, err = edgewise("predict", tmp_path / "run", new, "--nodes", nodes, "-o", tmp_path / "found.csv")

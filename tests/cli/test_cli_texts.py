@@ -198,10 +198,10 @@ def test_a_run_is_interrupted_before_its_first_epoch(table, learn, tmp_path, mon
 
 def test_byte_pairs_have_a_token_to_hide_words_behind(table, learn, tmp_path):
     from edgewise.learn.companions.stack import network_of
-    from edgewise.learn.tasks.texts.task import load
+    from edgewise.learn.tasks.texts.task import TABLE
     from edgewise.learn.training.folder import RunFolder
 
     assert learn(table, *COLUMNS, "--tokens", "bpe", "--vocabulary-size", 300, "--no-baselines")[0] == 0
-    trained = load(RunFolder.finished(tmp_path / "run"))
+    trained = TABLE.load(RunFolder.finished(tmp_path / "run"))
     assert trained.encoder.tokenizer.mask is not None
     assert network_of(trained.members[0]).unknown == trained.encoder.tokenizer.mask

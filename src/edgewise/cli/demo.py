@@ -106,11 +106,11 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     from edgewise.learn.tables.options import TableFormat
     from edgewise.learn.tables.read import read_cells
     from edgewise.learn.tasks.molecules.explainable import recovery
-    from edgewise.learn.tasks.molecules.task import load
+    from edgewise.learn.tasks.molecules.task import TABLE
 
     smiles_column = read_cells(folder.path / "demo.csv", TableFormat()).frame[SMILES_COLUMN]
     explained = [smiles_column[row] for row in folder.read_object("splits.json")["test"][:NUM_EXPLAINED]]
-    spearman = recovery(load(folder), {smiles: atom_contributions(smiles) for smiles in explained})
+    spearman = recovery(TABLE.load(folder), {smiles: atom_contributions(smiles) for smiles in explained})
     metrics[EXPLANATIONS] = {"num_molecules": len(explained), "spearman": spearman}
     with folder.locked():
         folder.write_json("metrics.json", metrics)

@@ -16,7 +16,7 @@ from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.edges.explainable import explain_edge
 from edgewise.learn.tasks.edges.settings import SETTINGS
-from edgewise.learn.tasks.edges.task import untrained
+from edgewise.learn.tasks.edges.task import TABLE
 from edgewise.neighborhood import Types
 from explain_cases import loud
 
@@ -100,7 +100,7 @@ def made(*, is_directed=False, members=1, **settings):
     table = edges_from_arrays(NodeFeatures.of(random.normal(size=(20, 3))), edges, targets, task_type="multiclass")
     job = SETTINGS.of({"data": ("e",), "task_type": "multiclass", "directed": is_directed, "model_dim": 8, **settings})
     everything = np.arange(24)
-    trained = untrained(job, table, Splits(everything, everything[:0], everything[:0]))
+    trained = TABLE.untrained(job, table, Splits(everything, everything[:0], everything[:0]))
     return loud(trained, members), table
 
 

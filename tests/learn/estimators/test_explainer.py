@@ -12,7 +12,7 @@ from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.config import job_to_config
 from edgewise.learn.tasks.explainer import Explainer
 from edgewise.learn.tasks.nodes.settings import SETTINGS
-from edgewise.learn.tasks.nodes.task import read_data, untrained
+from edgewise.learn.tasks.nodes.task import TABLE, read_data
 from edgewise.learn.training.folder import RunFolder
 from explain_cases import loud, text_model
 
@@ -55,7 +55,7 @@ def graph_folder(tmp_path_factory):
     job = SETTINGS.of({**settings, "model": "gat", "num_heads": 2, "model_dim": 4})
     table = read_data(job)
     rows = np.arange(12)
-    trained = loud(untrained(job, table, Splits(rows, rows[:0], rows[:0])), 1)
+    trained = loud(TABLE.untrained(job, table, Splits(rows, rows[:0], rows[:0])), 1)
     folder = kept(trained, path / "run")
     folder.write_config(job_to_config(job))
     return path

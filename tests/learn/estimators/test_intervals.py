@@ -17,7 +17,7 @@ from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks import table_task
 from edgewise.learn.tasks.explainer import Explainer
 from edgewise.learn.tasks.molecules.encoder import MoleculesEncoder
-from edgewise.learn.tasks.molecules.task import load
+from edgewise.learn.tasks.molecules.task import TABLE
 from edgewise.learn.tasks.table_task import TableTask
 from edgewise.learn.training.conformal import learn_difficulty
 from edgewise.learn.training.folder import RunFolder
@@ -60,7 +60,7 @@ def test_new_liquids_calibrate_by_default(run, table):
     assert metrics["coverage"]["width"]["y"] > 0
     curve = metrics["coverage"]["curve"]["y"]
     assert [0.9, metrics["coverage"]["test"]["y"]] in curve
-    fitted = load(RunFolder(run))
+    fitted = TABLE.load(RunFolder(run))
     # 2 of 18 liquids are the validation rows of the first model; the others leave out 2 or more each.
     assert len(fitted.intervals.errors) >= 4 * 2 * 5
     assert len(fitted.encoder.known_rows) == 18, "each liquid that is no test row is known to some model"

@@ -11,7 +11,9 @@ from edgewise.errors import DataError
 from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import JsonObject, release_memory
-from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.fitted_table import FittedTable, T, load_table
+from edgewise.learn.intervals import Intervals
+from edgewise.learn.outputs import Targets
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.cell import as_arrow
@@ -19,7 +21,7 @@ from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly_spaced, groups_of, split_folds, split_rows, with_left_out
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows
+from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows, predictions, read_rows
 from edgewise.learn.tasks.companions import add_companion, learn_from_validation
 from edgewise.learn.tasks.config import TaskSettings
 from edgewise.learn.tasks.prediction_columns import prediction_columns, show
@@ -61,7 +63,6 @@ if TYPE_CHECKING:
 
 Job = TypeVar("Job", bound=TableRunSettings)
 Dataset = TypeVar("Dataset", bound=Data)
-Model = TypeVar("Model", bound=FittedTable)
 Features = Callable[[np.ndarray], Any]
 """From rows to what baselines predict them from."""
 MAX_SCORED = 2**18
@@ -104,7 +105,7 @@ def contents_of_rows(prepared: Prepared) -> SplitContents:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableTask(Generic[Job, Dataset, Model]):
+class TableTask(Generic[Job, Dataset, T]):
     """What is special about a task over the rows of a table; `task` is the whole of it."""
 
     settings: TaskSettings[Job]
@@ -115,14 +116,12 @@ class TableTask(Generic[Job, Dataset, Model]):
     """Reads the data set of a run."""
     resolved: Callable[[Job, Dataset, Splits], Job]
     """The settings with nothing left open: what fits the training rows replaces None."""
-    untrained: Callable[[Job, Dataset, Splits], Model]
-    """The model before its first step; its scales are those of the training rows."""
-    load: Callable[[RunFolder], Model]
-    """Reads the trained ensemble of a run folder."""
+    encoder: type[T]
+    """The class that turns the rows of a data set into batches, and makes the networks."""
+    encode: Callable[[Job, Dataset, Splits], tuple[T, Targets]]
+    """The encoder that the training rows fix, and what the outputs of a network mean."""
     features: Callable[[Prepared], Features]
     """What baselines predict rows from."""
-    read: Callable[[PredictRequest], tuple[Model, Dataset]]
-    """The trained ensemble, and the data set with the columns it needs."""
     explainable: str | None = None
     """Where the `ExplainableTask` is, which opens run folders for explanations and for the server: `module:object`."""
     further_warnings: Callable[[Prepared], list[str]] = no_lines
@@ -150,11 +149,31 @@ class TableTask(Generic[Job, Dataset, Model]):
     """The content of the rows of each split, to find what is in both."""
     rows: RowTask | None = None
     """How rows of a file are read and predicted, each by itself; None where they are predicted together."""
+    read: Callable[[FittedTable[T], PredictRequest], Dataset] | None = None
+    """Reads a file with the columns that a trained ensemble needs; None where `rows` does."""
     predict_in_parts: Callable[[PredictRequest, str, Workers | None], Generator[tuple[Written, str]]] | None = None
-    """Predictions of a file part by part, where rows are predicted each by itself."""
+    """Predictions of a file part by part, where neither `rows` gives them nor all rows are predicted at once."""
+
+    def load(self, folder: RunFolder) -> FittedTable[T]:
+        """The trained ensemble of a run folder."""
+        return load_table(folder, self.settings.format, self.encoder)
+
+    def untrained(self, settings: Job, data: Dataset, splits: Splits) -> FittedTable[T]:
+        """An ensemble before its first step, without members; its scales are those of the training rows."""
+        encoder, output = self.encode(settings, data, splits)
+        intervals = Intervals(np.zeros((0, len(output.names))), coverage=settings.coverage)
+        return FittedTable(format=self.settings.format, encoder=encoder, output=output, intervals=intervals)
+
+    def open(self, request: PredictRequest) -> tuple[FittedTable[T], Dataset]:
+        """The trained ensemble, and the data set of a file with the columns it needs."""
+        if self.rows is not None:
+            return read_rows(self.rows, request)
+        assert self.read is not None
+        trained = self.load(request.run_folder)
+        return trained, self.read(trained, request)
 
     @property
-    def task(self) -> Task[Job, Dataset, Splits, Model]:
+    def task(self) -> Task[Job, Dataset, Splits, FittedTable[T]]:
         """The task: read → split → train an ensemble → calibrate → score beside baselines."""
         return Task(
             settings=self.settings,
@@ -178,11 +197,11 @@ class TableTask(Generic[Job, Dataset, Model]):
             test_targets=evaluated_targets,
             predict=self.predict,
             rows=self.rows,
-            predict_in_parts=self.predict_in_parts,
-            open_rows=self.read,
+            predict_in_parts=self.predict_in_parts if self.rows is None else partial(predictions, self.rows),
+            open_rows=self.open,
         )
 
-    def prepare(self, settings: Job) -> Prepared[Job, Dataset, Splits, Model]:
+    def prepare(self, settings: Job) -> Prepared[Job, Dataset, Splits, FittedTable[T]]:
         requested, data = settings, self.read_data(settings)
         settings = replace(settings, columns=data.rows.columns)  # a file of a graph brings its own column of splits
         split: Callable[..., Splits] = split_rows
@@ -199,7 +218,7 @@ class TableTask(Generic[Job, Dataset, Model]):
             raise DataError(f"{data.rows.source}: no row is left for training.")
         return self.after_split(requested, self.prepared(settings, data, splits))
 
-    def prepared(self, settings: Job, data: Dataset, splits: Splits) -> Prepared[Job, Dataset, Splits, Model]:
+    def prepared(self, settings: Job, data: Dataset, splits: Splits) -> Prepared[Job, Dataset, Splits, FittedTable[T]]:
         """The same of a data set that is read and split."""
         settings = replace(settings, columns=data.rows.columns)
         rows = rows_of(splits)
@@ -266,10 +285,8 @@ class TableTask(Generic[Job, Dataset, Model]):
         if prepared.scored.validation is None and len(rows := self.scored(prepared, splits.val)):
             outputs = fitted.all_outputs(data, rows)
             predictions = fitted.to_predictions(outputs, np.arange(len(rows)), len(rows), {})
-            prepared.scored.validation, prepared.scored.validation_parts = (
-                (rows, outputs_of(predictions)),
-                outputs.parts,
-            )
+            prepared.scored.validation = rows, outputs_of(predictions)
+            prepared.scored.validation_parts = outputs.parts
         learn_from_validation(fitted, fresh)
 
     def calibrate_intervals(self, prepared: Prepared) -> None:
@@ -299,10 +316,7 @@ class TableTask(Generic[Job, Dataset, Model]):
     def held_out_similarities(self, prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
         """How similar calibration rows are to the rows that the members which left them out learned from."""
         fitted, data, splits = prepared.fitted, prepared.data, prepared.splits
-        if not splits.left_out:
-            similarities: dict[str, np.ndarray] = fitted.similarities(data, rows)
-            return similarities
-        similarities = {}
+        similarities: dict[str, np.ndarray] = {} if splits.left_out else fitted.similarities(data, rows)
         for left_out in {left_out.tobytes(): left_out for left_out in splits.left_out}.values():
             for name, values in fitted.similarities(data, left_out, np.setdiff1d(splits.learned, left_out)).items():
                 similarities.setdefault(name, np.zeros(len(rows)))[np.searchsorted(rows, left_out)] = values
@@ -420,7 +434,7 @@ class TableTask(Generic[Job, Dataset, Model]):
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Written, str]:
         """The rows of a file with their predictions, and a line about these."""
         with stage(f"reading {request.data}"):
-            trained, data = self.read(request)
+            trained, data = self.open(request)
         trained.threads = request.threads
         trained.check_coverage(request["coverage"])
         chunk = predict_rows(trained, data, request)

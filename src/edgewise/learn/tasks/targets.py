@@ -1,4 +1,4 @@
-"""The targets of a table as a task prepares them: classes, scales, and a model before its first step."""
+"""The targets of a table as a task prepares them: their classes, scales and weights."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,8 +7,6 @@ from typing import TypeVar
 import numpy as np
 
 from edgewise.errors import DataError, SettingError
-from edgewise.learn.fitted_table import FittedTable, T
-from edgewise.learn.intervals import Intervals
 from edgewise.learn.outputs import Label, Prediction, Targets
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.rows import Rows
@@ -64,13 +62,6 @@ def targets_of(table: Rows, rows: np.ndarray, columns: Columns) -> Targets:
     if not is_regression:
         classes = {name: tuple(labels) for name, labels in table.classes.items()}
     return Targets(columns, classes, target_scale(table, rows))
-
-
-def untrained_model(format: str, settings: TableRunSettings, encoder: T, output: Targets) -> FittedTable[T]:
-    """An ensemble before its first step, without members."""
-    no_errors = np.zeros((0, len(output.names)))
-    intervals = Intervals(no_errors, coverage=settings.coverage)
-    return FittedTable(format=format, encoder=encoder, output=output, intervals=intervals)
 
 
 def with_companions_of_values(settings: Job) -> Job:

@@ -9,7 +9,7 @@ from edgewise.explain.explainable import Explainable
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_data import EdgeData, read_edge_data
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
-from edgewise.learn.tasks.edges.task import EdgeEncoder, load
+from edgewise.learn.tasks.edges.task import TABLE, EdgeEncoder
 from edgewise.learn.tasks.explainable import (
     Names,
     RowsByName,
@@ -57,7 +57,7 @@ def rows_between(data: EdgeData, sender: int, receiver: int, is_directed: bool) 
 
 def read_rows(folder: RunFolder) -> RowsByName:
     """The edges of the graph that a model was trained on."""
-    trained = load(folder)
+    trained = TABLE.load(folder)
 
     def read_data(settings: EdgeRunSettings) -> EdgeData:
         columns, words = trained.columns.to_predict(**own_names(settings.columns)), trained.encoder.on_graph.known_words

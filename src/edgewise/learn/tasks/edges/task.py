@@ -8,7 +8,7 @@ import torch
 
 from edgewise.errors import DataError, SettingError, plural
 from edgewise.graph import Batch, Supervision
-from edgewise.learn.fitted_table import FittedTable, load_table
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.edge import EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
 from edgewise.learn.outputs import Targets, scatter_rows
@@ -39,11 +39,10 @@ from edgewise.learn.tasks.graph_notes import (
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
-from edgewise.learn.tasks.targets import targets_of, untrained_model
+from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.baseline import filled
 from edgewise.learn.training.document import INLINE
-from edgewise.learn.training.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -144,8 +143,8 @@ def resolved(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> EdgeR
     return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
 
 
-def untrained(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> FittedTable[EdgeEncoder]:
-    """The model before its first step; features are scaled by the whole graph, which training sees."""
+def encode(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> tuple[EdgeEncoder, Targets]:
+    """The sizes and scales of the whole graph, which training sees."""
     on_graph = GraphEncoding.fit(settings, data, data.nodes, data.edges)
     output = targets_of(data.rows, splits.train, on_graph.columns)
     edge_scaler = ConditionScaler.fit(data.edges.features, np.arange(len(data.edges)))
@@ -155,7 +154,7 @@ def untrained(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> Fitt
         num_edge_features=num_edge_inputs(num_columns, settings.model),
         num_outputs=output.num_outputs,
     )
-    return untrained_model(SETTINGS.format, settings, EdgeEncoder(on_graph, sizes, edge_scaler), output)
+    return EdgeEncoder(on_graph, sizes, edge_scaler), output
 
 
 def remedy_for_processes(prepared: Prepared) -> str:
@@ -195,14 +194,7 @@ def notes(prepared: Prepared) -> list[str]:
     return lines
 
 
-def load(folder: RunFolder) -> FittedTable[EdgeEncoder]:
-    """The model of a run folder."""
-    return load_table(folder, SETTINGS.format, EdgeEncoder)
-
-
-def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeData]:
-    """The model, and the edges of a file as it reads them."""
-    trained = load(request.run_folder)
+def read_requested(trained: FittedTable[EdgeEncoder], request: PredictRequest) -> EdgeData:
     of_training, on_graph = trained.columns, trained.encoder.on_graph
     if (of_training.descriptors_columns or of_training.category_columns) and request["nodes"] is None:
         raise SettingError(f"{request.folder} was trained on features of nodes; name their table: --nodes nodes.csv.")
@@ -215,7 +207,7 @@ def open_edges(request: PredictRequest) -> tuple[FittedTable[EdgeEncoder], EdgeD
         [request.data], columns, source, request["nodes"], strict=request.strict, **on_graph.known_words
     )
     list_left_out(data.rows.rejected, request=request)
-    return trained, data
+    return data
 
 
 TABLE = TableTask(
@@ -224,13 +216,13 @@ TABLE = TableTask(
     explainable="edgewise.learn.tasks.edges.explainable:EXPLAINABLE",
     read_data=read_data,
     resolved=resolved,
-    untrained=untrained,
-    load=load,
+    encoder=EdgeEncoder,
+    encode=encode,
     whole_graph=remedy_for_processes,
     features=features,
     further_warnings=warnings,
     notes=notes,
-    read=open_edges,
+    read=read_requested,
 )
 
 TASK = TABLE.task

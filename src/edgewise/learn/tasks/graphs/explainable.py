@@ -30,7 +30,7 @@ from edgewise.learn.tasks.explainable import (
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.graph_explainable import FEATURES
 from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
-from edgewise.learn.tasks.graphs.task import GraphsEncoder, load
+from edgewise.learn.tasks.graphs.task import TABLE, GraphsEncoder
 from edgewise.learn.training.folder import RunFolder
 from edgewise.trace import Trace
 
@@ -241,7 +241,7 @@ explain_graph = explaining(graph_item)
 
 def read_rows(folder: RunFolder) -> RowsByName:
     """The graphs that a model of many was trained on, and those that it was tested on."""
-    trained = load(folder)
+    trained = TABLE.load(folder)
 
     def read_data(settings: GraphRunSettings) -> GraphData:
         return read_graphs(

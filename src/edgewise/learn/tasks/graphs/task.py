@@ -9,7 +9,7 @@ import torch
 from edgewise.errors import DataError, plural
 from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.files import JsonObject
-from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable, load_table
+from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
 from edgewise.learn.outputs import Targets
@@ -35,10 +35,9 @@ from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.table_task import Features, TableTask
-from edgewise.learn.tasks.targets import targets_of, untrained_model
+from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.baseline import finite_features
-from edgewise.learn.training.folder import RunFolder
 
 NODES_A_BATCH = 100_000
 """Nodes that are computed together where no gradient is wanted, or about as many."""
@@ -206,8 +205,8 @@ def resolved(settings: GraphRunSettings, data: GraphData, splits: Splits) -> Gra
     return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
 
 
-def untrained(settings: GraphRunSettings, data: GraphData, splits: Splits) -> FittedTable[GraphsEncoder]:
-    """The model before its first step; its scales are those of the training graphs."""
+def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple[GraphsEncoder, Targets]:
+    """The sizes and scales of the training graphs."""
     rows, columns = splits.train, data.columns
     assert isinstance(columns, GraphColumns)
     is_trained = np.isin(np.arange(len(data.rows)), rows)
@@ -242,12 +241,7 @@ def untrained(settings: GraphRunSettings, data: GraphData, splits: Splits) -> Fi
         adds_degrees=adds_degrees,
         has_degrees=data.has_degrees,
     )
-    return untrained_model(SETTINGS.format, settings, encoder, output)
-
-
-def load(folder: RunFolder) -> FittedTable[GraphsEncoder]:
-    """The model of a run folder."""
-    return load_table(folder, SETTINGS.format, GraphsEncoder)
+    return encoder, output
 
 
 def features(prepared: Prepared) -> Features:
@@ -303,8 +297,7 @@ def notes(prepared: Prepared) -> list[str]:
     return lines
 
 
-def open_graphs(request: PredictRequest) -> tuple[FittedTable[GraphsEncoder], GraphData]:
-    trained = load(request.run_folder)
+def read_requested(trained: FittedTable[GraphsEncoder], request: PredictRequest) -> GraphData:
     of_training = trained.encoder.columns
     columns = of_training.to_predict(
         target_columns=of_training.target_columns,
@@ -317,7 +310,7 @@ def open_graphs(request: PredictRequest) -> tuple[FittedTable[GraphsEncoder], Gr
     )
     data = read_graphs([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
     list_left_out(data.edges.rejected, data.rows.rejected, request)
-    return trained, data
+    return data
 
 
 def node_features(data: GraphData, *, adds_degrees: bool) -> np.ndarray:
@@ -366,12 +359,12 @@ TABLE = TableTask(
     explainable="edgewise.learn.tasks.graphs.explainable:EXPLAINABLE",
     read_data=read_data,
     resolved=resolved,
-    untrained=untrained,
-    load=load,
+    encoder=GraphsEncoder,
+    encode=encode,
     features=features,
     further_warnings=warnings,
     notes=notes,
-    read=open_graphs,
+    read=read_requested,
 )
 
 TASK = TABLE.task

@@ -35,7 +35,7 @@ from edgewise.learn.tasks.explained import Explained, target_predictions
 from edgewise.learn.tasks.molecules.curves import curves_of
 from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.learn.tasks.molecules.row import Row
-from edgewise.learn.tasks.molecules.task import load
+from edgewise.learn.tasks.molecules.task import TABLE
 from edgewise.learn.training.device import cpu_threads
 from edgewise.trace import Trace, Weights
 
@@ -425,7 +425,7 @@ def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndar
 
 
 EXPLAINABLE = ExplainableTask(
-    load=load,
+    load=TABLE.load,
     kind="molecule",
     over="molecules",
     fields=fields,

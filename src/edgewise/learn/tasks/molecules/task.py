@@ -1,17 +1,16 @@
 """Molecules: numbers or classes of the rows of a table that holds SMILES."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
-from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import copied_rows
-from edgewise.learn.fitted_table import load_table
 from edgewise.learn.memory import available_memory
 from edgewise.learn.networks.graph_settings import MANY_MOLECULES, PropertySizes
+from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_cells, read_molecules
 from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
 from edgewise.learn.tables.columns import Columns
@@ -19,7 +18,7 @@ from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
-from edgewise.learn.tasks.chunks import Tally, predictions, read_rows
+from edgewise.learn.tasks.chunks import Tally
 from edgewise.learn.tasks.molecules.companions import FOREST_ROWS, process_rows
 from edgewise.learn.tasks.molecules.encoder import (
     MAX_KNOWN,
@@ -33,10 +32,9 @@ from edgewise.learn.tasks.molecules.settings import SETTINGS, PropertyRunSetting
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, molecule_contents
 from edgewise.learn.tasks.table_notes import constant_features
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows
-from edgewise.learn.tasks.targets import check_same_numbers, targets_of, untrained_model
-from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask, Written
+from edgewise.learn.tasks.targets import check_same_numbers, targets_of
+from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.training.baseline import FiniteFeatures
-from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.settings import Steps, share_molecules
 
 WIDEST = 1e4
@@ -157,8 +155,8 @@ def resolved_companions(
     return companions
 
 
-def untrained(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) -> FittedMolecules:
-    """The model before its first step: sizes, scales, and the molecules of the training rows."""
+def encode(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) -> tuple[MoleculesEncoder, Targets]:
+    """The sizes, scales and molecules of the training rows."""
     rows, store, columns = splits.train, data.store, data.rows.columns
     graphs = np.unique(data.graph_of_row[rows])
     output = replace(targets_of(data.rows, rows, columns), bounds=settings.bounds)
@@ -191,12 +189,7 @@ def untrained(settings: PropertyRunSettings, data: MoleculeData, splits: Splits)
         descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
         limits=settings.limits,
     )
-    return untrained_model(SETTINGS.format, settings, encoder, output)
-
-
-def load(folder: RunFolder) -> FittedMolecules:
-    """The model of a run folder."""
-    return load_table(folder, SETTINGS.format, MoleculesEncoder)
+    return encoder, output
 
 
 def features(prepared: Prepared) -> Features:
@@ -248,18 +241,8 @@ def notes(prepared: Prepared) -> list[str]:
     return notes
 
 
-def open_molecules(request: PredictRequest) -> tuple[FittedMolecules, MoleculeData]:
-    return read_rows(ROWS, request)
-
-
-def predict_molecules(
-    request: PredictRequest, suffix: str, workers: Workers | None = None
-) -> Generator[tuple[Written, str]]:
-    return predictions(ROWS, request, suffix, workers)
-
-
 def opened(request: PredictRequest) -> tuple[FittedMolecules, Columns]:
-    trained = load(request.run_folder)
+    trained = TABLE.load(request.run_folder)
     columns = columns_to_predict(trained.columns, request["smiles_columns"], request["descriptors_columns"])
     check_same_numbers(columns, trained.columns)
     limits = trained.encoder.limits.changed(
@@ -353,15 +336,13 @@ TABLE = TableTask(
     read_data=read_data,
     resolved=resolved,
     companions=True,
-    untrained=untrained,
-    load=load,
+    encoder=MoleculesEncoder,
+    encode=encode,
     features=features,
     contents=split_contents,
     further_warnings=warnings,
     notes=notes,
-    read=open_molecules,
     rows=ROWS,
-    predict_in_parts=predict_molecules,
 )
 
 TASK = TABLE.task

@@ -17,7 +17,7 @@ from edgewise.learn.tasks.explainable import (
 from edgewise.learn.tasks.graph_explainable import row_item
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.settings import SETTINGS, NodeRunSettings
-from edgewise.learn.tasks.nodes.task import load
+from edgewise.learn.tasks.nodes.task import TABLE
 from edgewise.learn.training.folder import RunFolder
 
 
@@ -32,7 +32,7 @@ explain_node = explaining(node_item)
 
 def read_rows(folder: RunFolder) -> RowsByName:
     """The nodes of the graph that a model was trained on."""
-    trained = load(folder)
+    trained = TABLE.load(folder)
 
     def read_data(settings: NodeRunSettings) -> NodeData:
         columns = trained.columns.to_predict(**own_names(settings.columns))

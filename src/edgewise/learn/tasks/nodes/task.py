@@ -7,8 +7,9 @@ import numpy as np
 
 from edgewise.errors import SettingError, plural
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.fitted_table import FittedTable, load_table
+from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes, num_edge_inputs
+from edgewise.learn.outputs import Targets
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
 from edgewise.learn.readers.graphs.file import is_graph_file
@@ -50,10 +51,9 @@ from edgewise.learn.tasks.nodes.stored_run import (
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows, row_loader, rows_to_score
-from edgewise.learn.tasks.targets import targets_of, untrained_model
+from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Written
 from edgewise.learn.training.baseline import filled
-from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader
 from edgewise.learn.training.settings import TrainSettings
 from edgewise.neighborhood import EDGE_TYPES
@@ -116,8 +116,8 @@ def scored(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
     return rows_to_score(prepared, rows) if isinstance(prepared.data, StoredNodeData) else rows
 
 
-def untrained(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> FittedTable[NodeEncoder]:
-    """The model before its first step; features are scaled by the whole graph, which training sees."""
+def encode(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> tuple[NodeEncoder, Targets]:
+    """The sizes and scales of the whole graph, which training sees."""
     model, types, edges = settings.model, None, None
     if isinstance(data, StoredNodeData):
         check_stored(model, data.store)
@@ -141,12 +141,7 @@ def untrained(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits
     if types is not None:
         assert isinstance(data, NodeData)
         names = replace(types.names, predicted=types_with_targets(data, splits.train))
-    return untrained_model(SETTINGS.format, settings, NodeEncoder(on_graph, sizes, names, imputer), output)
-
-
-def load(folder: RunFolder) -> FittedTable[NodeEncoder]:
-    """The model of a run folder."""
-    return load_table(folder, SETTINGS.format, NodeEncoder)
+    return NodeEncoder(on_graph, sizes, names, imputer), output
 
 
 def features(prepared: Prepared) -> Features:
@@ -193,8 +188,7 @@ def notes(prepared: Prepared) -> list[str]:
     return lines
 
 
-def open_nodes(request: PredictRequest) -> tuple[FittedTable[NodeEncoder], NodeData | StoredNodeData]:
-    trained = load(request.run_folder)
+def read_requested(trained: FittedTable[NodeEncoder], request: PredictRequest) -> NodeData | StoredNodeData:
     columns = trained.columns.to_predict(
         node_column=request["node_column"] or AUTO,
         node_type_column=request["node_type_column"],
@@ -213,7 +207,7 @@ def open_nodes(request: PredictRequest) -> tuple[FittedTable[NodeEncoder], NodeD
         lost, count = lost_edges_of(stored.store, strict=request.strict)
         list_left_out(lost, request=request, count=count)
         say_unknown_words(stored, strict=request.strict)
-        return trained, stored
+        return stored
     source = replace(
         on_graph.graph,
         edges=request["edges"],
@@ -225,7 +219,7 @@ def open_nodes(request: PredictRequest) -> tuple[FittedTable[NodeEncoder], NodeD
         source = replace(source, edge_type_column=request["edge_type_column"] or on_graph.graph.edge_type_column)
     data = read_nodes([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
     list_left_out(data.edges.rejected, data.rows.rejected, request)
-    return trained, data
+    return data
 
 
 def predict_nodes(
@@ -238,7 +232,7 @@ def predict_nodes(
         yield TASK.predict(request, suffix)
         return
     with stage(f"reading {request.data}"):
-        trained, data = open_nodes(request)
+        trained, data = TABLE.open(request)
     assert isinstance(data, StoredNodeData)
     trained.threads = request.threads
     trained.check_coverage(request["coverage"])
@@ -302,12 +296,12 @@ TABLE = TableTask(
     training_loader=training_loader,
     batches=batches,
     scored=scored,
-    untrained=untrained,
-    load=load,
+    encoder=NodeEncoder,
+    encode=encode,
     features=features,
     further_warnings=warnings,
     notes=notes,
-    read=open_nodes,
+    read=read_requested,
     predict_in_parts=predict_nodes,
     contents=split_contents,
 )

@@ -26,7 +26,7 @@ from edgewise.learn.readers.texts.data import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row, targets_of_table
 from edgewise.learn.tasks.explained import Explained, target_predictions
-from edgewise.learn.tasks.texts.task import TextsEncoder, load
+from edgewise.learn.tasks.texts.task import TABLE, TextsEncoder
 from edgewise.learn.tasks.token_explainable import ExplainedTokens, Left, TokenRow, nothing_of
 from edgewise.trace import Trace
 
@@ -203,7 +203,7 @@ def unread(trained: FittedTable[TextsEncoder], row: Row) -> str:
 
 
 EXPLAINABLE = ExplainableTask(
-    load=load,
+    load=TABLE.load,
     kind="text",
     over="texts",
     fields=lambda trained: [(name, "text") for name in trained.columns.text_columns],

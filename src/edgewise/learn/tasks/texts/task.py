@@ -1,6 +1,6 @@
 """Texts: numbers or classes of the rows of a table that holds texts."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,8 +11,7 @@ from edgewise.choices import TokenKind
 from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.word_counts import MAX_PAIRED, WordCounts
-from edgewise.learn.engine.workers import Workers
-from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable, load_table
+from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable
 from edgewise.learn.networks.text import TextModel
 from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
 from edgewise.learn.outputs import Targets
@@ -26,20 +25,19 @@ from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.chunks import CutCells, Tally, predictions, read_rows
+from edgewise.learn.tasks.chunks import CutCells, Tally
 from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh
 from edgewise.learn.tasks.pretrained import scheduled
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
-from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of, untrained_model
-from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask, Written
+from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of
+from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.tasks.texts.settings import SETTINGS, TextRunSettings
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.vocabulary import cut_note, tokenizer_and_weights
 from edgewise.learn.training.baseline import Predictor, fit_mean, fit_words
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import TRANSIENT
-from edgewise.learn.training.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -128,16 +126,15 @@ def resolved_companions(settings: TextRunSettings) -> tuple[str, ...]:
     return tuple(name for name in settings.companions if name != "none")
 
 
-def untrained(settings: TextRunSettings, data: TextData, splits: Splits) -> FittedTable[TextsEncoder]:
-    """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
+def encode(settings: TextRunSettings, data: TextData, splits: Splits) -> tuple[TextsEncoder, Targets]:
+    """The vocabulary of the training rows, or the weights and the vocabulary of a masked run."""
     texts_of_training = (text for texts in data.iter_texts(splits.train) for text in texts)
     tokenizer, weights = tokenizer_and_weights(
         settings.pretrained, texts_of_training, settings.tokens, settings.vocabulary_size, settings.lowercase
     )
     num_tokens = weights["embedding.weight"].shape[0] if weights else len(tokenizer)
     output = targets_of(data.rows, splits.train, data.rows.columns)
-    encoder = TextsEncoder(tokenizer, tokenizer.kind, num_tokens, settings.text, settings.model, weights)
-    return untrained_model(SETTINGS.format, settings, encoder, output)
+    return TextsEncoder(tokenizer, tokenizer.kind, num_tokens, settings.text, settings.model, weights), output
 
 
 def count_words(fitted: FittedTable[TextsEncoder], data: TextData, fitting: FittingRows) -> Fresh:
@@ -169,11 +166,6 @@ COUNTS_OF_WORDS = CompanionKind(
     "is removed, the pairs around it are, too; gradients see what each token adds; attention is the network's.",
     reads=TextsEncoder,
 )
-
-
-def load(folder: RunFolder) -> FittedTable[TextsEncoder]:
-    """The model of a run folder."""
-    return load_table(folder, SETTINGS.format, TextsEncoder)
 
 
 def features(prepared: Prepared) -> Features:
@@ -218,18 +210,8 @@ def warnings(prepared: Prepared) -> list[str]:
     return [*script_note(sample, encoder.tokenizer.kind), *([cut] if cut else [])]
 
 
-def open_texts(request: PredictRequest) -> tuple[FittedTable[TextsEncoder], TextData]:
-    return read_rows(ROWS, request)
-
-
-def predict_texts(
-    request: PredictRequest, suffix: str, workers: Workers | None = None
-) -> Generator[tuple[Written, str]]:
-    return predictions(ROWS, request, suffix, workers)
-
-
 def opened(request: PredictRequest) -> tuple[FittedTable[TextsEncoder], Columns]:
-    trained = load(request.run_folder)
+    trained = TABLE.load(request.run_folder)
     columns = trained.columns.to_predict(text_columns=tuple(request["text_columns"] or trained.columns.text_columns))
     check_same_numbers(columns, trained.columns)
     return trained, columns
@@ -261,16 +243,14 @@ TABLE = TableTask(
     read_data=read_data,
     resolved=resolved,
     companions=True,
-    untrained=untrained,
-    load=load,
+    encoder=TextsEncoder,
+    encode=encode,
     features=features,
     baselines=baselines,
     contents=split_contents,
     notes=notes,
     further_warnings=warnings,
-    read=open_texts,
     rows=ROWS,
-    predict_in_parts=predict_texts,
 )
 
 TASK = TABLE.task
