@@ -21,7 +21,6 @@ from edgewise.learn.fitted import Fitted
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Prediction
 from edgewise.learn.tables.cell import OK
-from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tasks.config import RunSettings, TaskSettings
 from edgewise.learn.tasks.explained import target_predictions
@@ -233,6 +232,11 @@ class Names:
             )
         return row
 
+    def ends(self, columns: Sequence[str], names: Sequence[str]) -> tuple[int, int]:
+        """The numbers of the two nodes of an edge, whose columns a message names."""
+        sender, receiver = (self.row(name, f"{column}: ") for column, name in zip(columns, names, strict=True))
+        return sender, receiver
+
 
 @dataclass(frozen=True, eq=False)
 class RowsByName(Generic[Trained, Read]):
@@ -244,7 +248,9 @@ class RowsByName(Generic[Trained, Read]):
     """What the files hold."""
     unit: str
     """What one row is."""
-    find: Callable[..., int]
+    names: Names
+    """The names that rows are found by."""
+    find: "Callable[[RowsByName[Trained, Read], Row], int]"
     """The number of a row in the table, by its names; raises DataError where there is none."""
 
     @cached_property
@@ -263,11 +269,16 @@ class RowsByName(Generic[Trained, Read]):
         Raises:
             DataError: there is none, or it cannot be predicted.
         """
-        row = self.find(*names)
+        row = self.find(self, names)
         if not self.data.rows.usable[row]:
             shown = " and ".join(repr(name[:60]) for name in names)
             raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.data.rows.status[row]}.")
         return row
+
+
+def row_with_name(rows: RowsByName, names: Row) -> int:
+    """The number of a row that has a name of its own."""
+    return rows.names.row(*names)
 
 
 def predict_by_name(rows_of_files: RowsByName, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
@@ -278,65 +289,64 @@ def predict_by_name(rows_of_files: RowsByName, rows: Sequence[Row]) -> list[tupl
 
 def explainable_by_name(
     *,
-    load: Callable[[RunFolder], RowsByName[Trained, Read]],
+    declared: TaskSettings[Job],
+    load: Callable[[RunFolder], Trained],
+    read: Callable[[Trained, Job], Read],
+    unit: str,
     over: str,
-    fields: Callable[[RowsByName[Trained, Read]], list[tuple[str, str]]],
-    model_name: Callable[[RowsByName[Trained, Read]], str],
+    call: str,
+    fields: Callable[[Read], list[tuple[str, str]]],
+    names: Callable[[Read], Names],
+    model_name: Callable[[Trained], str],
     item: Callable[..., Explainable],
+    find: Callable[[RowsByName[Trained, Read], Row], int] = row_with_name,
+    files: str = "graph",
 ) -> ExplainableTask[RowsByName[Trained, Read]]:
     """A task whose rows are those of the files of a run.
 
     Args:
-        load, over, fields, model_name: as in `ExplainableTask`.
-        item: what explains a row, from the ensemble, the table and the number of the row; all weights are listed, as
+        declared: what the task declares.
+        load: reads the ensemble of a run folder.
+        read: reads the files of the run, by the ensemble and the settings.
+        unit: what one row is.
+        over: as in `ExplainableTask`.
+        call: what explains a row in Python without the files.
+        fields: the name and the type of each name of a row, by what the files hold.
+        names: those that a row is found by.
+        model_name: what the model is called among the choices of `--model`.
+        item: what explains a row, from the ensemble, the data and the number of the row; all weights are listed, as
             few nodes are looked at.
+        find: the number of a row by its names.
+        files: what the files hold, in words.
     """
+
+    def rows_of_run(folder: RunFolder) -> RowsByName[Trained, Read]:
+        trained = load(folder)
+        with files_of(folder, files, call) as config:
+            data = read(trained, declared.of(config, "config.toml"))
+        list_left_out(data.rows.lost_edges)
+        return RowsByName(trained, data, unit, names(data), find)
+
     return ExplainableTask(
-        load=load,
+        load=rows_of_run,
         trained=lambda rows: rows.trained,
         kind="graph",
         over=over,
-        fields=fields,
+        fields=lambda rows: fields(rows.data),
         targets=lambda rows: targets_of_table(rows.trained),
-        model_name=model_name,
+        model_name=lambda rows: model_name(rows.trained),
         predict=predict_by_name,
-        statuses=lambda rows, names: [rows.statuses[rows.row_of(row)] for row in names],
-        item=lambda rows, names, target, label, top: item(
-            rows.trained, rows.data, rows.row_of(names), target=target, label=label
+        statuses=lambda rows, names_of_rows: [rows.statuses[rows.row_of(row)] for row in names_of_rows],
+        item=lambda rows, row, target, label, top: item(
+            rows.trained, rows.data, rows.row_of(row), target=target, label=label
         ),
         coverage=lambda rows: rows.trained.coverage,
     )
 
 
-def data_of_run(
-    folder: RunFolder, declared: TaskSettings[Job], what: str, call: str, read_data: Callable[[Job], Read]
-) -> Read:
-    """What the files of a run hold.
-
-    Args:
-        folder: the run.
-        declared: what its task declares.
-        what: what the files hold, in words.
-        call: what explains a row in Python without them.
-        read_data: reads them, by the settings.
-
-    Raises:
-        RunFolderError: the folder does not say where the files are, or they are not there any more.
-    """
-    with files_of(folder, what, call) as config:
-        data = read_data(declared.of(config, "config.toml"))
-    list_left_out(data.rows.lost_edges)
-    return data
-
-
-def own_names(columns: Columns) -> dict[str, str]:
-    """The names of the columns of nodes in the files of a run; a column of names that is not known is found."""
-    return {"node_column": columns.node_column or AUTO}
-
-
-def title_of(sender: str, receiver: str, is_directed: bool) -> str:
+def title_of(names: Sequence[str], ends: Sequence[int], is_directed: bool) -> str:
     """What the edge between two nodes is called."""
-    return f"{sender} {'→' if is_directed else '–'} {receiver}"
+    return (" → " if is_directed else " – ").join(names[node] for node in ends)
 
 
 @contextmanager

@@ -8,20 +8,19 @@ from edgewise.errors import DataError, plural
 from edgewise.explain.explainable import Explainable
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_data import EdgeData, read_edge_data
+from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.edges.task import TABLE, EdgeEncoder
 from edgewise.learn.tasks.explainable import (
     Names,
+    Row,
     RowsByName,
     checked_row,
-    data_of_run,
     explainable_by_name,
     explaining,
-    own_names,
     title_of,
 )
 from edgewise.learn.tasks.graph_explainable import row_item
-from edgewise.learn.training.folder import RunFolder
 
 NOTE = (
     "The prediction also reads the features of both nodes and of the edge directly: they stay where the edge is "
@@ -35,11 +34,11 @@ def edge_item(trained: FittedTable[EdgeEncoder], data: EdgeData, row: int, **opt
     An end that is removed loses its features, any other node its edges.
     """
     checked_row("edge", data, row)
-    ((sender, receiver),) = data.ends(np.array([row]))
+    (ends,) = data.ends(np.array([row]))
     notes, is_directed = [NOTE], trained.encoder.on_graph.graph.directed
-    if (count := len(rows_between(data, sender, receiver, is_directed))) > 1:
+    if (count := len(rows_between(data, *ends, is_directed))) > 1:
         notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
-    title = title_of(data.names[sender], data.names[receiver], is_directed)
+    title = title_of(data.names, ends, is_directed)
     return row_item(trained, data, row, names=data.names, title=title, notes=notes, **options)
 
 
@@ -55,34 +54,33 @@ def rows_between(data: EdgeData, sender: int, receiver: int, is_directed: bool) 
     return np.flatnonzero((data.edge_of_row >= 0) & joins[data.edge_of_row])
 
 
-def read_rows(folder: RunFolder) -> RowsByName:
+def read_known(trained: FittedTable[EdgeEncoder], settings: EdgeRunSettings) -> EdgeData:
     """The edges of the graph that a model was trained on."""
-    trained = TABLE.load(folder)
+    columns = trained.columns.to_predict(node_column=settings.columns.node_column or AUTO)
+    words = trained.encoder.on_graph.known_words
+    return read_edge_data(settings.data, columns, settings.graph, settings.nodes, **words)
 
-    def read_data(settings: EdgeRunSettings) -> EdgeData:
-        columns, words = trained.columns.to_predict(**own_names(settings.columns)), trained.encoder.on_graph.known_words
-        return read_edge_data(settings.data, columns, settings.graph, settings.nodes, **words)
 
-    data = data_of_run(folder, SETTINGS, "graph", "explain(graph, edge=…)", read_data)
-    names, is_directed = Names("node", data.names), trained.encoder.on_graph.graph.directed
-
-    def find(*ends: str) -> int:
-        """The first edge between two nodes, by their names."""
-        columns = data.edges.columns
-        sender, receiver = (names.row(name, f"{column}: ") for column, name in zip(columns, ends, strict=True))
-        rows = rows_between(data, sender, receiver, is_directed)
-        if not len(rows):
-            title = title_of(data.names[sender], data.names[receiver], is_directed)
-            raise DataError(f"the edge {title} does not exist; name the two nodes of an edge of the graph.")
-        return int(rows[0])
-
-    return RowsByName(trained, data, "edge", find)
+def find_edge(rows: RowsByName[FittedTable[EdgeEncoder], EdgeData], names: Row) -> int:
+    """The first edge between two nodes, by their names."""
+    data, is_directed = rows.data, rows.trained.encoder.on_graph.graph.directed
+    ends = rows.names.ends(data.edges.columns, names)
+    if not len(between := rows_between(data, *ends, is_directed)):
+        title = title_of(data.names, ends, is_directed)
+        raise DataError(f"the edge {title} does not exist; name the two nodes of an edge of the graph.")
+    return int(between[0])
 
 
 EXPLAINABLE = explainable_by_name(
-    load=read_rows,
+    declared=SETTINGS,
+    load=TABLE.load,
+    read=read_known,
+    unit="edge",
     over="the edges of a graph",
-    fields=lambda rows: [(column, "node") for column in rows.data.edges.columns],
-    model_name=lambda rows: rows.trained.encoder.on_graph.settings.model,
+    call="explain(graph, edge=…)",
+    fields=lambda data: [(column, "node") for column in data.edges.columns],
+    names=lambda data: Names("node", data.names),
+    model_name=lambda trained: trained.encoder.on_graph.settings.model,
     item=edge_item,
+    find=find_edge,
 )

@@ -18,20 +18,11 @@ from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphData, read_graphs
 from edgewise.learn.readers.graphs.union import copies, led_to
-from edgewise.learn.tasks.explainable import (
-    Names,
-    RowsByName,
-    checked_row,
-    data_of_run,
-    explainable_by_name,
-    explaining,
-    undirected,
-)
+from edgewise.learn.tasks.explainable import Names, checked_row, explainable_by_name, explaining, undirected
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.graph_explainable import FEATURES
 from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.graphs.task import TABLE, GraphsEncoder
-from edgewise.learn.training.folder import RunFolder
 from edgewise.trace import Trace
 
 MAX_NODES = 2000
@@ -239,24 +230,22 @@ class ExplainedGraph:
 explain_graph = explaining(graph_item)
 
 
-def read_rows(folder: RunFolder) -> RowsByName:
-    """The graphs that a model of many was trained on, and those that it was tested on."""
-    trained = TABLE.load(folder)
-
-    def read_data(settings: GraphRunSettings) -> GraphData:
-        return read_graphs(
-            settings.data, trained.encoder.columns.to_predict(), settings.graph, **trained.encoder.reading
-        )
-
-    data = data_of_run(folder, SETTINGS, "graphs", "explain(graph)", read_data)
-    names = [str(name) for name in data.rows.cells.frame[data.columns.graph_column]]
-    return RowsByName(trained, data, "graph", Names("graph", names).row)
+def read_known(trained: FittedTable[GraphsEncoder], settings: GraphRunSettings) -> GraphData:
+    """The graphs that a model was trained on, and those that it was tested on."""
+    columns = trained.encoder.columns.to_predict()
+    return read_graphs(settings.data, columns, settings.graph, **trained.encoder.reading)
 
 
 EXPLAINABLE = explainable_by_name(
-    load=read_rows,
+    declared=SETTINGS,
+    load=TABLE.load,
+    read=read_known,
+    unit="graph",
     over="graphs",
-    fields=lambda rows: [(rows.data.columns.graph_column, "node")],
-    model_name=lambda rows: rows.trained.encoder.settings.model,
+    call="explain(graph)",
+    fields=lambda data: [(data.columns.graph_column, "node")],
+    names=lambda data: Names("graph", [str(name) for name in data.rows.cells.frame[data.columns.graph_column]]),
+    model_name=lambda trained: trained.encoder.settings.model,
     item=graph_item,
+    files="graphs",
 )

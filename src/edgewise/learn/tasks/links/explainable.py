@@ -95,7 +95,7 @@ def link_item(
         members=[lambda batch: with_moments.scores(batch).sigmoid().squeeze(0)],
         hops=hops,
         names=graph.names,
-        title=title_of(graph.names[sender], graph.names[receiver], encoder.place.directed),
+        title=title_of(graph.names, ends, encoder.place.directed),
         target=TARGET,
         predictions=(link_prediction(value),),
         notes=[*notes_of_link(trained, graph, sender, receiver, is_linked), *notes_of_size(settings.reach, is_small)],
@@ -239,9 +239,9 @@ class PairsByName:
 
     def ends_of(self, row: Row) -> tuple[int, int]:
         """The numbers of two nodes."""
-        sender, receiver = (self.names.row(name, f"{field}: ") for (field, _), name in zip(FIELDS, row, strict=True))
-        check_ends(self.trained.encoder.graph, sender, receiver)
-        return sender, receiver
+        ends = self.names.ends([field for field, _ in FIELDS], row)
+        check_ends(self.trained.encoder.graph, *ends)
+        return ends
 
 
 def predict_rows(pairs: PairsByName, rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:

@@ -5,20 +5,12 @@ from typing import Any
 from edgewise.explain.explainable import Explainable
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
-from edgewise.learn.tasks.explainable import (
-    Names,
-    RowsByName,
-    checked_row,
-    data_of_run,
-    explainable_by_name,
-    explaining,
-    own_names,
-)
+from edgewise.learn.tables.columns import AUTO
+from edgewise.learn.tasks.explainable import Names, checked_row, explainable_by_name, explaining
 from edgewise.learn.tasks.graph_explainable import row_item
 from edgewise.learn.tasks.nodes.encoder import NodeEncoder
 from edgewise.learn.tasks.nodes.settings import SETTINGS, NodeRunSettings
 from edgewise.learn.tasks.nodes.task import TABLE
-from edgewise.learn.training.folder import RunFolder
 
 
 def node_item(trained: FittedTable[NodeEncoder], data: NodeData, node: int, **options: Any) -> Explainable:
@@ -30,22 +22,21 @@ def node_item(trained: FittedTable[NodeEncoder], data: NodeData, node: int, **op
 explain_node = explaining(node_item)
 
 
-def read_rows(folder: RunFolder) -> RowsByName:
-    """The nodes of the graph that a model was trained on."""
-    trained = TABLE.load(folder)
-
-    def read_data(settings: NodeRunSettings) -> NodeData:
-        columns = trained.columns.to_predict(**own_names(settings.columns))
-        return read_nodes(settings.data, columns, settings.graph, **trained.encoder.reading)
-
-    data = data_of_run(folder, SETTINGS, "graph", "explain(features, edges, node)", read_data)
-    return RowsByName(trained, data, "node", Names("node", data.names).row)
+def read_known(trained: FittedTable[NodeEncoder], settings: NodeRunSettings) -> NodeData:
+    """The graph that a model was trained on."""
+    columns = trained.columns.to_predict(node_column=settings.columns.node_column or AUTO)
+    return read_nodes(settings.data, columns, settings.graph, **trained.encoder.reading)
 
 
 EXPLAINABLE = explainable_by_name(
-    load=read_rows,
+    declared=SETTINGS,
+    load=TABLE.load,
+    read=read_known,
+    unit="node",
     over="the nodes of a graph",
-    fields=lambda rows: [(rows.data.rows.columns.node_column or "node", "node")],
-    model_name=lambda rows: rows.trained.encoder.on_graph.settings.model,
+    call="explain(features, edges, node)",
+    fields=lambda data: [(data.rows.columns.node_column or "node", "node")],
+    names=lambda data: Names("node", data.names),
+    model_name=lambda trained: trained.encoder.on_graph.settings.model,
     item=node_item,
 )
