@@ -131,6 +131,11 @@ class Targets:
         ]
         return np.concatenate(columns, axis=1)
 
+    def check_size(self, num_outputs: int) -> None:
+        """Raise DataError where the sizes of a network have another number of outputs."""
+        if num_outputs != self.num_outputs:
+            raise DataError(f"sizes.num_outputs is {num_outputs}, expected {self.num_outputs}.")
+
     def check(self) -> None:
         """Raise DataError unless the fields fit each other; SettingError where the loss function is unknown."""
         OUTPUTS[self.loss_function]

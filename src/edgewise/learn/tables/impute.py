@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 
 from edgewise.errors import DataError, plural
 from edgewise.learn.tables.cell import OK
@@ -72,6 +72,23 @@ class Imputer:
             return values
         filled = self.fill(values)
         return (np.concatenate([filled, self.marks(values)], axis=1) if are_marked else filled).astype(values.dtype)
+
+
+def missing_by_row(
+    *tables: tuple[Float[np.ndarray, " _ _"], Int64[np.ndarray, "..."], Sequence[str]],
+) -> dict[int, list[str]]:
+    """What rows lack, in words.
+
+    Args:
+        tables: numbers, `(line, column)`, NaN where missing; the row that each line belongs to, or the rows,
+            `(line, row)`; and the names of the first columns: all others have no number missing.
+    """
+    names_of_row: dict[int, dict[str, None]] = {}
+    for values, rows, names in tables:
+        for line, column in np.argwhere(np.isnan(values[:, : len(names)])).tolist():
+            for row in rows[line].flatten().tolist():
+                names_of_row.setdefault(row, {})[names[column]] = None
+    return {row: list(row_names) for row, row_names in names_of_row.items()}
 
 
 def with_filled(status: Sequence[str], missing: Mapping[int, Sequence[str]]) -> list[str]:

@@ -1,5 +1,6 @@
 """One graph in the units of a model: degrees as features where no others vary, edges filled, loops added."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
@@ -11,8 +12,9 @@ from edgewise.errors import DataError
 from edgewise.graph import Graph, SparseFeatures
 from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.outputs import scatter_rows
 from edgewise.learn.readers.graphs.edges import EdgeList
-from edgewise.learn.readers.graphs.lost import hops_to_lost
+from edgewise.learn.readers.graphs.lost import NOWHERE, hops_to_lost
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
@@ -20,7 +22,7 @@ from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ConditionScaler
-from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of
+from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of, scaled
 from edgewise.learn.tasks.table_notes import names_of_features
 from edgewise.neighborhood import Edges
 
@@ -103,23 +105,41 @@ class GraphEncoding:
         """How tables of graphs to predict are read: without targets, with the words that the model knows."""
         return {"categories": self.categories, "edge_categories": self.edge_categories, "need_targets": False}
 
-    def node_features(self, features: NodeFeatures, edges: EdgeList) -> NodeFeatures:
-        """The features of each node, before they are scaled.
+    def scaled(
+        self, features: NodeFeatures, edges: EdgeList, types: GraphTypes | None = None
+    ) -> torch.Tensor | SparseFeatures:
+        """The features of each node in the units of a model.
 
         Args:
             features: as they stand in the file.
             edges: between the nodes.
+            types: of nodes and edges.
         """
-        if not self.adds_degrees:
-            return features
-        with_counts = with_degrees(features, edges)
-        assert isinstance(with_counts, NodeFeatures)
-        return with_counts
+        all_features = with_degrees(features, edges) if self.adds_degrees else features
+        assert isinstance(all_features, NodeFeatures)
+        return scaled(all_features, self.feature_scale, self.scaler, types)
 
     def names_of_features(self) -> list[str]:
         """The names of the features of nodes, those of words last."""
         words = [f"{column!r} {word!r}" for column, vocabulary in self.categories.items() for word in vocabulary]
         return [*names_of_features(self.columns.descriptors_columns, self.num_columns, self.categories), *words]
+
+    def names_of_edges(self, count: int) -> list[str]:
+        """The names of the features of edges, but for words; with these they are `count`."""
+        return names_of_features(self.graph.edge_feature_columns, count, self.edge_categories)
+
+    def hops_to_lost(self, edges: EdgeList, num_nodes: int) -> np.ndarray:
+        """How far the nearest edge that cannot be read is from each node, as `hops_to_lost` has it."""
+        settings = self.settings
+        sees_all = settings.is_extended or settings.laplacian_positions > 0 or settings.random_walk_positions > 0
+        return hops_to_lost(edges, num_nodes, settings.reach, sees_all=sees_all)
+
+    def hops_from_ends(
+        self, edges: EdgeList, num_nodes: int, ends: Sequence[np.ndarray], rows: np.ndarray, num_rows: int
+    ) -> np.ndarray:
+        """The same from the nearer of both ends, senders and receivers, of some rows; `NOWHERE` for all others."""
+        hops = self.hops_to_lost(edges, num_nodes)
+        return scatter_rows(np.minimum(*(hops[end] for end in ends)), rows, num_rows, NOWHERE)
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""
@@ -149,11 +169,6 @@ def are_degrees(features: np.ndarray | NodeFeatures | StoredFeatures, edges: Edg
     return np.array_equal(table, edges.degrees(len(table)))
 
 
-def reading_columns(columns: Columns, feature_scale: str) -> Columns:
-    """The columns as a run reads them: features that are taken as they are, or as parts of a sum, are not filled."""
-    return replace(columns, missing="drop") if feature_scale in ("rows", "none") else columns
-
-
 def fills(scaler: ConditionScaler | TypeScaler | None) -> bool:
     """Whether features without a number are filled."""
     if isinstance(scaler, TypeScaler):
@@ -180,10 +195,11 @@ def lacks_features(
     return is_constant and not are_degrees(features, edges)
 
 
-def lost_within_reach(settings: NodeSettings, edges: EdgeList, num_nodes: int) -> np.ndarray:
-    """How far the nearest edge that cannot be read is from each node, as `hops_to_lost` has it."""
-    sees_all = settings.is_extended or settings.laplacian_positions > 0 or settings.random_walk_positions > 0
-    return hops_to_lost(edges, num_nodes, settings.reach, sees_all=sees_all)
+def scaled_edges(edges: EdgeList, scaler: ConditionScaler, settings: NodeSettings) -> np.ndarray:
+    """The features of edges as the layers read them: a weight is filled, and not scaled."""
+    if settings.spec.reads_edge_weights:
+        return scaler.imputer.complete(edges.features, are_marked=False)
+    return scaler.transform(edges.features.astype(np.float64)).astype(np.float32)
 
 
 def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSettings) -> int:

@@ -1,34 +1,20 @@
 """One graph, checked and described: features that a model does not know, are missing, do not vary or are ignored."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 import numpy as np
 
 from edgewise.errors import DataError, plural
-from edgewise.learn.networks.graph_settings import GraphSizes, NodeSettings, NodeSizes
+from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
 from edgewise.learn.readers.store.data import StoredFeatures
 from edgewise.learn.tables.impute import filled_notes
-from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.graph_encoding import GraphEncoding, are_degrees
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
-
-
-class AnyGraphData(Data, Protocol):
-    """A data set of graphs, or of the nodes or edges of one."""
-
-    @property
-    def has_degrees(self) -> bool:
-        """Whether the edges of a node are counted, as nothing else is known of it."""
-
-
-def named_columns(missing: Mapping[int, Sequence[int]], names: Sequence[str]) -> dict[int, list[str]]:
-    """The names of the columns that rows lack."""
-    return {row: [names[column] for column in columns if column < len(names)] for row, columns in missing.items()}
+from edgewise.learn.tasks.task import Prepared
 
 
 def notes_of_missing(on_graph: GraphEncoding, nodes: NodeFeatures | StoredFeatures) -> list[str]:
@@ -73,32 +59,60 @@ def notes_of_constants(
     return lines
 
 
-def check_features(source: str, expected: tuple[int, int], counts: tuple[int, int]) -> None:
-    """Raise a DataError where nodes or edges have another number of features than those of the training graph."""
-    for what, num_expected, count in zip(("nodes", "edges"), expected, counts, strict=True):
-        if count != num_expected:
-            raise DataError(f"{source}: its {what} have {count} features, but the model was trained on {num_expected}.")
+def check_graph(
+    on_graph: GraphEncoding,
+    source: str,
+    nodes: NodeFeatures | StoredFeatures,
+    edges: EdgeList | int,
+    num_edge_columns: int,
+    has_degrees: bool | None = None,
+) -> None:
+    """Raise a DataError where a graph is not like that of the training.
+
+    Args:
+        on_graph: how features become numbers.
+        source: the file.
+        nodes: the features of its nodes.
+        edges: between them; of a store, which checks weights itself, the number of their features.
+        num_edge_columns: features of an edge in training.
+        has_degrees: whether edges are counted, as nothing else is known of the nodes; None where that does not matter.
+    """
+    num_found = edges if isinstance(edges, int) else edges.features.shape[1]
+    counts = ("nodes", on_graph.num_columns, nodes.shape[1]), ("edges", num_edge_columns, num_found)
+    for what, expected, count in counts:
+        if count != expected:
+            raise DataError(f"{source}: its {what} have {count} features, but the model was trained on {expected}.")
+    if has_degrees is not None:
+        check_same_kind(on_graph.has_degrees, has_degrees, source, on_graph.num_columns)
+    if isinstance(edges, EdgeList):
+        check_weights(source, edges, on_graph.settings)
 
 
-def features_in_words(data: AnyGraphData, count: int) -> str:
+def one_process(prepared: Prepared) -> str:
+    """The remedy where every step computes one whole graph, which several processes cannot split."""
+    return "train in one process, with a --batch-size if you like"
+
+
+def features_in_words(count: int, *, has_degrees: bool) -> str:
     """How many features nodes have, and whether they are their edges."""
-    of_edges = ": how many edges come and how many go, as no other is known" if data.has_degrees else ""
+    of_edges = ": how many edges come and how many go, as no other is known" if has_degrees else ""
     return f"{plural(count, 'feature')} of a node{of_edges}"
 
 
-def check_same_kind(has_degrees: bool | None, data: AnyGraphData, num_columns: int) -> None:
+def check_same_kind(in_training: bool | None, has_degrees: bool, source: str, num_columns: int) -> None:
     """Raise a DataError where edges are counted in place of features that the model knows, or the other way round.
 
     Args:
-        has_degrees: whether they were counted in training; None where a run does not say.
-        data: rows to predict.
+        in_training: whether they were counted in training; None where a run does not say.
+        has_degrees: whether they are counted of the nodes to predict.
+        source: the file of these.
         num_columns: features of a node that the model knows.
     """
-    if has_degrees is None or data.has_degrees == has_degrees:
+    if in_training is None or has_degrees == in_training:
         return
-    expected = "none" if has_degrees else f"{num_columns}"
-    features = "no features" if data.has_degrees else "features"
-    raise DataError(f"{data.rows.source}: its nodes have {features}, but the model was trained on {expected}.")
+    expected = "none" if in_training else f"{num_columns}"
+    features = "no features" if has_degrees else "features"
+    raise DataError(f"{source}: its nodes have {features}, but the model was trained on {expected}.")
 
 
 def note_of_edges(count: int, settings: NodeSettings) -> list[str]:
@@ -110,7 +124,7 @@ def note_of_edges(count: int, settings: NodeSettings) -> list[str]:
     return [f"{plural(count, 'feature')} of an edge, which --model {spec.name} {use}"]
 
 
-def check_weights(source: str, edges: EdgeList, settings: NodeSettings, sizes: NodeSizes | GraphSizes) -> None:
+def check_weights(source: str, edges: EdgeList, settings: NodeSettings) -> None:
     """Raise a DataError where the one feature of an edge is read as its weight, and is below 0."""
     reads_weights = settings.spec.reads_edge_weights and edges.features.shape[1] == 1
     if reads_weights and (negative := np.flatnonzero(edges.features[:, 0] < 0)).size:

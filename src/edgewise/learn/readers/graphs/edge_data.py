@@ -16,6 +16,7 @@ from edgewise.learn.readers.graphs.nodes import NUMBERS, named, with_features
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tables.impute import missing_by_row
 from edgewise.learn.tables.read import Cells, Values, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows, read_files
 
@@ -49,6 +50,24 @@ class EdgeData:
         edge_rows = self.edge_of_row[rows]
         ends = (self.nodes.of_rows(side[edge_rows]) for side in (self.edges.senders, self.edges.receivers))
         return np.concatenate([self.edges.features[edge_rows], *ends], axis=1)
+
+    def between(self, sender: int, receiver: int, is_directed: bool) -> Int64[np.ndarray, " row"]:
+        """The rows of the edges from one node to another, or between both where edges go both ways."""
+        return np.flatnonzero(
+            (self.edge_of_row >= 0) & self.edges.joins(sender, receiver, is_directed)[self.edge_of_row]
+        )
+
+    def missing(self, edge_names: Sequence[str], node_names: Sequence[str]) -> dict[int, list[str]]:
+        """What rows that can be used lack, in words.
+
+        Args:
+            edge_names, node_names: of the features of edges and of nodes.
+        """
+        rows, names = np.flatnonzero(self.rows.usable), [f"{name} of a node" for name in node_names]
+        edge_rows, edges = self.edge_of_row[rows], self.edges
+        ends = (self.nodes.rows_if_missing(side[edge_rows]) for side in (edges.senders, edges.receivers))
+        of_ends = ((values, rows, names) for values in ends)
+        return missing_by_row((edges.features[edge_rows], rows, edge_names), *of_ends)
 
 
 def read_edge_data(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Bool, Float32, Int64
 
 from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.ends import Share, ends_of
@@ -123,6 +123,11 @@ class EdgeList:
         """Some of the edges, in an order."""
         sides = {"senders": self.senders[order], "receivers": self.receivers[order]}
         return replace(self, **sides, features=self.features[order], lines=None)
+
+    def joins(self, sender: int, receiver: int, is_directed: bool) -> Bool[np.ndarray, " edge"]:
+        """Which edges go from one node to another, or between both where edges go both ways."""
+        joins = (self.senders == sender) & (self.receivers == receiver)
+        return joins if is_directed else joins | ((self.senders == receiver) & (self.receivers == sender))
 
     def both_ways(self, num_nodes: int) -> "EdgeList":
         """The same edges, followed by the missing reverse edges with the same features.

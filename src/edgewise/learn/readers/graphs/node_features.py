@@ -118,13 +118,9 @@ class NodeFeatures:
         """Numbers that are NaN."""
         return int(np.isnan(self.values if self.table is None else self.table).sum())
 
-    def missing_of(self, rows: np.ndarray) -> dict[int, list[int]]:
-        """The features without a number of each of some nodes that has such, by its place among them."""
-        missing_columns: dict[int, list[int]] = {}
-        if self.num_missing:
-            for row, column in np.argwhere(np.isnan(self.of_rows(rows))).tolist():
-                missing_columns.setdefault(row, []).append(column)
-        return missing_columns
+    def rows_if_missing(self, rows: np.ndarray) -> Float32[np.ndarray, " row column"]:
+        """The features of some nodes as a dense table; no columns where no number is missing."""
+        return self.of_rows(rows) if self.num_missing else np.zeros((len(rows), 0), dtype=np.float32)
 
     def varying(self, group_of_node: np.ndarray, num_groups: int) -> Bool[np.ndarray, " group feature"]:
         """Which features vary within each group of nodes."""

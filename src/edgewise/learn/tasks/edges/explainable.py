@@ -36,22 +36,13 @@ def edge_item(trained: FittedTable[EdgeEncoder], data: EdgeData, row: int, **opt
     checked_row("edge", data, row)
     (ends,) = data.ends(np.array([row]))
     notes, is_directed = [NOTE], trained.encoder.on_graph.graph.directed
-    if (count := len(rows_between(data, *ends, is_directed))) > 1:
+    if (count := len(data.between(*ends, is_directed))) > 1:
         notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
     title = title_of(data.names, ends, is_directed)
     return row_item(trained, data, row, names=data.names, title=title, notes=notes, **options)
 
 
 explain_edge = explaining(edge_item)
-
-
-def rows_between(data: EdgeData, sender: int, receiver: int, is_directed: bool) -> np.ndarray:
-    """The rows of the edges from one node to another, or between both where edges go both ways."""
-    edges = data.edges
-    joins = (edges.senders == sender) & (edges.receivers == receiver)
-    if not is_directed:
-        joins |= (edges.senders == receiver) & (edges.receivers == sender)
-    return np.flatnonzero((data.edge_of_row >= 0) & joins[data.edge_of_row])
 
 
 def read_known(trained: FittedTable[EdgeEncoder], settings: EdgeRunSettings) -> EdgeData:
@@ -65,7 +56,7 @@ def find_edge(rows: RowsByName[FittedTable[EdgeEncoder], EdgeData], names: Row) 
     """The first edge between two nodes, by their names."""
     data, is_directed = rows.data, rows.trained.encoder.on_graph.graph.directed
     ends = rows.names.ends(data.edges.columns, names)
-    if not len(between := rows_between(data, *ends, is_directed)):
+    if not len(between := data.between(*ends, is_directed)):
         title = title_of(data.names, ends, is_directed)
         raise DataError(f"the edge {title} does not exist; name the two nodes of an edge of the graph.")
     return int(between[0])

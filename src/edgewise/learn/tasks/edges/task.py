@@ -6,38 +6,26 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from edgewise.errors import DataError, SettingError, plural
+from edgewise.errors import SettingError, plural
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.edge import EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes, num_edge_inputs
-from edgewise.learn.outputs import Targets, scatter_rows
+from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edge_data import EdgeData, read_edge_data
-from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
+from edgewise.learn.readers.graphs.edges import EdgeList
+from edgewise.learn.readers.graphs.lost import with_lost
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import filled_notes, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
-from edgewise.learn.tasks.feature_scale import scaled
-from edgewise.learn.tasks.graph_encoding import (
-    WHOLE_GRAPH,
-    GraphEncoding,
-    graph_of,
-    lost_within_reach,
-    num_edge_features,
-    reading_columns,
-)
-from edgewise.learn.tasks.graph_notes import (
-    check_features,
-    check_same_kind,
-    check_weights,
-    notes_of_constants,
-    notes_of_missing,
-)
+from edgewise.learn.tasks.graph_encoding import WHOLE_GRAPH, GraphEncoding, graph_of, num_edge_features, scaled_edges
+from edgewise.learn.tasks.graph_notes import check_graph, notes_of_constants, notes_of_missing, one_process
 from edgewise.learn.tasks.rejected import list_left_out
-from edgewise.learn.tasks.table_notes import constant_features, names_of_features
+from edgewise.learn.tasks.table_notes import constant_features
+from edgewise.learn.tasks.table_settings import reading_columns
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
 from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared
@@ -57,11 +45,7 @@ class EdgeEncoder:
     """Scales the features of edges."""
 
     max_tokens: ClassVar[None] = None
-
-    @property
-    def rows_per_batch(self) -> int:
-        """All rows are computed together."""
-        return WHOLE_GRAPH
+    rows_per_batch: ClassVar[int] = WHOLE_GRAPH
 
     def new_network(self, output: Targets) -> EdgeModel:
         """Layers over the graph, and a network on both ends of an edge."""
@@ -74,62 +58,43 @@ class EdgeEncoder:
         Raises:
             DataError: its nodes or edges have another number of features than those of the training graph.
         """
-        on_graph, settings = self.on_graph, self.on_graph.settings
-        num_features = data.nodes.shape[1], data.edges.features.shape[1]
-        check_features(data.rows.source, (on_graph.num_columns, len(self.edge_scaler.mean)), num_features)
-        check_same_kind(on_graph.has_degrees, data, on_graph.num_columns)
-        check_weights(data.rows.source, data.edges, settings, self.sizes)
-
-        features = self.edge_scaler.transform(data.edges.features.astype(np.float64)).astype(np.float32)
-        # A weight is not scaled.
-        weights = self.edge_scaler.imputer.complete(data.edges.features, are_marked=False)
-        edges = replace(data.edges, features=weights if settings.spec.reads_edge_weights else features)
-        if not on_graph.graph.directed:
-            edges = edges.both_ways(len(data.names))
-        node_features = on_graph.node_features(data.nodes, data.edges)
-        nodes = scaled(node_features, on_graph.feature_scale, on_graph.scaler)
-        graph = graph_of(nodes, edges, settings.has_loops)
+        on_graph, edges, scaler = self.on_graph, data.edges, self.edge_scaler
+        check_graph(on_graph, data.rows.source, data.nodes, edges, len(scaler.mean), data.has_degrees)
+        messages = replace(edges, features=scaled_edges(edges, scaler, on_graph.settings))
+        nodes = on_graph.scaled(data.nodes, edges)
+        graph = graph_of(nodes, self.both_ways(messages, data), on_graph.settings.has_loops)
+        features = scaler.transform(edges.features.astype(np.float64)).astype(np.float32)
 
         def batch(rows: np.ndarray) -> Batch:
             edge_of_row = data.edge_of_row[rows]
-            columns = {"senders": data.edges.senders, "receivers": data.edges.receivers, "row_features": features}
+            columns = {"senders": edges.senders, "receivers": edges.receivers, "row_features": features}
             rows_of_edges = {name: torch.from_numpy(column[edge_of_row]) for name, column in columns.items()}
             return Batch(graph, Supervision(**rows_of_edges))
 
         return RowBatches.of(data.rows, scale, batch, graph)
 
+    def both_ways(self, edges: EdgeList, data: EdgeData) -> EdgeList:
+        """The edges along which messages go: in both directions, unless edges are directed."""
+        return edges if self.on_graph.graph.directed else edges.both_ways(len(data.names))
+
     def statuses(self, data: EdgeData) -> list[str]:
         """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers."""
-        count, rows = len(data.names), np.flatnonzero(data.rows.usable)
-        edge_of_row, ends = data.edge_of_row[rows], (data.edges.senders, data.edges.receivers)
-        edges = data.edges if self.on_graph.graph.directed else data.edges.both_ways(count)
-        hops_of_node = lost_within_reach(self.on_graph.settings, edges, count)
-        hops = np.minimum(*(hops_of_node[end[edge_of_row]] for end in ends))
-        status = with_lost(data.rows.status, scatter_rows(hops, rows, len(data.rows), NOWHERE), "its nodes")
-
-        missing: dict[int, list[str]] = {}
-        for index, column in np.argwhere(np.isnan(data.edges.features[edge_of_row])).tolist():
-            missing.setdefault(int(rows[index]), []).append(self.names_of_features[column])
-        names = self.on_graph.names_of_features()
-        for end in ends:
-            for index, columns in data.nodes.missing_of(end[edge_of_row]).items():
-                row, lacking = int(rows[index]), [f"{names[column]} of a node" for column in columns]
-                missing[row] = list(dict.fromkeys([*missing.get(row, []), *lacking]))
-        return with_filled(status, missing)
+        on_graph, rows = self.on_graph, np.flatnonzero(data.rows.usable)
+        ends = [side[data.edge_of_row[rows]] for side in (data.edges.senders, data.edges.receivers)]
+        edges = self.both_ways(data.edges, data)
+        hops = on_graph.hops_from_ends(edges, len(data.names), ends, rows, len(data.rows))
+        missing = data.missing(self.names_of_features, on_graph.names_of_features())
+        return with_filled(with_lost(data.rows.status, hops, "its nodes"), missing)
 
     @property
     def names_of_features(self) -> list[str]:
         """The names of the features of edges, but for words."""
-        on_graph = self.on_graph
-        return names_of_features(
-            on_graph.graph.edge_feature_columns, len(self.edge_scaler.mean), on_graph.edge_categories
-        )
+        return self.on_graph.names_of_edges(len(self.edge_scaler.mean))
 
     def check(self, output: Targets) -> None:
         """Raise DataError unless the fields fit each other."""
         self.on_graph.check()
-        if self.sizes.num_outputs != output.num_outputs:
-            raise DataError(f"sizes.num_outputs is {self.sizes.num_outputs}, expected {output.num_outputs}.")
+        output.check_size(self.sizes.num_outputs)
 
 
 def read_data(settings: EdgeRunSettings) -> EdgeData:
@@ -155,11 +120,6 @@ def encode(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> tuple[E
         num_outputs=output.num_outputs,
     )
     return EdgeEncoder(on_graph, sizes, edge_scaler), output
-
-
-def remedy_for_processes(prepared: Prepared) -> str:
-    """The remedy, if every step computes one whole graph, which several processes cannot split."""
-    return "train in one process, with a --batch-size if you like"
 
 
 def features(prepared: Prepared) -> Features:
@@ -218,7 +178,7 @@ TABLE = TableTask(
     resolved=resolved,
     encoder=EdgeEncoder,
     encode=encode,
-    whole_graph=remedy_for_processes,
+    whole_graph=one_process,
     features=features,
     further_warnings=warnings,
     notes=notes,

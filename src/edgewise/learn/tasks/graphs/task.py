@@ -19,7 +19,7 @@ from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
 from edgewise.learn.readers.graphs.node_features import Categories, check_categories
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.readers.graphs.union import GraphUnion, take
-from edgewise.learn.tables.impute import filled_notes, with_filled
+from edgewise.learn.tables.impute import filled_notes, missing_by_row, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.batches import RowBatches
@@ -28,6 +28,7 @@ from edgewise.learn.tasks.graph_encoding import (
     lacks_features,
     num_edge_features,
     optional_tensor,
+    scaled_edges,
     with_loops,
 )
 from edgewise.learn.tasks.graph_notes import check_same_kind, check_weights, features_in_words, note_of_edges
@@ -116,13 +117,13 @@ class GraphsEncoder:
                     f"{data.rows.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
                     f"model was trained on {len(scaler.mean) - added}."
                 )
-        check_same_kind(self.has_degrees, data, len(scales.node.mean))
-        features, edge_features, conditions = (
-            scaler.transform(values.astype(np.float64)).astype(np.float32) for values, scaler in columns.values()
+        check_same_kind(self.has_degrees, data.has_degrees, data.rows.source, len(scales.node.mean))
+        check_weights(data.rows.source, edges, self.settings)
+        edge_features = scaled_edges(edges, scales.edge, self.settings)
+        features, conditions = (
+            scaler.transform(values.astype(np.float64)).astype(np.float32)
+            for values, scaler in (columns["nodes"], columns["graphs"])
         )
-        check_weights(data.rows.source, edges, self.settings, self.sizes)
-        if self.settings.spec.reads_edge_weights:  # a weight is not scaled
-            edge_features = scales.edge.imputer.complete(edges.features, are_marked=False)
 
         # Nodes are counted within their graph.
         starts, trees = data.offsets[data.graph_of_edge], data.trees
@@ -155,13 +156,12 @@ class GraphsEncoder:
     def statuses(self, data: GraphData) -> list[str]:
         """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
         status = with_lost(data.rows.status, np.where(data.lacks_edges, 0, NOWHERE), "the graph")
-        missing: dict[int, list[str]] = {}
-        for values, of_row, names, whose in self.numbers(data):
-            for row, column in np.argwhere(np.isnan(values)).tolist():
-                name = names[column] if whose == "graph" else f"{names[column]} of a{'n' * (whose == 'edge')} {whose}"
-                if name not in (lacking := missing.setdefault(int(of_row[row]), [])):
-                    lacking.append(name)
-        return with_filled(status, missing)
+        suffixes = {"node": " of a node", "edge": " of an edge", "graph": ""}
+        tables = [
+            (values, graph_of_line, [f"{name}{suffixes[whose]}" for name in names])
+            for values, graph_of_line, names, whose in self.numbers(data)
+        ]
+        return with_filled(status, missing_by_row(*tables))
 
     def numbers(self, data: GraphData) -> list[tuple[np.ndarray, np.ndarray, list[str], str]]:
         """Numbers of nodes, edges and graphs (row, column), the graph of each row, their names, and whose they are."""
@@ -178,8 +178,7 @@ class GraphsEncoder:
 
     def check(self, output: Targets) -> None:
         """Raise DataError unless the fields fit each other."""
-        if self.sizes.num_outputs != output.num_outputs:
-            raise DataError(f"sizes.num_outputs is {self.sizes.num_outputs}, expected {output.num_outputs}.")
+        output.check_size(self.sizes.num_outputs)
         check_categories("categories", self.categories, self.columns.category_columns)
         check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
         for name, size, scaler in (
@@ -278,7 +277,7 @@ def notes(prepared: Prepared) -> list[str]:
     lines = [
         f"{plural(num_nodes, 'node')}, {sizes.min():,} to {sizes.max():,} a graph; "
         f"{edges.ways(settings.graph.directed)}; "
-        f"{features_in_words(data, data.features.shape[1])}",
+        f"{features_in_words(data.features.shape[1], has_degrees=data.has_degrees)}",
         *edges.unused(AS_FEATURES),
     ]
 

@@ -111,8 +111,7 @@ def notes_of_link(trained: FittedLinks, graph: LinkGraph, sender: int, receiver:
             "The graph has this link: no message goes along it here, as in training and test, as the model must "
             f"not see the edge it predicts; with it, as in `edgewise predict`, {TARGET} would be {seen:.3g}."
         ]
-    way_back = (graph.edges.senders == receiver) & (graph.edges.receivers == sender)
-    if trained.encoder.place.directed and way_back.any():
+    if trained.encoder.place.directed and graph.edges.joins(receiver, sender, is_directed=True).any():
         notes.append("Edges are one way: the link back is another one, which the graph has, and carries messages.")
     if not trained.encoder.num_columns:
         notes.append("The nodes lack features: gradients are with respect to the learned vector of each node.")
@@ -210,10 +209,7 @@ def check_choice(target: str | None, label: object) -> None:
 
 def _without_link(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int) -> tuple[Graph, bool]:
     """The graph without the link between two nodes, and whether there was one."""
-    edges = graph.edges
-    is_link = (edges.senders == sender) & (edges.receivers == receiver)
-    if not trained.encoder.place.directed:
-        is_link |= (edges.senders == receiver) & (edges.receivers == sender)
+    is_link = graph.edges.joins(sender, receiver, trained.encoder.place.directed)
     return trained.encoder.scaled(graph).graph(~is_link), bool(is_link.any())
 
 

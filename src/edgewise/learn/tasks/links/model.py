@@ -28,7 +28,7 @@ from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of, scaled
 from edgewise.learn.tasks.graph_encoding import GraphEncoding, filled_edges, fills, graph_of, num_edge_marks
-from edgewise.learn.tasks.graph_notes import check_features, check_weights
+from edgewise.learn.tasks.graph_notes import check_graph
 from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.links import link_scores, simple_links
@@ -219,11 +219,8 @@ class LinkEncoder:
             DataError: its nodes or edges have another number of features than those of the training graph; or nodes
                 lack features, and one was not in the training data.
         """
-        of_training, of_graph = (
-            (each_graph.features.shape[1], each_graph.edges.features.shape[1]) for each_graph in (self.graph, graph)
-        )
-        check_features(graph.source, of_training, of_graph)
-        check_weights(graph.source, graph.edges, self.settings, self.sizes)
+        num_edge_columns = self.graph.edges.features.shape[1]
+        check_graph(self.on_graph, graph.source, graph.features, graph.edges, num_edge_columns)
         features = graph.features if self.num_columns else self._one_hot_names(graph)
         edges = filled_edges(graph.edges, self.edge_imputer, self.settings)
         return ScaledGraph(scaled(features, self.feature_scale, self.scaler), edges, self.settings.has_loops)

@@ -15,6 +15,7 @@ from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
 from edgewise.learn.tasks.named_layer import with_layer
 from edgewise.learn.tasks.nodes.settings import RECIPE as NODES_RECIPE
 from edgewise.learn.tasks.nodes.settings import SCALES
+from edgewise.learn.tasks.table_settings import reading_columns
 from edgewise.learn.training.settings import TrainSettings
 
 RECIPE = replace(NODES_RECIPE, epochs=100, patience=20, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
@@ -93,13 +94,14 @@ class LinkRunSettings:
     @property
     def columns(self) -> Columns:
         """What each column of the table of nodes is."""
-        return Columns(
+        columns = Columns(
             node_column=self.node_column,
             descriptors_columns=self.descriptors_columns,
             category_columns=self.category_columns,
             ignore_columns=self.ignore_columns,
-            missing="drop" if self.feature_scale in ("rows", "none") else self.missing,
+            missing=self.missing,
         )
+        return reading_columns(columns, self.feature_scale)
 
 
 def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:

@@ -29,8 +29,7 @@ from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.scale import ConditionScaler
 from edgewise.learn.tasks.chunks import unpredicted
-from edgewise.learn.tasks.graph_encoding import lost_within_reach
-from edgewise.learn.tasks.graph_notes import note_of_edges, notes_of_missing_edges
+from edgewise.learn.tasks.graph_notes import note_of_edges, notes_of_missing_edges, one_process
 from edgewise.learn.tasks.links.model import (
     PREFIX,
     FittedLinks,
@@ -150,10 +149,6 @@ def loaders(prepared: PreparedLinks) -> Callable[[TrainSettings], tuple[Loader, 
     return of_member
 
 
-def whole_graph(prepared: PreparedLinks) -> str | None:
-    return "train in one process, with a --batch-size if you like"
-
-
 def evaluate(prepared: PreparedLinks, results: "list[FitResult]") -> JsonObject:
     """The scores of the model and of baselines, messages going along the training links alone."""
     splits, settings, output = prepared.splits, prepared.settings, prepared.fitted.output
@@ -233,8 +228,7 @@ def warnings(prepared: PreparedLinks) -> list[str]:
     are_loops = "edges are self-loops: they carry messages, but are not links"
     num_loops = graph.edges.num_loops
     lines = [plural(num_loops, is_loop, are_loops)] if num_loops else []
-    of_edges = prepared.settings.graph.edge_feature_columns
-    names = names_of_features(of_edges, graph.edges.features.shape[1], encoder.edge_categories)
+    names = encoder.on_graph.names_of_edges(graph.edges.features.shape[1])
     lines += notes_of_missing_edges(graph.edges, names, encoder.settings)
     if not isinstance(scaler, ConditionScaler):
         return lines
@@ -268,9 +262,8 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     rows = np.flatnonzero(data.usable)
     ends = data.senders[rows], data.receivers[rows]
 
-    hops_of_node = lost_within_reach(fitted.encoder.settings, graph.edges, len(graph))
-    hops = np.minimum(hops_of_node[ends[0]], hops_of_node[ends[1]])
-    status = with_lost(data.status, scatter_rows(hops, rows, data.num_rows, NOWHERE), "its nodes")
+    hops = fitted.encoder.on_graph.hops_from_ends(graph.edges, len(graph), ends, rows, data.num_rows)
+    status = with_lost(data.status, hops, "its nodes")
     links = Links.of(graph.edges, len(graph), source.directed, may_be_none=True)
     are_known = links.know(links.pairs.of(*ends)).astype(int)
     is_known: list[str | bool] = [""] * data.num_rows
@@ -411,7 +404,7 @@ TASK = Task(
     prepare=prepare,
     load=load,
     loaders=loaders,
-    whole_graph=whole_graph,
+    whole_graph=one_process,
     evaluate=evaluate,
     write_predictions=write_predictions,
     description=describe,

@@ -24,7 +24,7 @@ from edgewise.learn.readers.molecules.similarity import KnownMolecules
 from edgewise.learn.settings import Values
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tables.impute import with_filled
+from edgewise.learn.tables.impute import missing_by_row, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
@@ -153,9 +153,7 @@ class MoleculesEncoder:
     def statuses(self, data: MoleculeData) -> list[str]:
         """The status of each row; where the model reads coordinates, which molecules lack them."""
         conditions = [repr(name) for name in self.columns.descriptors_columns]
-        missing: dict[int, list[str]] = {}
-        for row, column in np.argwhere(np.isnan(data.conditions)).tolist():
-            missing.setdefault(row, []).append(conditions[column])
+        missing = missing_by_row((data.conditions, np.arange(len(data.rows)), conditions))
         if not self.settings.needs_coordinates:
             return with_filled(list(data.rows.status), missing)
         conformers, names = data.store.conformers, data.rows.columns.smiles_columns
@@ -192,8 +190,7 @@ class MoleculesEncoder:
     def check(self, output: Targets) -> None:
         """Raise DataError unless the fields fit each other, and this RDKit."""
         sizes, scales, columns = self.sizes, self.scales, self.columns
-        if sizes.num_outputs != output.num_outputs:
-            raise DataError(f"sizes.num_outputs is {sizes.num_outputs}, expected {output.num_outputs}.")
+        output.check_size(sizes.num_outputs)
         for name, size, expected in (
             ("sizes.num_global_features", sizes.num_global_features, len(scales.feature.center)),
             ("sizes.num_global_features", sizes.num_global_features, len(set(self.descriptors))),

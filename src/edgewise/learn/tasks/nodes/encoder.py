@@ -9,34 +9,30 @@ import torch
 import torch.nn.functional as F
 
 from edgewise.errors import DataError
-from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.outputs import Targets
-from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.lost import with_lost
-from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import NodeData
-from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScaler
+from edgewise.learn.readers.graphs.types import TypeNames, TypeScaler
 from edgewise.learn.readers.store.data import StoredNodeData, hops_to_lost
-from edgewise.learn.tables.impute import Imputer, with_filled
+from edgewise.learn.tables.impute import Imputer, missing_by_row, with_filled
 from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.feature_scale import scaled, scaled_rows
+from edgewise.learn.tasks.feature_scale import scaled_rows
 from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
     filled_edges,
     graph_of,
-    lost_within_reach,
     num_edge_marks,
 )
-from edgewise.learn.tasks.graph_notes import check_features, check_same_kind, check_weights, named_columns
+from edgewise.learn.tasks.graph_notes import check_graph
 from edgewise.learn.tasks.nodes.node_types import with_types
 from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored_weights
 from edgewise.learn.tasks.nodes.stored_run import stored_batches
-from edgewise.learn.tasks.table_notes import names_of_features
 from edgewise.learn.training.document import INLINE, TRANSIENT
 from edgewise.neighborhood import EDGE_TYPES, extend_edges
 
@@ -97,10 +93,9 @@ class NodeEncoder:
             return last
 
         on_graph, settings = self.on_graph, self.on_graph.settings
-        num_features = data.features.shape[1], data.num_edge_features
-        check_features(data.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
-        check_same_kind(on_graph.has_degrees, data, on_graph.num_columns)
-        reads_weights = settings.spec.reads_edge_weights and num_features[1] == 1
+        num_features, source = data.num_edge_features, data.rows.source
+        check_graph(on_graph, source, data.features, num_features, self.num_edge_columns, data.has_degrees)
+        reads_weights = settings.spec.reads_edge_weights and num_features == 1
         if reads_weights:
             check_stored_weights(data, settings)
         self.stored["last"] = StoredNodes(
@@ -130,12 +125,8 @@ class NodeEncoder:
             return stored_batches(data, self.stored_nodes(data), scale, whole=whole)
 
         on_graph, settings = self.on_graph, self.on_graph.settings
-        num_features = data.features.shape[1], data.edges.features.shape[1]
-        check_features(data.rows.source, (on_graph.num_columns, self.num_edge_columns), num_features)
-        check_same_kind(on_graph.has_degrees, data, on_graph.num_columns)
-        check_weights(data.rows.source, data.edges, settings, self.sizes)
-
-        features = self.features(on_graph.node_features(data.features, data.edges), data.types)
+        check_graph(on_graph, data.rows.source, data.features, data.edges, self.num_edge_columns, data.has_degrees)
+        features = on_graph.scaled(data.features, data.edges, data.types)
         edges = filled_edges(data.edges, self.edge_imputer, settings)
         graph = graph_of(features, edges, settings.has_loops, position_encodings=self.position_encodings(data))
         if settings.is_extended:
@@ -148,28 +139,16 @@ class NodeEncoder:
 
         return RowBatches.of(data.rows, scale, batch, graph)
 
-    def names_of_edges(self, edges: EdgeList) -> list[str]:
-        """The names of the features of edges, but for words."""
-        on_graph = self.on_graph
-        return names_of_features(on_graph.graph.edge_feature_columns, edges.features.shape[1], on_graph.edge_categories)
-
     def statuses(self, data: NodeData | StoredNodeData) -> list[str]:
         """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
         if isinstance(data, StoredNodeData):
             return with_lost(data.rows.status, hops_to_lost(data.store, self.on_graph.settings.reach), "the node")
-        hops = lost_within_reach(self.on_graph.settings, data.edges, len(data.rows))
-        status = with_lost(data.rows.status, hops, "the node")
-        of_nodes = data.features.missing_of(np.arange(len(data.rows)))
-        status = with_filled(status, named_columns(of_nodes, self.on_graph.names_of_features()))
-        if not np.isnan(data.edges.features).any():
-            return status
-
-        names, missing = self.names_of_edges(data.edges), dict[int, list[str]]()
-        for edge, column in np.argwhere(np.isnan(data.edges.features)).tolist():
-            for node in (int(data.edges.senders[edge]), int(data.edges.receivers[edge])):
-                if (name := f"{names[column]} of an edge") not in (lacking := missing.setdefault(node, [])):
-                    lacking.append(name)
-        return with_filled(status, missing)
+        on_graph, edges, nodes = self.on_graph, data.edges, np.arange(len(data.rows))
+        status = with_lost(data.rows.status, on_graph.hops_to_lost(edges, len(nodes)), "the node")
+        of_nodes = missing_by_row((data.features.rows_if_missing(nodes), nodes, on_graph.names_of_features()))
+        names = [f"{name} of an edge" for name in on_graph.names_of_edges(edges.features.shape[1])]
+        of_edges = missing_by_row((edges.features, np.stack([edges.senders, edges.receivers], axis=1), names))
+        return with_filled(with_filled(status, of_nodes), of_edges)
 
     def position_encodings(self, data: NodeData) -> torch.Tensor | None:
         """Position encodings of each node in the graph, as far as the model reads them."""
@@ -179,10 +158,6 @@ class NodeEncoder:
         from edgewise.learn.readers.graphs.position import positions_of
 
         return positions_of(data.edges, len(data.rows), *counts)
-
-    def features(self, features: NodeFeatures, types: GraphTypes | None = None) -> torch.Tensor | SparseFeatures:
-        """What is known of each node in the units of the model."""
-        return scaled(features, self.on_graph.feature_scale, self.on_graph.scaler, types)
 
     def check(self, output: Targets) -> None:
         """Raise DataError unless the fields fit each other."""

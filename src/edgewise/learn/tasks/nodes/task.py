@@ -21,7 +21,7 @@ from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.graph_encoding import GraphEncoding, num_edge_marks, reading_columns
+from edgewise.learn.tasks.graph_encoding import GraphEncoding, num_edge_marks
 from edgewise.learn.tasks.graph_notes import (
     features_in_words,
     note_of_edges,
@@ -50,6 +50,7 @@ from edgewise.learn.tasks.nodes.stored_run import (
 )
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
+from edgewise.learn.tasks.table_settings import reading_columns
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows, row_loader, rows_to_score
 from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Written
@@ -158,7 +159,8 @@ def warnings(prepared: Prepared) -> list[str]:
     lines = notes_of_missing(encoder.on_graph, data.features)
     if isinstance(data, StoredNodeData):
         return [*lines, *notes_of_constants(encoder.on_graph, data.features)]
-    lines += notes_of_missing_edges(data.edges, encoder.names_of_edges(data.edges), encoder.on_graph.settings)
+    names = encoder.on_graph.names_of_edges(data.edges.features.shape[1])
+    lines += notes_of_missing_edges(data.edges, names, encoder.on_graph.settings)
     return [*lines, *notes_of_constants(encoder.on_graph, data.features, data.edges, data.types)]
 
 
@@ -168,7 +170,7 @@ def notes(prepared: Prepared) -> list[str]:
     if isinstance(data, StoredNodeData):
         return [*notes_of_store(data, settings.model), *notes_of_targets(data, settings)]
     edges, graph = data.edges, settings.graph
-    lines = [f"{edges.ways(graph.directed)}; {features_in_words(data, data.features.shape[1])}"]
+    lines = [f"{edges.ways(graph.directed)}; {features_in_words(data.features.shape[1], has_degrees=data.has_degrees)}"]
     remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
     lines += edges.unused(remedy)
     if data.types is not None:
