@@ -14,9 +14,8 @@ from edgewise.learn.readers.graphs.edge_data import edges_from_arrays
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tables.split import Splits
-from edgewise.learn.tasks.edges.explainable import explain_edge
 from edgewise.learn.tasks.edges.settings import SETTINGS
-from edgewise.learn.tasks.edges.task import TABLE
+from edgewise.learn.tasks.edges.task import TABLE, explain_edge
 from edgewise.neighborhood import Types
 from explain_cases import loud
 

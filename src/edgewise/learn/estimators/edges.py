@@ -19,9 +19,8 @@ from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_data import EdgeData, edges_from_arrays
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
-from edgewise.learn.tasks.edges.explainable import explain_edge
 from edgewise.learn.tasks.edges.settings import EdgeRunSettings
-from edgewise.learn.tasks.edges.task import TABLE, TASK, EdgeEncoder
+from edgewise.learn.tasks.edges.task import TABLE, TASK, EdgeEncoder, explain_edge
 
 
 def training_data(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumns) -> EdgeData:

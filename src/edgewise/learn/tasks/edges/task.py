@@ -1,12 +1,13 @@
 """Edges: a number or a class for each edge of one graph, such as trust, fraud, or the rating of a product."""
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from edgewise.errors import SettingError, plural
+from edgewise.errors import DataError, SettingError, plural
+from edgewise.explain.explainable import Explainable
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.edge import EdgeModel
@@ -21,7 +22,17 @@ from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
+from edgewise.learn.tasks.explainable import (
+    Names,
+    Row,
+    RowsByName,
+    checked_row,
+    explainable_by_name,
+    explaining,
+    title_of,
+)
 from edgewise.learn.tasks.graph_encoding import WHOLE_GRAPH, GraphEncoding, graph_of, num_edge_features, scaled_edges
+from edgewise.learn.tasks.graph_explainable import row_item
 from edgewise.learn.tasks.graph_notes import check_graph, notes_of_constants, notes_of_missing, one_process
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features
@@ -31,6 +42,11 @@ from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.baseline import filled
 from edgewise.learn.training.document import INLINE
+
+NOTE = (
+    "The prediction also reads the features of both nodes and of the edge directly: they stay where the edge is "
+    "removed as a link, which then carries no messages."
+)
 
 
 @dataclass(frozen=True)
@@ -154,6 +170,13 @@ def notes(prepared: Prepared) -> list[str]:
     return lines
 
 
+def read_known(trained: FittedTable[EdgeEncoder], settings: EdgeRunSettings) -> EdgeData:
+    """The edges of the graph that a model was trained on."""
+    columns = trained.columns.to_predict(node_column=settings.columns.node_column or AUTO)
+    words = trained.encoder.on_graph.known_words
+    return read_edge_data(settings.data, columns, settings.graph, settings.nodes, **words)
+
+
 def read_requested(trained: FittedTable[EdgeEncoder], request: PredictRequest) -> EdgeData:
     of_training, on_graph = trained.columns, trained.encoder.on_graph
     if (of_training.descriptors_columns or of_training.category_columns) and request["nodes"] is None:
@@ -170,10 +193,37 @@ def read_requested(trained: FittedTable[EdgeEncoder], request: PredictRequest) -
     return data
 
 
+def edge_item(trained: FittedTable[EdgeEncoder], data: EdgeData, row: int, **options: Any) -> Explainable:
+    """The prediction for an edge, a row of the data; `options` and errors are those of `row_item`.
+
+    An end that is removed loses its features, any other node its edges.
+    """
+    checked_row("edge", data, row)
+    (ends,) = data.ends(np.array([row]))
+    notes, is_directed = [NOTE], trained.encoder.on_graph.graph.directed
+    if (count := len(data.between(*ends, is_directed))) > 1:
+        notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
+    title = title_of(data.names, ends, is_directed)
+    return row_item(trained, data, row, names=data.names, title=title, notes=notes, **options)
+
+
+explain_edge = explaining(edge_item)
+
+
+def find_edge(rows: RowsByName[FittedTable[EdgeEncoder], EdgeData], names: Row) -> int:
+    """The first edge between two nodes, by their names."""
+    data, is_directed = rows.data, rows.trained.encoder.on_graph.graph.directed
+    ends = rows.names.ends(data.edges.columns, names)
+    if not len(between := data.between(*ends, is_directed)):
+        title = title_of(data.names, ends, is_directed)
+        raise DataError(f"the edge {title} does not exist; name the two nodes of an edge of the graph.")
+    return int(between[0])
+
+
 TABLE = TableTask(
     settings=SETTINGS,
     noun="edges",
-    explainable="edgewise.learn.tasks.edges.explainable:EXPLAINABLE",
+    explainable="edgewise.learn.tasks.edges.task:EXPLAINABLE",
     read_data=read_data,
     resolved=resolved,
     encoder=EdgeEncoder,
@@ -186,3 +236,17 @@ TABLE = TableTask(
 )
 
 TASK = TABLE.task
+
+EXPLAINABLE = explainable_by_name(
+    declared=SETTINGS,
+    load=TABLE.load,
+    read=read_known,
+    unit="edge",
+    over="the edges of a graph",
+    call="explain(graph, edge=…)",
+    fields=lambda data: [(column, "node") for column in data.edges.columns],
+    names=lambda data: Names("node", data.names),
+    model_name=lambda trained: trained.encoder.on_graph.settings.model,
+    item=edge_item,
+    find=find_edge,
+)
