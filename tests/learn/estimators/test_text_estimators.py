@@ -17,7 +17,7 @@ from edgewise.learn.estimators.parameters import changed_values
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks.companions import FittingRows
 from edgewise.learn.tasks.texts.settings import SETTINGS
-from edgewise.learn.tasks.texts.task import TABLE, TASK
+from edgewise.learn.tasks.texts.task import COUNTS_OF_WORDS, TASK
 from review_tables import reviews
 
 SMALL = {"model_dim": 16, "num_heads": 2, "epochs": 12, "learning_rate": 3e-3, "batch_size": 16}
@@ -96,7 +96,6 @@ def test_words_are_counted_in_rows_of_some_weight(tmp_path, monkeypatch):
     roles = {"text_columns": ("text",), "target_columns": ("y",), "weight_column": "w", "splits_column": "s"}
     settings = SETTINGS.of({"data": (str(data),), **roles, "companions": ("word-counts",)}, "this test")
     prepared = TASK.prepare(settings)
-    (kind,) = TABLE.companions
     learned = []
 
     def counted(names, texts, targets, weights, loss):
@@ -105,7 +104,9 @@ def test_words_are_counted_in_rows_of_some_weight(tmp_path, monkeypatch):
 
     monkeypatch.setattr("edgewise.learn.tasks.texts.task.WordCounts", SimpleNamespace(learned=counted))
     splits = prepared.splits
-    fresh = kind.fit(prepared.fitted, prepared.data, FittingRows(splits.train, splits.val, 0, TASK.loss(prepared)))
+    fresh = COUNTS_OF_WORDS.fit(
+        prepared.fitted, prepared.data, FittingRows(splits.train, splits.val, 0, TASK.loss(prepared))
+    )
     assert learned == [(4, [1.0, 1.0, 2.0, 2.0])]
     before, after = fresh.module, fresh.with_validation()
     assert learned[1:] == [(8, [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0])]
