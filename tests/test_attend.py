@@ -113,12 +113,9 @@ PRECISE = [
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
-IN_HALF_PRECISION = {
-    torch.bfloat16: ["scaled_dot", "dot", "cosine", "bilinear", "gatv2"],
-    torch.float16: ["scaled_dot"],
-}
-"""Scores that the kernels of numba are compiled for by day: they read and write numbers of half precision with the same
-two functions, whatever the score, and compiling each takes seconds."""
+IN_HALF_PRECISION = {torch.bfloat16: ["scaled_dot", "dot", "cosine", "bilinear"], torch.float16: []}
+"""Scores that the kernels of numba are compiled for by day: one kernel serves all of these. Whatever the score,
+the same two functions read and write numbers of half precision, and compiling each kernel takes seconds."""
 
 
 def marks_of(backend, score, dtype):

@@ -163,6 +163,7 @@ def test_memory_that_runs_out_while_times_are_taken():
     assert any(record == {"failed": "out of memory"} for record in found.values())
 
 
+@pytest.mark.nightly
 def test_what_must_be_compiled_is_cut_when_the_time_is_up():
     name = measure.COMPILED[0]
     case = one_number(**{name: lambda leaf: lambda: lambda: 2 * leaf})
@@ -198,6 +199,7 @@ def test_a_run_measures_replays_and_notes_what_failed(monkeypatch):
     assert "| dot, bf16 | edgewise | 2.00 ± 0.000 |  | 2.00 ± 0.000 |" in report.page(made.data)
 
 
+@pytest.mark.nightly
 def test_after_a_capture_that_fails_no_other_is_tried(monkeypatch):
     parts = small_parts()
     parts["c"] = parts["a"]

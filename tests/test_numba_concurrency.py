@@ -209,10 +209,9 @@ def test_a_numba_that_cannot_be_imported_leaves_the_other_backends(tmp_path):
     assert "numba refuses: numba cannot be imported (Numba needs NumPy 3.0 or less); pip install numba." in report
 
 
+@pytest.mark.nightly  # everything is compiled once more, for another processor
 @pytest.mark.parametrize(
-    "neighborhood",
-    ["Edges(*torch.randint(30, (2, 200)), 30, 30)", pytest.param("Causal()", marks=pytest.mark.nightly)],
-    ids=["edges", "ranges"],
+    "neighborhood", ["Edges(*torch.randint(30, (2, 200)), 30, 30)", "Causal()"], ids=["edges", "ranges"]
 )
 def test_the_processor_may_be_any(tmp_path, neighborhood):
     report = run_script(

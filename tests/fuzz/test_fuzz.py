@@ -36,9 +36,8 @@ def edges_carry_anything(drawn: Drawn) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "is_taken", [edges_carry_a_bias_all_or_nothing, pytest.param(edges_carry_anything, marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly  # compiling a kernel for each kind of call takes a minute; by day test_attend compares them
+@pytest.mark.parametrize("is_taken", [edges_carry_a_bias_all_or_nothing, edges_carry_anything])
 def test_random_calls_of_kernels_agree_with_the_judge(is_taken):
     wrong, number = [], 0
     for seed in range(10_000, 11_000):
