@@ -27,12 +27,12 @@ class Registry(Generic[T]):
 
     noun: str
     """What one is called: `task`, `layer`, `score`, `output` or `companion`."""
-    own: Mapping[str, "T | str"]
+    built_in: Mapping[str, "T | str"]
     """Those of this package, or where they are: `module:object`."""
     expected: Any = object
     """The class of the objects, or where it is."""
     loaded: dict[str, T] = field(default_factory=dict)
-    """Those that were asked for."""
+    """Those that were imported."""
 
     @property
     def group(self) -> str:
@@ -48,7 +48,7 @@ class Registry(Generic[T]):
         """
         references: dict[str, str] = {}
         for name, reference in entry_points_of(self.group):
-            first = "edgewise itself" if name in self.own else references.setdefault(name, reference)
+            first = "edgewise itself" if name in self.built_in else references.setdefault(name, reference)
             if first != reference:
                 raise SettingError(
                     f"two {self.noun}s are called {name}, those of {first} and {reference}; remove one package, or "
@@ -57,13 +57,13 @@ class Registry(Generic[T]):
         return references
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self.own, *self.added))
+        return iter((*self.built_in, *self.added))
 
     def __len__(self) -> int:
-        return len(self.own) + len(self.added)
+        return len(self.built_in) + len(self.added)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.own or name in self.added
+        return name in self.built_in or name in self.added
 
     def __getitem__(self, name: str) -> T:
         """The object of that name.
@@ -74,7 +74,7 @@ class Registry(Generic[T]):
         if name not in self.loaded:
             if name not in self:
                 raise SettingError(f"unknown {self.noun} {name!r}; expected one of {', '.join(self)}.")
-            entry = self.own[name] if name in self.own else self.added[name]
+            entry = self.built_in[name] if name in self.built_in else self.added[name]
             self.loaded[name] = self._load(name, entry) if isinstance(entry, str) else entry
         return self.loaded[name]
 
@@ -86,18 +86,17 @@ class Registry(Generic[T]):
         """The object of an entry point, which has its name where it has one."""
         entry = f"{self.group}: the entry point {name} = {reference}"
         try:
-            found: Any = load(reference)
+            loaded = load(reference)
         except BROKEN as error:
             reason = f"{type(error).__name__}: {error}"
             raise SettingError(f"{entry} cannot be loaded ({reason}); correct or remove its package.") from error
         expected = load(self.expected) if isinstance(self.expected, str) else self.expected
-        if not isinstance(found, expected):
-            is_a = f"is a {type(found).__name__}, expected a {expected.__name__}"
+        if not isinstance(loaded, expected):
+            is_a = f"is a {type(loaded).__name__}, expected a {expected.__name__}"
             raise SettingError(f"{entry} {is_a}; name the {self.noun}.")
-        if isinstance(called := getattr(found, "name", name), str) and called != name:
+        if isinstance(called := getattr(loaded, "name", name), str) and called != name:
             raise SettingError(f"{entry} is called {called!r}; expected {name!r}, the name of the entry point.")
-        loaded: T = found
-        return loaded
+        return loaded  # type: ignore[no-any-return]
 
 
 def load(reference: str) -> Any:

@@ -194,7 +194,7 @@ def test_two_tasks_of_one_name_are_an_error(package):
 
 @pytest.mark.parametrize("known", [LAYERS, choices.SCORES, OUTPUTS, COMPANIONS], ids=lambda known: known.noun)
 def test_two_of_one_name_are_an_error(known, package):
-    name = next(iter(known.own))
+    name = next(iter(known.built_in))
     entry_points = f"[{known.group}]\n{name} = my_package.other:THING\n"
     (package / "my_package-1.dist-info/entry_points.txt").write_text(entry_points)
     forget()

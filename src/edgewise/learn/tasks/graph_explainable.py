@@ -296,7 +296,7 @@ def row_item(
 
     subgraph = Subgraph.of(batch.graph, centers, settings.reach, border_of(settings))
     traces, rows = [Trace() for _ in trained.members], to_rows(subgraph.batch)
-    explained = Explained.of(trained, lambda place, member: member(rows, traces[place]), target, label)
+    explained = Explained.of(trained, lambda number, member: member(rows, traces[number]), target, label)
 
     def of_member(member: nn.Module, copies: Batch) -> Tensor:
         return explained.of_scores(member(to_rows(copies))).squeeze(0)

@@ -79,7 +79,7 @@ SETTINGS = TaskSettings(
     example="forecast series.csv --edges edges.csv",
     reads=("edges", "gaps"),
     estimators=("Forecaster",),
-    choices={"loss_function": tuple(OUTPUTS.own)},
+    choices={"loss_function": tuple(OUTPUTS.built_in)},
     foreign=dict.fromkeys(
         ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
         "the model reads the series only",

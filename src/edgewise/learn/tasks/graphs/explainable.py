@@ -80,7 +80,9 @@ def graph_item(
             f"the graph {name!r} has {plural(count, 'node')}; at most {MAX_NODES:,} can be explained."
         )
     trace = Trace()
-    explained = Explained.of(trained, lambda place, member: member(batch, trace if place == 0 else None), target, label)
+    explained = Explained.of(
+        trained, lambda number, member: member(batch, trace if number == 0 else None), target, label
+    )
     graph = ExplainedGraph(trained, name, data.nodes_of(row), batch, explained, trace)
     return Explainable(
         num_units=count,

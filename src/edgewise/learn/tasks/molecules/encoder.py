@@ -125,11 +125,9 @@ class MoleculesEncoder:
         by_part = [self._similarities(molecules_of(data, part), *to_known) for part in parts]
         return {name: np.concatenate([part[name] for part in by_part]) for name in by_part[0]}
 
-    def similarities_of(
-        self, molecules: Sequence[tuple[str, ...]], known: Sequence[tuple[str, ...]] | None = None
-    ) -> dict[str, np.ndarray]:
+    def similarities_of(self, molecules: Sequence[tuple[str, ...]]) -> dict[str, np.ndarray]:
         """The same of rows that are canonical molecules."""
-        return self._similarities(molecules, *(self.known_molecules if known is None else self._known(known)))
+        return self._similarities(molecules, *self.known_molecules)
 
     def _similarities(
         self, molecules: Sequence[tuple[str, ...]], whole: KnownMolecules, columns: Mapping[str, KnownMolecules]

@@ -308,7 +308,7 @@ def molecule_item(
     similarities = trained.encoder.similarities_of(molecules)
     explained = Explained.of(
         trained,
-        lambda place, member: member(row.batch, trace if place == 0 else None),
+        lambda number, member: member(row.batch, trace if number == 0 else None),
         target,
         label,
         similarities,

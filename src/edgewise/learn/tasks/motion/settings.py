@@ -88,7 +88,7 @@ SETTINGS = TaskSettings(
     example="motion motion.npz",
     signs=(Sign(6, endings=(".npz",), arrays=frozenset(("positions", "velocities")), holds="holds trajectories"),),
     estimators=("DynamicsModel",),
-    choices={"loss_function": tuple(OUTPUTS.own)},
+    choices={"loss_function": tuple(OUTPUTS.built_in)},
     foreign=dict.fromkeys(
         ("delimiter", "decimal", "quoting", "encoding", "sheet"), "trajectories are read from .npz files"
     ),
