@@ -2,11 +2,13 @@
 
 import math
 
+import numpy as np
+
 MISSING = "-"
 """Shown for a missing number."""
 
 
-def formatted(value: float | None, digits: int = 4) -> str:
+def formatted(value: float | np.floating | None, digits: int = 4) -> str:
     """An integer in full; other numbers with four decimals, or three significant digits if they are smaller.
 
     Args:
@@ -17,7 +19,7 @@ def formatted(value: float | None, digits: int = 4) -> str:
         return MISSING
     if isinstance(value, int):
         return f"{value:,}"
-    size = abs(value)
+    size = abs(float(value))
     if size >= 1:
         return f"{value:.{digits}g}"
     return f"{value:.4f}" if size >= 0.01 else f"{value:.3g}"

@@ -49,13 +49,13 @@ def test_scales_are_learned_on_training_rows_only():
         (1600, 200, {}, 70 * 1600 / 64),  # rows that share molecules
         (1600, 200, {"has_process": True}, 600),
         (8000, 200, {"has_process": True}, 1500),
-        (902, 902, {"of_classes": True}, 240),
-        (1600, 1600, {"of_classes": True}, 400),
+        (902, 902, {"is_classification": True}, 240),
+        (1600, 1600, {"is_classification": True}, 400),
         (100_000, 100_000, {}, 3000),
     ],
 )
 def test_steps_fit_the_rows_and_molecules(num_rows, num_molecules, chosen, steps):
-    found = steps_of(num_rows, num_molecules, **{"of_classes": False, **chosen})
+    found = steps_of(num_rows, num_molecules, **{"is_classification": False, **chosen})
     train = TrainSettings().resolved(num_rows, num_molecules, steps=found)
     an_epoch = math.ceil(num_rows / train.batch_size)
     assert train.epochs == math.ceil(steps / an_epoch)
