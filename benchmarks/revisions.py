@@ -5,7 +5,7 @@
 
 Each command runs in a process of its own, the two revisions in turn, after a first round that is not counted: it
 fills the caches of compiled kernels. Shown are medians, and the smallest and largest ratio of a round. Training is
-timed as a whole command, reading inside a process by the tables of reading.py. EDGEWISE_DATA names the folder of data
+timed as a whole command, reading as the median of seven times in a process by the tables of reading.py. EDGEWISE_DATA names the folder of data
 sets. A busy machine is refused, but for --force.
 """
 
@@ -29,14 +29,18 @@ RESULTS = HERE / "results"
 READING = """
 import sys, time
 from pathlib import Path
+from statistics import median
 from reading import ROWS, readers, write_table
 name, scale, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 write_table(name, ROWS[name] // scale, folder)
 read = readers(name, ROWS[name] // scale, folder)["edgewise"]
 read()
-began = time.perf_counter()
-read()
-print(time.perf_counter() - began)
+seconds = []
+for _ in range(7):
+    began = time.perf_counter()
+    read()
+    seconds.append(time.perf_counter() - began)
+print(median(seconds))
 """
 TABLES = ("edges", "edges, named", "nodes", "SMILES", "texts")
 
