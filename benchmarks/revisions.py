@@ -5,8 +5,8 @@
 
 Each command runs in a process of its own, the two revisions in turn, after a first round that is not counted: it
 fills the caches of compiled kernels. Shown are medians, and the smallest and largest ratio of a round. Training is
-timed as a whole command, reading as the median of seven times in a process by the tables of reading.py. EDGEWISE_DATA names the folder of data
-sets. A busy machine is refused, but for --force.
+timed as a whole command, reading as the median of seven times inside a process, by the tables of reading.py.
+EDGEWISE_DATA names the folder of data sets. A busy machine is refused, but for --force.
 """
 
 import argparse
