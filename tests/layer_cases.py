@@ -112,6 +112,11 @@ CASES = {
     "DirectedMessages, edges": Case(
         lambda: L.DirectedMessages(DIM, 3, 6), lambda layer, x, neighborhood: layer(x, EDGES, of_edges(x, 3))
     ),
+    "EdgeAttention": Case(lambda: L.EdgeAttention(DIM, 0, 6, num_heads=2), plain, "edges"),
+    "EdgeAttention, edges": Case(
+        lambda: L.EdgeAttention(DIM, 3, 6, num_heads=3, normalize=Softmax()),
+        lambda layer, x, neighborhood: layer(x, EDGES, of_edges(x, 3)),
+    ),
     "HopAttention": Case(lambda: L.HopAttention(DIM, 2), plain, "edges"),
     "EquivariantLayer": Case(
         lambda: L.EquivariantLayer(DIM, normalize=Softmax()),

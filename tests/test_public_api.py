@@ -91,6 +91,7 @@ LAYERS = [
     "Bodies",
     "Cache",
     "DirectedMessages",
+    "EdgeAttention",
     "EdgeUpdate",
     "EquivariantLayer",
     "GatedGraphAttention",

@@ -15,6 +15,7 @@ from torch import nn
 from edgewise import Entmax15, Mask, Sigmoid, Softmax, Sparsemax, layers
 from edgewise.layers import (
     DirectedMessages,
+    EdgeAttention,
     EdgeUpdate,
     EquivariantLayer,
     GatedGraphAttention,
@@ -180,6 +181,34 @@ def directed(x):
             onward = sent.sum(-3).unsqueeze(-2) - sent.transpose(-3, -2)
             messages = torch.relu(start + onward) * mask
         return torch.relu(layer.itself(x) + layer.arriving(messages.sum(-3)))
+
+    return layer, [x], lambda x: layer(x, EDGES), dense
+
+
+def edge_attention(x, normalize):
+    """Edges in a table (sender, receiver); (k, j) is a neighbor of (j, i) for every k but i."""
+    layer, mask = EdgeAttention(4, 0, 6, num_steps=3, num_heads=2, key_dim=3, normalize=normalize), MASK.T
+    num_edges = NUM_NODES**2
+    sender, receiver = torch.arange(num_edges) // NUM_NODES, torch.arange(num_edges) % NUM_NODES
+    is_edge = mask.flatten()
+    follows = (receiver[None] == sender[:, None]) & (sender[None] != receiver[:, None]) & is_edge & is_edge[:, None]
+
+    def dense(x):
+        start = layer.start(x).index_select(-2, sender) * is_edge.unsqueeze(-1)
+        messages = torch.relu(start)
+        for _ in range(2):
+            query, key, value = (
+                part(messages).unflatten(-1, (2, 3)).transpose(-2, -3) for part in (layer.query, layer.key, layer.step)
+            )
+            scores = query @ key.mT / 3**0.5
+            if isinstance(normalize, Sigmoid):
+                weights = torch.sigmoid(scores) * follows
+            else:
+                weights = torch.where(follows, scores, -torch.inf).softmax(-1).nan_to_num(0.0)
+            heads = (weights @ value).transpose(-2, -3).flatten(-2)
+            messages = torch.relu(start + heads) * is_edge.unsqueeze(-1)
+        arrived = messages.unflatten(-2, (NUM_NODES, NUM_NODES)).sum(-3)
+        return torch.relu(layer.itself(x) + layer.arriving(arrived))
 
     return layer, [x], lambda x: layer(x, EDGES), dense
 
@@ -400,6 +429,11 @@ CASES = {
     },
     "DirectedMessages": lambda: directed(normal(NUM_NODES, 4)),
     "DirectedMessages of a batch": lambda: directed(normal(2, NUM_NODES, 4)),
+    **{
+        f"EdgeAttention {normalize}": lambda normalize=normalize: edge_attention(normal(NUM_NODES, 4), normalize)
+        for normalize in (Sigmoid(), Softmax())
+    },
+    "EdgeAttention of a batch": lambda: edge_attention(normal(2, NUM_NODES, 4), Sigmoid()),
     "PairForce": force,
     "EquivariantLayer": equivariant,
     "EquivariantLayer attention": lambda: equivariant(normalize=Softmax()),

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from edgewise import Edges
+from edgewise import Edges, Trace
 from edgewise.backends import formula
-from edgewise.errors import ShapeError
-from edgewise.layers.directed import DirectedMessages, onward
+from edgewise.errors import SettingError, ShapeError
+from edgewise.layers.directed import DirectedMessages, EdgeAttention, onward
+from edgewise.normalize import Sigmoid, Softmax
 
 
 def edges_of(senders, receivers, num_nodes):
@@ -70,6 +71,82 @@ def test_two_nodes_by_hand():
     assert layer(nodes, edges_of([0, 1], [1, 0], 2)).tolist() == [[5.5], [5.5]]
     # On the ring 0 → 1 → 2 → 0 of one way nothing leads back: all goes round.
     assert layer(torch.ones(3, 1), edges_of([0, 1, 2], [1, 2, 0], 3)).tolist() == [[5.5]] * 3
+
+
+def arriving_before(edges):
+    """The pairs (e', e) by their definition: e' arrives where e leaves, and is not its reverse."""
+    senders, receivers, reverse = (x.tolist() for x in (edges.senders, edges.receivers, edges.reverse))
+    numbers = range(len(senders))
+    return [(b, e) for e in numbers for b in numbers if receivers[b] == senders[e] and b != reverse[e]]
+
+
+@pytest.mark.parametrize("edges", [RING, UNPAIRED, edges_of([], [], 2)], ids=["ring", "unpaired", "empty"])
+def test_the_line_graph_has_every_edge_that_arrives_before(edges):
+    line_graph = edges.line_graph
+    pairs = list(zip(line_graph.senders.tolist(), line_graph.receivers.tolist()))
+    assert sorted(pairs, key=lambda pair: pair[::-1]) == arriving_before(edges)
+    assert line_graph.sizes == (edges.num_edges, edges.num_edges)
+    assert edges.line_graph is line_graph
+    assert edges.undirected().line_graph is not line_graph
+
+
+@pytest.mark.parametrize("normalize", [Sigmoid(), Softmax()], ids=["sigmoid", "softmax"])
+def test_edge_attention_is_its_equation(normalize):
+    """Edge after edge, with a trace that gives the same weights."""
+    torch.manual_seed(0)
+    layer = EdgeAttention(4, 3, 6, num_steps=2, num_heads=2, key_dim=5, normalize=normalize).double()
+    nodes, features = torch.randn(5, 4).double(), torch.randn(UNPAIRED.num_edges, 3).double()
+    start = layer.start(nodes)[UNPAIRED.senders] + layer.edge(features)
+    first, trace = torch.relu(start), Trace()
+    rows, weights = [], {}
+
+    for e in range(UNPAIRED.num_edges):
+        before = [other for other, edge in arriving_before(UNPAIRED) if edge == e]
+        heads = []
+        for head in range(2):
+            of_key, of_value = slice(5 * head, 5 * head + 5), slice(3 * head, 3 * head + 3)
+            scores = layer.key(first[before])[:, of_key] @ layer.query(first[e])[of_key] / 5**0.5
+            alpha = scores.sigmoid() if isinstance(normalize, Sigmoid) else scores.softmax(0)
+            heads.append(alpha @ layer.step(first[before])[:, of_value])
+            weights |= {(head, other, e): weight for other, weight in zip(before, alpha.tolist())}
+        rows.append(torch.relu(start[e] + torch.cat(heads)))
+
+    arrived = torch.zeros(5, 6).double().index_add(0, UNPAIRED.receivers, torch.stack(rows))
+    expected = torch.relu(layer.itself(nodes) + layer.arriving(arrived))
+    torch.testing.assert_close(layer(nodes, UNPAIRED, features, trace=trace), expected)
+
+    (step,) = trace.weights
+    found = zip(step.senders.tolist(), step.receivers.tolist(), step.values.T.tolist())
+    ends = [(int(UNPAIRED.senders[other]), int(UNPAIRED.receivers[e])) for other, e in arriving_before(UNPAIRED)]
+    of_heads = [[weights[head, *pair] for head in range(2)] for pair in arriving_before(UNPAIRED)]
+    assert [(sender, receiver) for sender, receiver, _ in found] == ends
+    torch.testing.assert_close(step.values.T.tolist(), of_heads)
+
+
+def test_gates_that_stand_open_are_the_messages_unweighted():
+    """Without queries every gate is 1/2, which half the matrix of the messages makes up for."""
+    torch.manual_seed(0)
+    attention, plain = EdgeAttention(4, 0, 6, num_heads=2), DirectedMessages(4, 0, 6)
+    attention.load_state_dict(plain.state_dict(), strict=False)
+    with torch.no_grad():
+        attention.query.weight.zero_()
+        attention.step.weight.mul_(2)
+    nodes = torch.randn(5, 4)
+    torch.testing.assert_close(attention(nodes, UNPAIRED), plain(nodes, UNPAIRED))
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"num_heads": 4}, r"output_dim \(6\) must be a multiple of num_heads \(4\)"),
+        ({"num_heads": 0}, "must be a multiple"),
+        ({"score": "dot"}, "score must be 'scaled_dot' or 'constant', not 'dot'"),
+        ({"num_steps": 0}, "num_steps is 0"),
+    ],
+)
+def test_settings_that_do_not_fit(given, match, shapes_unchecked):
+    with pytest.raises(SettingError, match=match):
+        EdgeAttention(4, 0, 6, **{"num_heads": 2, **given})
 
 
 def test_the_layer_follows_the_order_of_nodes_and_edges():

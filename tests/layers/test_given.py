@@ -24,6 +24,7 @@ GRAPHS = {
     "NeighborConvolution": (lambda: L.NeighborConvolution(8, 6, "max"), lambda layer, x, e: layer(x, e)),
     "IsomorphismConvolution": (lambda: L.IsomorphismConvolution(8, 6), lambda layer, x, e: layer(x, e)),
     "DirectedMessages": (lambda: L.DirectedMessages(8, 0, 6), lambda layer, x, e: layer(x, e)),
+    "EdgeAttention": (lambda: L.EdgeAttention(8, 0, 6, num_heads=2), lambda layer, x, e: layer(x, e)),
     "GraphAttention": (lambda: L.GraphAttention(8, 6, 2, score="gatv2"), lambda layer, x, e: layer(x, e)),
     "GatedGraphAttention": (lambda: L.GatedGraphAttention(8, num_heads=2), lambda layer, x, e: layer(x, e)),
     "GraphGRU": (lambda: L.GraphGRU(8, 4, 2), lambda layer, x, e: layer(x, e)),
@@ -216,6 +217,7 @@ PAIRS = {
 ONE_SET = {
     "HopAttention": (lambda: L.HopAttention(8), "use GraphAttention or a convolution, which take pairs"),
     "DirectedMessages": (lambda: L.DirectedMessages(8, 0, 6), "use NeighborConvolution, which takes pairs"),
+    "EdgeAttention": (lambda: L.EdgeAttention(8, 0, 8), "use NeighborConvolution, which takes pairs"),
     "ResidualBlock": (lambda: L.ResidualBlock(L.MultiHeadAttention(8, 2), 8), "pass the targets, and source="),
 }
 NO_NEIGHBORHOOD = {

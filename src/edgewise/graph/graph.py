@@ -41,10 +41,10 @@ from edgewise.graph.features import (
 )
 from edgewise.graph.forms import converter, graph_from
 from edgewise.graph.heads import dense_table, edges_of_heads
-from edgewise.graph.record import Record, cached_value
+from edgewise.graph.record import Record
 from edgewise.graph.stored import StoredGraph
 from edgewise.neighborhood import Edges, Relations, Types, looped, membership
-from edgewise.neighborhood.index import unchecked
+from edgewise.neighborhood.index import cached_value, unchecked
 
 if TYPE_CHECKING:
     import networkx

@@ -9,7 +9,7 @@ from edgewise.layers.convolution import (
     NeighborConvolution,
     SymmetricConvolution,
 )
-from edgewise.layers.directed import DirectedMessages
+from edgewise.layers.directed import DirectedMessages, EdgeAttention
 from edgewise.layers.equivariant import Bodies, EquivariantLayer
 from edgewise.layers.force import PairForce
 from edgewise.layers.gated import GatedGraphAttention, GraphGRU
@@ -36,6 +36,7 @@ __all__ = [
     "Bodies",
     "Cache",
     "DirectedMessages",
+    "EdgeAttention",
     "EdgeUpdate",
     "EquivariantLayer",
     "GatedGraphAttention",

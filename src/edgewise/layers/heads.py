@@ -13,7 +13,7 @@ from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood import GivenNeighborhood, Mask, Neighborhood, neighborhood_of
 from edgewise.neighborhood.checks import joint_batch
-from edgewise.neighborhood.pairs import Combination, RangeIntersection
+from edgewise.neighborhood.pairs import Joined
 from edgewise.trace import Trace
 
 
@@ -73,7 +73,7 @@ def over_heads(
         ShapeError: its axes are neither those of the batch nor, where there are heads, those with one of heads behind
             them.
     """
-    if isinstance(neighborhood, Combination | RangeIntersection):
+    if isinstance(neighborhood, Joined):
         parts = tuple(over_heads(owner, part, batch_shapes, head_shape) for part in neighborhood.parts)
         return replace(neighborhood, parts=parts)  # type: ignore[arg-type]  # each stays of its kind
 

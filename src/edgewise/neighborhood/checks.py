@@ -127,6 +127,26 @@ def known_sizes(*parts: Sizes) -> Sizes:
     return queries, keys
 
 
+def resolved_sizes(
+    verb: str, owner: str, num_queries: int | None, num_keys: int | None, sizes: Sizes, fixed_sizes: Sizes
+) -> tuple[int, int]:
+    """The sizes of a call: those given, else those of the neighborhood `owner`; keys default to queries.
+
+    Raises:
+        ShapeError: a size differs from the one that the neighborhood fixes, or nothing says the number of queries.
+    """
+    for axis, call_size, fixed_size in zip(("query", "key"), (num_queries, num_keys), fixed_sizes, strict=True):
+        if call_size is not None and fixed_size is not None and call_size != fixed_size:
+            raise ShapeError(f"{verb}: axis '{axis}' is {call_size} in the call but {fixed_size} in {owner}.")
+
+    num_queries, num_keys = known_sizes((num_queries, num_keys), sizes)
+    if num_queries is None:
+        raise ShapeError(
+            f"{verb}: {owner} does not determine the number of queries; pass num_queries (and num_keys, if it differs)."
+        )
+    return num_queries, num_queries if num_keys is None else num_keys
+
+
 def joint_batch(owner: str, shapes: Sequence[torch.Size]) -> torch.Size:
     """The common batch axes of several parts."""
     joint: list[int] = []

@@ -1,9 +1,9 @@
 """Node indices: converted, moved, compared."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from edgewise.errors import ShapeError
 
+Value = TypeVar("Value")
 SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
@@ -67,6 +68,15 @@ def sent(x: Tensor, device: torch.device | str) -> Tensor:
     return x.to(device, non_blocking=x.device.type == "cpu" and torch.device(device).type == "cuda")
 
 
+def moved(value: Any, device: torch.device | str) -> Any:
+    """A field of a record on a device; anything without tensors stays the same."""
+    if isinstance(value, Tensor):
+        return sent(value, device)
+    if isinstance(value, tuple):
+        return tuple(moved(item, device) for item in value)
+    return value.to(device) if hasattr(value, "to") else value
+
+
 def sent_together(tensors: Sequence[Tensor], device: torch.device | str) -> list[Tensor]:
     """Moves 1-d tensors of one dtype to the device in a single copy.
 
@@ -114,6 +124,23 @@ def reverse_edges(senders: Tensor, receivers: Tensor, num_nodes: int, types: Ten
     index = (starts[reverse][run] + rank).clamp(max=max(len(order) - 1, 0))
     reverse_edge = torch.empty_like(order).index_copy(0, order, torch.where(rank < num_other, order[index], -1))
     return torch.where(senders == receivers, torch.arange(len(order), device=order.device), reverse_edge)
+
+
+def line_pairs(senders: Tensor, offsets: Tensor, arriving: Tensor, reverse: Tensor) -> tuple[Tensor, Tensor]:
+    """The pairs (e', e) of edges of which e leaves where e' arrives, and is not its reverse; sorted by e.
+
+    Args:
+        senders: the node that each edge leaves.
+        offsets, arriving: the edges that arrive at each node, as in `Plan`.
+        reverse: the reverse of each edge, −1 for none.
+    """
+    counts = offsets.diff()[senders].long()
+    edges = torch.arange(len(senders), device=senders.device)
+    following = edges.repeat_interleave(counts)
+    starts = offsets[senders] - (counts.cumsum(0) - counts)
+    followed = arriving[torch.arange(len(following), device=senders.device) + starts[following]].long()
+    is_onward = followed != reverse[following]
+    return followed[is_onward], following[is_onward]
 
 
 def entries(adjacency: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:
@@ -187,3 +214,13 @@ def unchecked(record: Any, **changed: Any) -> Any:
 def cached(record: Any) -> dict[str, Any]:
     """The cached values of a record, by attribute name."""
     return {name: value for name, value in vars(record).items() if name.startswith("_")}
+
+
+def cached_value(record: Any, name: str, make: Callable[[], Value]) -> Value:
+    """A derived value of a record, created once; a copy with other fields, or a traced program, creates its own."""
+    value: Value | None = getattr(record, name, None)
+    if value is None:
+        value = make()
+        if not torch.compiler.is_compiling():
+            object.__setattr__(record, name, value)
+    return value

@@ -10,12 +10,22 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood.checks import check_edges, joint_batch, joint_sizes, known_sizes, whole
+from edgewise.neighborhood.checks import check_edges, joint_batch, joint_sizes, known_sizes, resolved_sizes, whole
 from edgewise.neighborhood.drawing import MAX_SIDE, Drawing
-from edgewise.neighborhood.index import copied, entries, integers, pairs_among, reverse_edges, sent, unchecked
+from edgewise.neighborhood.index import (
+    copied,
+    entries,
+    integers,
+    line_pairs,
+    moved,
+    pairs_among,
+    reverse_edges,
+    unchecked,
+)
 from edgewise.neighborhood.plan import Plan
 
 NeighborhoodType = TypeVar("NeighborhoodType", bound="Neighborhood")
+JoinedType = TypeVar("JoinedType", bound="Joined")
 
 
 class Neighborhood:
@@ -34,14 +44,11 @@ class Neighborhood:
         return Union(_parts(self, Union) + _parts(other, Union))
 
     def __rand__(self, other: Any) -> "Neighborhood":
-        """Raises: the left operand of `&` is not a neighborhood."""
+        """Raises: the left operand of `&` or `|` is not a neighborhood."""
         _parts(other)
         return NotImplemented
 
-    def __ror__(self, other: Any) -> "Neighborhood":
-        """Raises: the left operand of `|` is not a neighborhood."""
-        _parts(other)
-        return NotImplemented
+    __ror__ = __rand__
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -125,22 +132,7 @@ class Neighborhood:
         return device
 
     def _resolve(self, verb: str, num_queries: int | None, num_keys: int | None) -> tuple[int, int]:
-        fixed_queries, fixed_keys = self.sizes
-        for axis, call_size, fixed_size in zip(
-            ("query", "key"), (num_queries, num_keys), self.fixed_sizes, strict=True
-        ):
-            if call_size is not None and fixed_size is not None and call_size != fixed_size:
-                raise ShapeError(
-                    f"{verb}: axis '{axis}' is {call_size} in the call but {fixed_size} in {type(self).__name__}."
-                )
-        num_queries = num_queries if num_queries is not None else fixed_queries
-        num_keys = num_keys if num_keys is not None else fixed_keys
-        if num_queries is None:
-            raise ShapeError(
-                f"{verb}: {type(self).__name__} does not determine the number of queries; pass num_queries "
-                "(and num_keys, if it differs)."
-            )
-        return num_queries, num_queries if num_keys is None else num_keys
+        return resolved_sizes(verb, type(self).__name__, num_queries, num_keys, self.sizes, self.fixed_sizes)
 
 
 class Frame(NamedTuple):
@@ -224,6 +216,7 @@ class Edges(Neighborhood):
     """The number of queries."""
     _plan: Plan | None = field(default=None, init=False, repr=False)
     _reverse: Tensor | None = field(default=None, init=False, repr=False)
+    _line_graph: "Edges | None" = field(default=None, init=False, repr=False)
 
     if TYPE_CHECKING:  # arguments may be lists; the fields are tensors
 
@@ -297,6 +290,20 @@ class Edges(Neighborhood):
                 object.__setattr__(self, "_reverse", reverse)
         return reverse
 
+    @property
+    def line_graph(self) -> "Edges":
+        """Each edge as the query over the edges that arrive where it leaves, but for its reverse; cached as that.
+
+        Cost: O(Σ_i arriving(i) · leaving(i))."""
+        if (line_graph := self._line_graph) is None:
+            senders, receivers = line_pairs(
+                self.senders, self.plan.receiver_offsets, self.plan.receiver_edges, self.reverse
+            )
+            line_graph = Edges(senders, receivers, self.num_edges, self.num_edges)
+            if type(line_graph.senders) is type(self.senders):
+                object.__setattr__(self, "_line_graph", line_graph)
+        return line_graph
+
     def degrees(self) -> Int64[Tensor, " query"]:
         """The number of edges of each receiver."""
         return self.receivers.new_zeros(self.num_receivers).index_add(
@@ -328,11 +335,10 @@ class Edges(Neighborhood):
         return self
 
     def to(self, device: torch.device | str) -> "Edges":
-        if (senders := sent(self.senders, device)) is self.senders:
+        if (senders := moved(self.senders, device)) is self.senders:
             return self  # keeps the plan for all steps
-        plan = self._plan and self._plan.to(device)
-        reverse = None if self._reverse is None else sent(self._reverse, device)
-        return unchecked(self, senders=senders, receivers=sent(self.receivers, device), _plan=plan, _reverse=reverse)
+        others = ("receivers", "_plan", "_reverse", "_line_graph")
+        return unchecked(self, senders=senders, **{name: moved(getattr(self, name), device) for name in others})
 
     def _device(self, device: Any) -> Any:
         return self.senders.device
@@ -344,7 +350,28 @@ class Edges(Neighborhood):
 
 
 @dataclass(frozen=True, eq=False)
-class RangeIntersection(Ranges):
+class Joined(Neighborhood):
+    """Several neighborhoods as one."""
+
+    parts: tuple[Neighborhood, ...]
+    """The combined neighborhoods."""
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return joint_batch(type(self).__name__, [part.batch_shape for part in self.parts])
+
+    def with_head_axis(self: JoinedType) -> JoinedType:
+        return replace(self, parts=tuple(part.with_head_axis() for part in self.parts))
+
+    def to(self: JoinedType, device: torch.device | str) -> JoinedType:
+        return replace(self, parts=tuple(part.to(device) for part in self.parts))
+
+    def _device(self, device: Any) -> Any:
+        return reduce(lambda device, part: part._device(device), self.parts, device)
+
+
+@dataclass(frozen=True, eq=False)
+class RangeIntersection(Joined, Ranges):
     """The intersection of several ranges, which is a range again; created by `&`."""
 
     parts: tuple[Ranges, ...]
@@ -363,30 +390,9 @@ class RangeIntersection(Ranges):
             start, stop = torch.maximum(start, part_start), torch.minimum(stop, part_stop)
         return start, stop
 
-    @property
-    def batch_shape(self) -> torch.Size:
-        return joint_batch(type(self).__name__, [part.batch_shape for part in self.parts])
 
-    def with_head_axis(self) -> "RangeIntersection":
-        return replace(self, parts=tuple(part.with_head_axis() for part in self.parts))
-
-    def to(self, device: torch.device | str) -> "RangeIntersection":
-        return replace(self, parts=tuple(part.to(device) for part in self.parts))
-
-    def _device(self, device: Any) -> Any:
-        return _joint_device(self.parts, device)
-
-
-@dataclass(frozen=True, eq=False)
-class Combination(Neighborhood):
+class Combination(Joined):
     """A combination of several neighborhoods as sets of pairs; multi-edges count once."""
-
-    parts: tuple[Neighborhood, ...]
-    """The combined neighborhoods."""
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        return joint_batch(type(self).__name__, [part.batch_shape for part in self.parts])
 
     @property
     def sizes(self) -> tuple[int | None, int | None]:
@@ -407,15 +413,6 @@ class Combination(Neighborhood):
     def table(self, num_queries: int, num_keys: int, device: Any = None) -> Tensor:
         device = self._device(device)
         return reduce(self.join, [part.table(num_queries, num_keys, device) for part in self.parts])
-
-    def with_head_axis(self) -> "Combination":
-        return replace(self, parts=tuple(part.with_head_axis() for part in self.parts))
-
-    def to(self, device: torch.device | str) -> "Combination":
-        return replace(self, parts=tuple(part.to(device) for part in self.parts))
-
-    def _device(self, device: Any) -> Any:
-        return _joint_device(self.parts, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,7 +441,3 @@ def _parts(
     if not isinstance(neighborhood, flattened_types):
         return (neighborhood,)
     return tuple(nested for part in neighborhood.parts for nested in _parts(part, *flattened_types))
-
-
-def _joint_device(parts: tuple[Neighborhood, ...], device: Any) -> Any:
-    return reduce(lambda device, part: part._device(device), parts, device)

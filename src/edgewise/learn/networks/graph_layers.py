@@ -233,6 +233,16 @@ _SPECS = (
         over_edges=True,
     ),
     LayerSpec(
+        "edge_attention",
+        "the same with attention: each edge attends over the edges that arrive where it leaves, a gate for each",
+        "Yang et al. 2019 with the attention of Vaswani et al. 2017",
+        reads=("num_layers", "num_heads"),
+        reads_in=dict.fromkeys(("nodes", "graphs", "links"), ("normalize",)),
+        attends=True,
+        has_edge_features=True,
+        over_edges=True,
+    ),
+    LayerSpec(
         "rgcn",
         "the mean of the neighbors in each relation, through a matrix of its own",
         "Schlichtkrull et al. 2018",

@@ -201,7 +201,8 @@ class PropertyNumbers(NamedTuple):
 
 
 USUAL = PropertyNumbers()
-OF_LAYERS: dict[str, dict[str, int]] = {"dmpnn": {"model_dim": 256, "head_dim": 256}}
+WIDE = {"model_dim": 256, "head_dim": 256}
+OF_LAYERS = {"dmpnn": WIDE, "edge_attention": WIDE}
 """For layers that learn more with other sizes."""
 CLASSIFICATION_DROPOUTS = {
     "encoder_dropout": 0.1,

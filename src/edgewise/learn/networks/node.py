@@ -13,6 +13,7 @@ from edgewise.graph import Batch, Graph, SparseFeatures
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.convolution import spread_evenly
+from edgewise.layers.directed import EdgeAttention
 from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_attention import HopAttention
@@ -228,11 +229,48 @@ class HopLayers(GraphLayers):
         return outputs
 
 
+class EdgeLayers(GraphLayers):
+    """A linear layer, edge attention with as many steps as there are layers, and an output layer: y = W EdgeAttention.
+
+    Source: Yang et al. 2019 (D-MPNN), whose messages attend here; see `EdgeAttention`.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        model_dim = settings.model_dim
+        self.dropout, self.input = FeatureDropout(settings.dropout), FeatureLinear(sizes.num_features, model_dim)
+        self.attention = EdgeAttention(
+            model_dim,
+            sizes.num_edge_features,
+            model_dim,
+            settings.num_layers,
+            settings.num_heads,
+            normalize=normalizer_of(settings.normalize or "sigmoid"),
+            dropout=settings.dropout,
+        )
+        self.output = Linear(model_dim, sizes.num_outputs)
+
+    def steps(self) -> Sequence[LayerStep]:
+        """The linear layer, then all steps of attention, which reach several edges far."""
+        return [LayerStep(self._begin, reads_edges=False), LayerStep(self._step)]
+
+    def outputs(self, step_outputs: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes after the attention, and the outputs."""
+        return step_outputs[-1], self.output(step_outputs[-1])
+
+    def _begin(self, features: Tensor | SparseFeatures, graph: Graph, trace: Trace | None) -> Tensor:
+        return torch.relu(self.input(self.dropout(features)))
+
+    def _step(self, nodes: Tensor, graph: Graph, trace: Trace | None) -> Tensor:
+        return self.attention(nodes, graph.edges, graph.edge_features, trace=trace)
+
+
 def layers_of(sizes: NodeSizes, settings: NodeSettings) -> GraphLayers:
     """The layers that the settings name: they map a graph to its nodes before the output layer, and the output."""
     layers_of_model: dict[str, Callable[[NodeSizes, NodeSettings], GraphLayers]] = {
         "hop_attention": HopLayers,
         "attention": AttentionLayers,
+        "edge_attention": EdgeLayers,
         "rgcn": RelationalConvolutionLayers,
         "hgt": RelationalAttentionLayers,
     }

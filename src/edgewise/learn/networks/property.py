@@ -9,7 +9,7 @@ from edgewise.attend import aggregate
 from edgewise.graph import Batch, Graph
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
-from edgewise.layers.directed import DirectedMessages
+from edgewise.layers.directed import EdgeAttention
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
@@ -71,8 +71,14 @@ class GraphEncoder(nn.Module):
 
         if settings.spec.over_edges:
             width, edge_dim = sizes.num_node_features, sizes.num_edge_features
-            through = DirectedMessages(
-                width, edge_dim, model_dim, settings.num_layers, settings.numbers.encoder_dropout
+            through = EdgeAttention(
+                width,
+                edge_dim,
+                model_dim,
+                settings.num_layers,
+                settings.num_heads,
+                score="scaled_dot" if settings.spec.attends else "constant",
+                dropout=settings.numbers.encoder_dropout,
             )
             self.input, self.layers = nn.Identity(), nn.ModuleList([through])
         else:
@@ -95,7 +101,8 @@ class GraphEncoder(nn.Module):
         nodes = self.input(graph.node_features)
         if self.settings.spec.score is None:
             for layer in self.layers:
-                nodes = layer(nodes, graph.edges, graph.edge_features)
+                options = {"trace": trace} if self.settings.spec.attends else {}
+                nodes = layer(nodes, graph.edges, graph.edge_features, **options)
         else:
             edges, (edge_features, edge_rows) = graph.looped, _looped_features(graph)
             for layer in self.layers:
@@ -162,7 +169,7 @@ def planned(batch: Batch, settings: PropertySettings) -> Batch:
         for edges in walked:
             _ = edges.plan  # made at first use, then reused
         if settings.spec.over_edges:
-            _ = graph.edges.reverse
+            _ = graph.edges.line_graph.plan if settings.spec.attends else graph.edges.reverse
     return batch
 
 

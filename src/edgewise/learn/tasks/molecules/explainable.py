@@ -73,7 +73,10 @@ def attention_of(row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[
     direct: torch.Tensor | None = share
     if isinstance(model.encoder, GraphEncoder) and model.encoder.settings.spec.over_edges:
         direct = None  # the same for every atom: it says nothing of them
-        notes.append("Messages go along bonds and atoms are read out by their mean: nothing attends.")
+        if between:
+            notes.append("Bonds attend to the bonds before them: a weight leads two bonds far. The mean reads out.")
+        else:
+            notes.append("Messages go along bonds and atoms are read out by their mean: nothing attends.")
     elif not between:
         notes.append(
             "The layers are convolutions, which weigh neighbors by their number alone: only the readout attends."
