@@ -155,7 +155,10 @@ def test_a_trace_holds_the_weights_of_every_layer_and_of_the_readout():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model": "mpnn"}, "--model is 'mpnn'; expected one of attention, gat, gatv2, gcn, sage, gin, dmpnn, mat."),
+        (
+            {"model": "mpnn"},
+            "--model is 'mpnn'; expected one of attention, gat, gatv2, gcn, sage, gin, dmpnn, edge_attention, mat.",
+        ),
         ({"model": "gat", "score": "dot"}, "--score goes with --model attention; --model gat has its own."),
         ({"model_dim": 10, "num_heads": 4}, "--model-dim (10) must be a multiple of --num-heads (4)."),
         ({"normalize": "mean", "temperature": 2.0}, "--temperature goes with --normalize softmax, not mean."),

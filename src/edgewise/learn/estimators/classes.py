@@ -66,7 +66,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
 
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
-            chosen score; or the layer of a paper.
+            chosen score; edge_attention, attention among edges; or the layer of a paper.
         epochs: Passes over the training rows; None is a number that fits the table.
         batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             table.
@@ -107,8 +107,8 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
-            (sigmoid).
+        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+            edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
         num_heads: Attention heads.
@@ -139,7 +139,8 @@ class EdgeClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "sage",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "edge_attention"]
+        | str = "sage",
         epochs: int | None = 200,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adam",
@@ -424,7 +425,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
 
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
-            chosen score; or the layer of a paper.
+            chosen score; edge_attention, attention among edges; or the layer of a paper.
         epochs: Passes over the training rows; None is a number that fits the table.
         batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             table.
@@ -465,8 +466,8 @@ class EdgeRegressor(RegressorMixin, Estimator):
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
-            (sigmoid).
+        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+            edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
         num_heads: Attention heads.
@@ -497,7 +498,8 @@ class EdgeRegressor(RegressorMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "sage",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "edge_attention"]
+        | str = "sage",
         epochs: int | None = 200,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adam",
@@ -787,7 +789,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
 
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
-            chosen score; or the layer of a paper.
+            chosen score; edge_attention, attention among edges; or the layer of a paper.
         epochs: Passes over the training rows; None is a number that fits the table.
         batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             table.
@@ -827,8 +829,8 @@ class GraphClassifier(ClassifierMixin, Estimator):
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
-            (sigmoid).
+        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+            edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
         num_heads: Attention heads.
@@ -864,7 +866,8 @@ class GraphClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "attention",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "edge_attention"]
+        | str = "attention",
         epochs: int | None = None,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adamw",
@@ -1113,7 +1116,7 @@ class GraphRegressor(RegressorMixin, Estimator):
 
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
-            chosen score; or the layer of a paper.
+            chosen score; edge_attention, attention among edges; or the layer of a paper.
         epochs: Passes over the training rows; None is a number that fits the table.
         batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             table.
@@ -1153,8 +1156,8 @@ class GraphRegressor(RegressorMixin, Estimator):
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
-            (sigmoid).
+        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+            edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
         num_heads: Attention heads.
@@ -1190,7 +1193,8 @@ class GraphRegressor(RegressorMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "attention",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "edge_attention"]
+        | str = "attention",
         epochs: int | None = None,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adamw",
@@ -1440,9 +1444,10 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
 
     Args:
         model: The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a
-            convolution; dmpnn, messages along bonds that do not turn back; mat (Molecule Attention Transformer),
-            attention between all atoms, mixed with distances and bonds. None is dmpnn where numbers are learned from
-            1,000 molecules or more and no setting of attention is given, else attention.
+            convolution; dmpnn, messages along bonds that do not turn back; edge_attention, bonds that attend over the
+            bonds before them; mat (Molecule Attention Transformer), attention between all atoms, mixed with distances
+            and bonds. None is dmpnn where numbers are learned from 1,000 molecules or more and no setting of attention
+            is given, else attention.
         epochs: Passes over the training rows; None is a number that fits the table.
         batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             table.
@@ -1491,9 +1496,9 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         aggregation: How sage joins the neighbors of an atom.
         num_layers: Layers over the bonds: as many hops as an atom can see.
         num_heads: Attention heads.
-        model_dim: Size of an atom's vector. None is 256 with dmpnn, 64 with the others.
-        head_dim: Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn, 128
-            with the others.
+        model_dim: Size of an atom's vector. None is 256 with dmpnn and edge_attention, 64 with the others.
+        head_dim: Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn and
+            edge_attention, 128 with the others.
         num_head_layers: Blocks of the head.
         num_variants: Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are
             large.
@@ -1530,7 +1535,9 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["attention", "gat", "gatv2", "gcn", "sage", "gin", "dmpnn", "mat"] | str | None = None,
+        model: Literal["attention", "gat", "gatv2", "gcn", "sage", "gin", "dmpnn", "edge_attention", "mat"]
+        | str
+        | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adamw",
@@ -1782,9 +1789,10 @@ class MoleculeRegressor(RegressorMixin, Estimator):
 
     Args:
         model: The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a
-            convolution; dmpnn, messages along bonds that do not turn back; mat (Molecule Attention Transformer),
-            attention between all atoms, mixed with distances and bonds. None is dmpnn where numbers are learned from
-            1,000 molecules or more and no setting of attention is given, else attention.
+            convolution; dmpnn, messages along bonds that do not turn back; edge_attention, bonds that attend over the
+            bonds before them; mat (Molecule Attention Transformer), attention between all atoms, mixed with distances
+            and bonds. None is dmpnn where numbers are learned from 1,000 molecules or more and no setting of attention
+            is given, else attention.
         epochs: Passes over the training rows; None is a number that fits the table.
         batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             table.
@@ -1833,9 +1841,9 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         aggregation: How sage joins the neighbors of an atom.
         num_layers: Layers over the bonds: as many hops as an atom can see.
         num_heads: Attention heads.
-        model_dim: Size of an atom's vector. None is 256 with dmpnn, 64 with the others.
-        head_dim: Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn, 128
-            with the others.
+        model_dim: Size of an atom's vector. None is 256 with dmpnn and edge_attention, 64 with the others.
+        head_dim: Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn and
+            edge_attention, 128 with the others.
         num_head_layers: Blocks of the head.
         num_variants: Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are
             large.
@@ -1872,7 +1880,9 @@ class MoleculeRegressor(RegressorMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["attention", "gat", "gatv2", "gcn", "sage", "gin", "dmpnn", "mat"] | str | None = None,
+        model: Literal["attention", "gat", "gatv2", "gcn", "sage", "gin", "dmpnn", "edge_attention", "mat"]
+        | str
+        | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         optimizer: Literal["adamw", "adam"] = "adamw",
@@ -2126,7 +2136,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
 
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
-            chosen score; or the layer of a paper.
+            chosen score; edge_attention, attention among edges; or the layer of a paper.
         epochs: Passes over the training rows; None is a number that fits the table.
         batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             table.
@@ -2166,8 +2176,8 @@ class NodeClassifier(ClassifierMixin, Estimator):
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
-            (sigmoid).
+        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+            edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
         num_heads: Attention heads.
@@ -2201,7 +2211,9 @@ class NodeClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["auto", "hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "rgcn", "hgt"]
+        model: Literal[
+            "auto", "hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "edge_attention", "rgcn", "hgt"
+        ]
         | str = "auto",
         epochs: int | Literal["auto"] | None = "auto",
         batch_size: int | None = None,
@@ -2557,7 +2569,7 @@ class NodeRegressor(RegressorMixin, Estimator):
 
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
-            chosen score; or the layer of a paper.
+            chosen score; edge_attention, attention among edges; or the layer of a paper.
         epochs: Passes over the training rows; None is a number that fits the table.
         batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             table.
@@ -2597,8 +2609,8 @@ class NodeRegressor(RegressorMixin, Estimator):
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
-            (sigmoid).
+        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+            edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
         num_heads: Attention heads.
@@ -2632,7 +2644,9 @@ class NodeRegressor(RegressorMixin, Estimator):
     def __init__(
         self,
         *,
-        model: Literal["auto", "hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "rgcn", "hgt"]
+        model: Literal[
+            "auto", "hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "edge_attention", "rgcn", "hgt"
+        ]
         | str = "auto",
         epochs: int | Literal["auto"] | None = "auto",
         batch_size: int | None = None,
@@ -3614,11 +3628,11 @@ class LinkPredictor(Estimator):
 
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
-            chosen score; or the layer of a paper.
+            chosen score; edge_attention, attention among edges; or the layer of a paper.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None) and hop_attention
-            (sigmoid).
+        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+            edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
         num_heads: Attention heads.
@@ -3683,7 +3697,8 @@ class LinkPredictor(Estimator):
     def __init__(
         self,
         *,
-        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin"] | str = "gcn",
+        model: Literal["hop_attention", "attention", "gat", "gatv2", "gcn", "sage", "gin", "edge_attention"]
+        | str = "gcn",
         directed: bool = False,
         attention_score: Literal[
             "scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"

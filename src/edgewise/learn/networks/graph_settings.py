@@ -27,11 +27,12 @@ class NodeSettings:
 
     model: str = setting("hop_attention", choices=layers_for("nodes", "graphs", "links"))
     """The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the chosen
-    score; or the layer of a paper."""
+    score; edge_attention, attention among edges; or the layer of a paper."""
     score: str = setting("scaled_dot", choices=tuple(SCORES))
     """The score of two nodes, with model attention."""
     normalize: NormalizerName | None = setting(None)
-    """The normalization of scores, with models attention (softmax where it is None) and hop_attention (sigmoid)."""
+    """The normalization of scores, with models attention (softmax where it is None), hop_attention and edge_attention
+    (sigmoid)."""
     num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Layers over the edges: as many hops as a node can see."""
     num_hops: int = setting(10, at_least=1, at_most=MAX_LAYERS)
@@ -221,9 +222,9 @@ class PropertySettings:
 
     model: str | None = setting(None, choices=layers_for("molecules"))
     """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
-    dmpnn, messages along bonds that do not turn back; mat (Molecule Attention Transformer), attention between all
-    atoms, mixed with distances and bonds. None is dmpnn where numbers are learned from 1,000 molecules or more and no
-    setting of attention is given, else attention."""
+    dmpnn, messages along bonds that do not turn back; edge_attention, bonds that attend over the bonds before them;
+    mat (Molecule Attention Transformer), attention between all atoms, mixed with distances and bonds. None is dmpnn
+    where numbers are learned from 1,000 molecules or more and no setting of attention is given, else attention."""
     score: str | None = setting(None, choices=tuple(SCORES))
     """The score of a pair of atoms; None is that of `model`, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")
@@ -245,10 +246,10 @@ class PropertySettings:
     num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
     """Attention heads."""
     model_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
-    """Size of an atom's vector. None is 256 with dmpnn, 64 with the others."""
+    """Size of an atom's vector. None is 256 with dmpnn and edge_attention, 64 with the others."""
     head_dim: int | None = setting(None, at_least=1, aliases=("ffn-hidden-dim",))
-    """Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn, 128 with the
-    others."""
+    """Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn and edge_attention,
+    128 with the others."""
     num_head_layers: int = setting(2, at_least=1, aliases=("ffn-num-layers",))
     """Blocks of the head."""
     num_variants: int | None = setting(None, at_least=1)

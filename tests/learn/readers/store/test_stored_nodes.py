@@ -82,7 +82,9 @@ def test_edges_are_those_of_the_tables(tmp_path, monkeypatch, names, directed):
     np.testing.assert_array_equal(store.array("incoming_links")[outgoing[:, 1], 0], senders)
 
 
-@pytest.mark.parametrize("model", [name for name in layers_for("nodes") if not LAYERS[name].is_relational])
+@pytest.mark.parametrize(
+    "model", [name for name in layers_for("nodes") if not (LAYERS[name].is_relational or LAYERS[name].over_edges)]
+)
 def test_layer_by_layer_gives_the_outputs_of_the_whole_graph(tmp_path, monkeypatch, model):
     """Exactly the same, in parts of a few nodes, with features and weights of edges where the model reads them."""
     spec = LAYERS[model]

@@ -40,6 +40,11 @@ def check_stored(settings: NodeSettings, store: GraphStore) -> None:
     for flag, value in needs.items():
         if value:
             raise SettingError(f"{flag} needs the graph in memory, but {store.folder} is a store; leave it out.")
+    if settings.spec.over_edges:
+        raise SettingError(
+            f"--model {settings.model} follows edges several hops far, which stores give hop by hop; take another "
+            "--model, or train on the tables themselves."
+        )
     if settings.is_relational:
         raise SettingError(
             f"--model {settings.model} reads types of nodes and edges, which stores do not give yet; take another "
