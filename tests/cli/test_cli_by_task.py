@@ -108,7 +108,25 @@ def test_a_file_that_is_called_like_a_task_is_not_swallowed(edgewise, tmp_path, 
         ),
         ("a.csv --smiles-columns s --block-sizes 3", "Did you mean --block-size?"),
         ("links a.csv --weight-column w", "--weight-column applies to edges, graphs, molecules, nodes and texts only"),
-        ("nodes a.csv --edges e.csv --task-type link", "--task-type is 'link'; expected one of regression"),
+        (
+            "nodes a.csv --edges e.csv --task-type link",
+            "--task-type is 'link'; for nodes expected one of regression, classification, multiclass, auto. "
+            "link is a task of its own: edgewise train links nodes.csv --edges edges.csv",
+        ),
+        (
+            "texts a.csv --text-columns t --task-type masked",
+            "for texts expected one of regression, classification, multiclass, auto. "
+            "masked is a task of its own: edgewise train masked texts.txt",
+        ),
+        ("a.csv --text-columns t --task-type tagging --edges e.csv", "the task is tagging: --edges applies to"),
+        ("a.csv --text-columns t --task-type translations", "Did you mean translation?"),
+        ("a.csv --smiles-columns s --task-type links", "links is a task of its own: edgewise train links nodes.csv"),
+        (
+            "masked a.txt --task-type regression",
+            "--task-type is 'regression'; for masked expected masked, or nothing. "
+            "regression is a task type of edges, graphs, molecules, nodes and texts.",
+        ),
+        ("molecules a.csv --smiles-columns s --task-type multi-class", "Did you mean multiclass?"),
         ("molecules --smiles-columns s", "no data file was given: edgewise train molecules data.csv"),
         ("molecules a.csv", "no --smiles-columns were given"),
         ("molecules a.csv --smiles-columns s --epochs 0", "--epochs is 0; expected at least 1"),

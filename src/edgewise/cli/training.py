@@ -132,6 +132,7 @@ def train(
 
     try:
         check_typed(name, typed)
+        check_task_type(name, settings.get("task_type"))
         job: Any = task_to_train.settings.of(settings, source)
         if has_folds(job):
             if not group.is_alone:
@@ -272,3 +273,24 @@ def check_typed(name: str, typed: Collection[str]) -> None:
     flags = {"data", "task_type", "model", *all_flags(name), *filter(settings_of(name).foreign.get, typed)}
     if extra := [tasks_note(spelled(flag)) for flag in typed if flag not in flags]:
         raise SettingError(f"the task is {name}: {' '.join(extra)}")
+
+
+def check_task_type(name: str, task_type: object) -> None:
+    """Raise SettingError if a task does not have this value of --task-type, naming those that it has and the task that
+    has the value, or is called like it."""
+    declared, others = settings_of(name), [settings_of(other) for other in names() if other != name]
+    if task_type is None or not declared.task_types or task_type in declared.task_types:
+        return
+
+    tasks = [other for other in others if task_type in (other.name, *other.task_types)]
+    own = next((other for other in tasks if task_type in (other.name, other.task_type)), None)
+    if own is not None:
+        meant = f" {task_type} is a task of its own: edgewise train {own.example}"
+    elif tasks:
+        meant = f" {task_type} is a task type of {listed([other.name for other in tasks])}."
+    else:
+        single = [other.task_type for other in others if other.task_type is not None]
+        meant = did_you_mean(str(task_type), [*declared.task_types, *names(), *single])
+    expected = ", ".join(declared.task_types) if declared.task_type is None else f"{declared.task_type}, or nothing"
+    one_of = "one of " if declared.task_type is None else ""
+    raise SettingError(f"--task-type is {task_type!r}; for {name} expected {one_of}{expected}.{meant}")

@@ -137,10 +137,15 @@ class TaskSettings(Generic[S]):
         return self.run_type(**{**run, **others, **derived})
 
     @property
+    def task_types(self) -> tuple[str, ...]:
+        """The values of `--task-type` that this task has."""
+        _, field = owners_of(self.run_type).get("task_type", ("", None))
+        return () if field is None else choices_of(field)
+
+    @property
     def task_type(self) -> str | None:
         """The one value of `--task-type` that this task has; None where it is about the targets of a table."""
-        choices = next((choices_of(field) for field in fields(self.run_type) if field.name == "task_type"), ())
-        return choices[0] if len(choices) == 1 else None
+        return self.task_types[0] if len(self.task_types) == 1 else None
 
 
 def group_with(run_type: type[RunSettings], name: str, changes: Values) -> Any:
