@@ -50,9 +50,13 @@ def test_molecules_that_are_the_same_and_nearly_so():
     assert cautions == [
         "Data leakage: 1 of 3 test rows contain molecules that are also in the training set, so this score measures "
         "interpolation.",
-        "1 of 2 further test rows that were compared hold molecules nearly the same as training rows (Tanimoto "
-        "similarity of Morgan fingerprints of 0.95 or more).",
+        "1 of 2 other test rows hold molecules nearly the same as training rows (Tanimoto similarity of Morgan "
+        "fingerprints of 0.95 or more).",
     ]
+    alone = {"rows": 400, "same": 0, "near": 4}
+    for compared, subject in ((400, "400 test rows"), (300, "300 test rows that were compared")):
+        (caution,) = leakage_warnings({"leakage": {**found, "test": {**alone, "compared": compared}}})
+        assert caution.text.startswith(f"4 of {subject} hold molecules nearly the same as training rows (Tanimoto")
     few = {**found, "test": {"rows": 1821, "same": 2}}
     assert [each.text for each in leakage_warnings({"leakage": few})] == [
         "2 of 1,821 test rows contain molecules that are also in the training set, 0.11%, which moves this score by "

@@ -286,17 +286,20 @@ def leakage_warnings(metrics: JsonObject) -> list[Content]:
     for split in ("test", "validation"):
         scores = leakage.get(split) or {}
         unit, rows = leakage.get("unit", "rows"), scores.get("rows", 0)
-        if same := scores.get("same"):
+        same = scores.get("same", 0)
+        if same:
             overlap = f"{same:,} of {rows:,} {split} rows contain {unit} that are also in the training set"
             if same >= GRAVE_LEAKAGE * rows:
                 cautions.append(Caution(f"Data leakage: {overlap}, so this score measures interpolation."))
             else:
                 cautions.append(Caution(f"{overlap}, {percent(same / rows)}, which moves this score by little."))
         if scores.get("near"):
+            which = f"{'other ' if same else ''}{split} rows"
+            which += " that were compared" if scores["compared"] < rows - same else ""
             cautions.append(
                 Caution(
-                    f"{scores['near']:,} of {scores['compared']:,} further {split} rows that were compared hold {unit} "
-                    f"nearly the same as training rows ({leakage['about']} of {leakage['least']:g} or more)."
+                    f"{scores['near']:,} of {scores['compared']:,} {which} hold {unit} nearly the same as training rows "
+                    f"({leakage['about']} of {leakage['least']:g} or more)."
                 )
             )
     return cautions
