@@ -27,8 +27,11 @@ from edgewise import (
     attention_weights,
 )
 from edgewise.explain.rollout import rollout
+from edgewise.graph import Graph
 from edgewise.graph.forms import library_of
+from edgewise.interop.graphml import write_graphml
 from edgewise.interop.networkx import from_networkx, to_networkx
+from edgewise.interop.pandas import to_pandas
 from edgewise.interop.pyg import fit_arguments, from_pyg, to_pyg
 from edgewise.interop.scipy import from_scipy, to_scipy
 from edgewise.interop.table import from_table, to_table
@@ -321,6 +324,31 @@ def test_what_scipy_cannot_say_is_refused():
         from_scipy([scipy.sparse.eye_array(3), scipy.sparse.eye_array(3, k=1)])
     with pytest.raises(DataError, match="complex"):
         from_scipy(1j * scipy.sparse.eye_array(3))
+
+
+# Every library
+
+WRITERS = {
+    "to_pyg": to_pyg, "to_networkx": to_networkx, "to_pandas": to_pandas, "to_scipy": to_scipy, "to_table": to_table,
+    "write_graphml": lambda graph: write_graphml(graph, "graph.graphml"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", WRITERS)
+def test_virtual_nodes_are_refused(verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    graph = Graph(torch.ones(2, 1), edges_of([(0, 2), (2, 1)], 3), num_virtual_nodes=1)
+    with pytest.raises(ShapeError, match=f"{verb}: the graph has 1 virtual node, which other libraries do not know"):
+        WRITERS[verb](graph)
+
+
+@pytest.mark.parametrize("verb", ["to_pyg", "to_networkx", "to_pandas", "write_graphml"])
+def test_position_encodings_that_are_not_written_are_named(verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    graph = Graph(torch.ones(2, 1), edges_of([(0, 1)], 2), position_encodings=torch.ones(2, 3))
+    with pytest.warns(UserWarning, match=f"{verb}: position_encodings are not written") as caught:
+        WRITERS[verb](graph)
+    assert len(caught) == 1
 
 
 # Tables

@@ -1,6 +1,7 @@
 """What graphs of other libraries carry on edges and nodes: what ours are called there, and numbers read off them."""
 
 import re
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -18,9 +19,29 @@ EDGE, NODE, PLACE, TYPE = "weight", "feature", "position", "type"
 """What a feature of edges, one of nodes, a coordinate and a type are called; several numbers count from 0."""
 
 
-def weighted(graph: Graph | Edges) -> Graph:
-    """Edges alone are a graph of which nothing more is known."""
-    return Graph.of(graph)
+def convertible(verb: str, graph: Graph | Edges, *, has_nodes: bool = True) -> Graph:
+    """A graph, or edges alone, as a graph that another library can hold.
+
+    Args:
+        verb: the converter, for messages.
+        graph: the graph. Position encodings are left out with a warning.
+        has_nodes: whether the other form has data of nodes at all.
+
+    Raises:
+        ShapeError: the graph has virtual nodes, of which its tables of nodes have no rows.
+    """
+    graph = Graph.of(graph)
+    if graph.num_virtual_nodes:
+        raise ShapeError(
+            f"{verb}: the graph has {plural(graph.num_virtual_nodes, 'virtual node')}, which other libraries do not "
+            "know; convert the graph before they are added."
+        )
+    if has_nodes and graph.position_encodings is not None:
+        warnings.warn(
+            f"{verb}: position_encodings are not written; join them with node_features, or set them again.",
+            stacklevel=3,
+        )
+    return graph
 
 
 def label(name: Hashable) -> str:

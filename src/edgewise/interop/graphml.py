@@ -11,7 +11,7 @@ import torch
 
 from edgewise.errors import DataError
 from edgewise.graph import Graph
-from edgewise.interop.attributes import require_one_set, weighted
+from edgewise.interop.attributes import convertible, require_one_set
 from edgewise.interop.networkx import from_networkx, networkx, to_networkx
 from edgewise.neighborhood import Edges
 
@@ -25,10 +25,10 @@ def write_graphml(graph: Graph | Edges, path: str | os.PathLike[str]) -> None:
     Features are called as in `to_networkx`; they are written with all their digits.
 
     Raises:
-        ShapeError: senders and receivers are two sets of nodes.
+        ShapeError: senders and receivers are two sets of nodes, or there are virtual nodes.
         DataError: a name holds a character that XML cannot, or two names are the same text.
     """
-    graph = weighted(graph)
+    graph = convertible("write_graphml", graph)
     require_one_set("write_graphml", graph)
     names = [str(name) for name in graph.names or range(graph.edges.num_senders)]
     for name in names:
@@ -38,7 +38,7 @@ def write_graphml(graph: Graph | Edges, path: str | os.PathLike[str]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"write_graphml: two nodes are called {twice!r} as text; names must differ.")
-    networkx.write_graphml_xml(to_networkx(replace(graph, names=tuple(names))), path)
+    networkx.write_graphml_xml(to_networkx(replace(graph, names=tuple(names), position_encodings=None)), path)
 
 
 def read_graphml(

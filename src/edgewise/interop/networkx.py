@@ -20,6 +20,7 @@ from edgewise.interop.attributes import (
     TYPE,
     array_of,
     column_names,
+    convertible,
     label,
     matching_names,
     names_of,
@@ -28,7 +29,6 @@ from edgewise.interop.attributes import (
     require_one_set,
     tables_of,
     types_of,
-    weighted,
 )
 from edgewise.neighborhood import Edges, Types
 
@@ -53,16 +53,17 @@ def to_networkx(graph: Graph | Edges) -> "networkx.MultiDiGraph":
     `weight`, or `weight_0`, `weight_1`, … if there are several features (heads), and a node `feature`, or
     `feature_0`, … , `position_0`, … and, as edges, `type`; if the features of types differ, those of the type
     `author` are `author.feature_0`, … . networkx's algorithms read `weight`; rows of its adjacency matrices are
-    senders, rows of ours receivers. `graph.graph["edgewise"]` stores dtypes and types, for `from_networkx`.
+    senders, rows of ours receivers. `graph.graph["edgewise"]` stores dtypes and types, for `from_networkx`. Position
+    encodings are left out, with a warning.
 
     Raises:
-        ShapeError: senders and receivers are two sets of nodes, or it is a batch.
+        ShapeError: senders and receivers are two sets of nodes, it is a batch, or there are virtual nodes.
 
     >>> from edgewise import Edges
     >>> list(to_networkx(Edges([0, 0], [1, 1], 3, 3)).edges)
     [(0, 1, 0), (0, 1, 1)]
     """
-    graph = weighted(graph)
+    graph = convertible("to_networkx", graph)
     require_one_set("to_networkx", graph)
     if graph.offsets is not None:
         raise ShapeError(

@@ -17,13 +17,13 @@ from edgewise.interop.attributes import (
     TYPE,
     array_of,
     column_names,
+    convertible,
     label,
     names_of,
     relations_of,
     require_one_set,
     tables_of,
     types_of,
-    weighted,
 )
 from edgewise.interop.table import from_table, pandas
 from edgewise.neighborhood import Edges, Types
@@ -44,16 +44,17 @@ def to_pandas(graph: Graph | Edges) -> GraphTables:
     """A graph as DataFrames; dtypes stay, except that half precision becomes float32.
 
     If the features of types differ, those of the type `author` are named `author.feature_0`, …, and empty in rows of
-    other types.
+    other types. Position encodings are left out, with a warning.
 
     Raises:
-        ShapeError: senders and receivers are two sets of nodes; `to_table` writes their edges.
+        ShapeError: senders and receivers are two sets of nodes, whose edges `to_table` writes; or there are virtual
+            nodes.
 
     >>> from edgewise import Edges
     >>> to_pandas(Edges([0, 1], [1, 2], 3, 3)).edges.columns.tolist()
     ['sender', 'receiver']
     """
-    graph = weighted(graph)
+    graph = convertible("to_pandas", graph)
     require_one_set("to_pandas", graph)
     names, offsets, graphs = graph.names, graph.offsets, graph.graph_of_node
     columns: dict[str, Any] = {} if offsets is None else {"graph": graphs.numpy()}

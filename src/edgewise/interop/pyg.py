@@ -13,7 +13,7 @@ from torch import Tensor
 from edgewise.errors import DataError, MissingExtraError, SettingError, plural
 from edgewise.graph import Graph
 from edgewise.graph.features import by_type
-from edgewise.interop.attributes import require_one_set, weighted
+from edgewise.interop.attributes import convertible, require_one_set
 from edgewise.neighborhood import Edges, Types
 
 try:
@@ -47,16 +47,17 @@ def to_pyg(graph: Graph | Edges) -> "Data | HeteroData":
 
     edge_index (2, edge) goes from senders to receivers; edge_attr, x, pos, u (graph, feature) and, as a list,
     node_names are there where the graph has them, node_type and edge_type where types are numbers, edge_type_names
-    where only edges have names. Tensors of `Data` are shared, not copied.
+    where only edges have names. Tensors of `Data` are shared, not copied. Position encodings are left out, with a
+    warning.
 
     Raises:
-        ShapeError: senders and receivers are two sets of nodes.
+        ShapeError: senders and receivers are two sets of nodes, or there are virtual nodes.
 
     >>> from edgewise import Edges
     >>> to_pyg(Edges([0, 1], [1, 2], 3, 3))
     Data(edge_index=[2, 2], num_nodes=3)
     """
-    graph = weighted(graph)
+    graph = convertible("to_pyg", graph)
     require_one_set("to_pyg", graph)
     if graph.node_types is not None and graph.node_types.names is not None:
         write = partial(_to_hetero, form=_form(graph))

@@ -8,7 +8,7 @@ import torch
 
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.graph import Graph
-from edgewise.interop.attributes import array_of, weighted
+from edgewise.interop.attributes import array_of, convertible
 from edgewise.neighborhood import Edges
 
 try:
@@ -38,7 +38,7 @@ def to_scipy(graph: Graph | Edges, *, feature: int | None = None) -> "sparse.coo
     >>> to_scipy(Edges([0, 0], [1, 1], 3, 2)).toarray().tolist()
     [[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]]
     """
-    graph = weighted(graph)
+    graph = convertible("to_scipy", graph, has_nodes=False)
     edges, features = graph.edges, graph.edge_features
     if isinstance(features, tuple):
         raise SettingError("to_scipy: edges of different types have different features; a matrix holds one for all.")

@@ -7,7 +7,7 @@ import torch
 
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.graph import Graph
-from edgewise.interop.attributes import EDGE, array_of, column_names, matching_names, weighted
+from edgewise.interop.attributes import EDGE, array_of, column_names, convertible, matching_names
 from edgewise.neighborhood import Edges
 
 try:
@@ -26,7 +26,7 @@ def to_table(graph: Graph | Edges) -> "pandas.DataFrame":
     >>> to_table(Edges([0, 1], [1, 2], 3, 3)).columns.tolist()
     ['sender', 'receiver']
     """
-    graph = weighted(graph)
+    graph = convertible("to_table", graph, has_nodes=False)
     if isinstance(graph.edge_features, tuple):
         raise SettingError("to_table: edges of different types have different features; graph.to_pandas() writes them.")
 
