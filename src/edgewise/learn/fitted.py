@@ -1,6 +1,6 @@
 """`Fitted`: a trained ensemble with all it needs to read new data. One class, one way to a folder and back.
 
-model.json          the fields of its parts, and the number of members
+model.json          the fields of its parts, the number of members, and the checksums of the other files
 model.safetensors   the weights of all members, and tensors of its parts
 other files         what a field of a part says by its metadata, such as tokenizer.json
 """
@@ -116,7 +116,7 @@ class Fitted(Generic[E, Out]):
         folder.write("model.safetensors", weights)
         if self.companions:
             content["companions"] = self.companions
-        folder.write_model({**content, "ensemble_size": len(self.members)})
+        folder.write_model({**content, "ensemble_size": len(self.members), "checksums": folder.checksums()})
 
     @classmethod
     def load(cls, folder: RunFolder, format: str, *, prefix: str | None = None, **parts: type) -> Self:
@@ -138,6 +138,7 @@ class Fitted(Generic[E, Out]):
             values = {name: read_fields(part, content) for name, part in parts.items()}
             size = typed(int, content.get("ensemble_size", 1), "ensemble_size")
             companions = typed(dict[str, int], content.get("companions", {}), "companions")
+            checksums = typed(dict[str, str], content.get("checksums", {}), "checksums")
             limits = {"ensemble_size": (size, MAX_LAYERS)}
             limits |= {f"companions.{name}": (count, MAX_COPIES) for name, count in companions.items()}
             for name, (count, most) in limits.items():
@@ -162,7 +163,7 @@ class Fitted(Generic[E, Out]):
             fitted.members.append(fitted.read_member(of_member, weights))
         if tensors:
             raise RunFolderError(f"{weights} does not fit model.json: the tensor {min(tensors)} is unknown.")
-        folder.check_model(content)
+        folder.check_model(content, checksums)
         return fitted
 
     def read_member(self, tensors: dict[str, Tensor], path: Path) -> nn.Module:

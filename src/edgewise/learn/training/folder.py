@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 CHECKSUM = "sha256"
 """Where model.json holds a checksum of the rest of it."""
+CHECKED_FILES = ("model.safetensors", "tokenizer.json", "config.toml")
+"""What a prediction is computed from besides model.json, which holds their checksums."""
+FILE_SETTINGS = ("data", "edges", "features", "graphs", "nodes")
+"""Settings that name files: these may be moved, and config.toml be edited to say where they are."""
 BATCH_SIZE = 2**13
 """Rows of a file that are written together."""
 
@@ -250,14 +254,34 @@ class RunFolder:
         hashed = {name: value for name, value in content.items() if name != CHECKSUM}
         self.write_json("model.json", {**hashed, CHECKSUM: checksum_of(hashed)})
 
-    def check_model(self, content: Mapping[str, object]) -> None:
-        """Raise RunFolderError where the content of model.json was changed since it was written."""
+    def checksums(self) -> dict[str, str]:
+        """The SHA-256 of each of `CHECKED_FILES` that is there; of config.toml of the settings that name no files."""
+        digests = {}
+        for path in (self.path / name for name in CHECKED_FILES):
+            if path.suffix == ".toml" and path.is_file():
+                settings = read_toml(path)
+                digests[path.name] = checksum_of({name: settings[name] for name in settings.keys() - {*FILE_SETTINGS}})
+            elif path.is_file():
+                with path.open("rb") as file:
+                    digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+        return digests
+
+    def check_model(self, content: Mapping[str, object], checksums: Mapping[str, str]) -> None:
+        """Raise RunFolderError where model.json, or a file whose checksum it has, was changed since it was written.
+
+        Args:
+            content: The content of model.json.
+            checksums: What `checksums` returned then; of a file that it does not name, nothing is known.
+        """
         hashed = {name: value for name, value in content.items() if name != CHECKSUM}
-        if content.get(CHECKSUM) != checksum_of(hashed):
-            raise RunFolderError(
-                f"{self.path / 'model.json'} is damaged: it was changed since it was written (its checksum differs); "
-                "restore it, or train again."
-            )
+        now = {"model.json": checksum_of(hashed), **self.checksums()}
+        before = {"model.json": content.get(CHECKSUM), **checksums}
+        for name, checksum in now.items():
+            if name in before and before[name] != checksum:
+                raise RunFolderError(
+                    f"{self.path / name} is damaged: it was changed since it was written (its checksum differs); "
+                    "restore it, or train again."
+                )
 
     def read_format(self) -> str | None:
         """The value of `format` in model.json; raises RunFolderError where the file is missing or damaged."""
@@ -377,5 +401,5 @@ def json_line(row: Mapping[str, object]) -> str:
 
 
 def checksum_of(content: Mapping[str, object]) -> str:
-    """The SHA-256 of a JSON object, however it is written."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    """The SHA-256 of the content of a JSON or a TOML file, which may have dates, however it is written."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
