@@ -41,7 +41,7 @@ def scores(name: str, seed: int) -> dict[str, float]:
     is_held = validation(name, frame, seed)
     rows, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
     table = molecules_from_arrays(smiles.tolist(), target, task_type="classification")
-    known = table.store.global_features.numpy()[table.graph_of_row].reshape(len(target), -1)
+    known = table.store.graph_features.numpy()[table.graph_of_row].reshape(len(target), -1)
     known = finite_features(known, rows)
     forest = fit_forest(known[rows], table.rows.targets[rows], np.ones(len(rows)), (2,)).predict(known[held])[0][:, 1]
     found = np.stack(

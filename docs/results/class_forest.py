@@ -65,7 +65,7 @@ def features(smiles: list[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """What forests decide by, `(row, feature)` each; and which rows can be read."""
     store, graphs, _ = MoleculeStore.collect(smiles)
     batch = store.batch(np.arange(len(store))[:, None], np.zeros((len(store), 0)))
-    known = np.nan_to_num(np.clip(store.global_features.numpy(), -1e6, 1e6))
+    known = np.nan_to_num(np.clip(store.graph_features.numpy(), -1e6, 1e6))
     found = {}
     for name, how in COUNTS.items():
         more = [] if how is None else [with_substructures(batch, how[1], how[0]).substructures.numpy()]

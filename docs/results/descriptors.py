@@ -24,7 +24,7 @@ from edgewise.learn.companions.substructures import with_substructures
 from edgewise.learn.readers.molecules.descriptor import AVAILABLE, descriptors
 from edgewise.learn.readers.molecules.molecule import read_molecule
 from edgewise.learn.readers.molecules.store import MoleculeStore
-from edgewise.learn.tables.scale import FeatureScaler, TargetScaler
+from edgewise.learn.tables.scale import DescriptorScaler, TargetScaler
 from edgewise.learn.tasks.molecules.companions import NUM_SUBSTRUCTURES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -84,7 +84,7 @@ def scores(name: str) -> dict[str, list[float]]:
     frame = frame.loc[protocol.split(frame) != "test", ["smiles", protocol.target]]
     store, graphs, _ = MoleculeStore.collect(list(frame["smiles"]), with_descriptors=NAMES)
     truth, graphs = frame[protocol.target].to_numpy(float)[graphs >= 0], graphs[graphs >= 0]
-    raw, found = store.global_features.numpy(), dict[str, list[float]]()
+    raw, found = store.graph_features.numpy(), dict[str, list[float]]()
     for seed in range(SETS[name]):
         drawn = np.random.default_rng(seed).random(len(truth))
         train, test = np.flatnonzero(drawn <= 0.75), np.flatnonzero(drawn > 0.85)
@@ -93,8 +93,8 @@ def scores(name: str) -> dict[str, list[float]]:
             if set(truth) <= {0.0, 1.0}:
                 error = forest_score(store, raw[:, columns], graphs, truth, train, test)
             else:
-                scaled = FeatureScaler.fit(raw, np.unique(graphs[train])).transform(raw)[:, columns]
-                error = process_error(store.with_global_features(scaled), graphs, truth, train, test)
+                scaled = DescriptorScaler.fit(raw, np.unique(graphs[train])).transform(raw)[:, columns]
+                error = process_error(store.with_graph_features(scaled), graphs, truth, train, test)
             found.setdefault(left, []).append(error)
     return found
 

@@ -20,7 +20,7 @@ def archive_targets(folder: Path) -> list[Target]:
     """Weights, a checkpoint, and the cache of molecules, which must never give what it was not given."""
     from edgewise.learn.readers.molecules.bounded import Featurized, featurize
     from edgewise.learn.readers.molecules.cache import UNUSABLE, FeatureCache
-    from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+    from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES
     from edgewise.learn.readers.molecules.limits import MoleculeLimits
     from edgewise.learn.training.checkpoint import load_checkpoint, read_history
     from edgewise.learn.training.weights import check_weights, read_tensors
@@ -46,7 +46,7 @@ def archive_targets(folder: Path) -> list[Target]:
         change=checkpoint_changed,
     )
     smiles = ["CCO", "c1ccccc1", "CC(=O)O", "[Na+].[Cl-]"]
-    known = dict(zip(smiles, featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES), strict=True))
+    known = dict(zip(smiles, featurize(smiles, MoleculeLimits(), DESCRIPTOR_NAMES), strict=True))
     path = folder / "known.sqlite"
     cache = FeatureCache(path)
     given = {text: each for text, each in known.items() if isinstance(each, Featurized)}
@@ -85,7 +85,7 @@ def body_targets(_: Path) -> list[Target]:
 
         kind = "molecule"
         fields = ({"name": "smiles", "type": "smiles"}, {"name": "T", "type": "number"})
-        facts = {"kind": "molecule", "over": "molecules", "model": "count", "targets": ["length"], "classes": {}}  # noqa: RUF012
+        facts = {"kind": "molecule", "rows": "molecules", "model": "count", "targets": ["length"], "classes": {}}  # noqa: RUF012
 
         @property
         def quick(self) -> "Counting":

@@ -1,8 +1,8 @@
 """Run folders under attack: files cut, emptied, removed, bytes flipped, single settings and fields changed.
 
 Every verb that opens the folder then does what it did before, or ends with an error of ours that names the file; never
-with a traceback, with another result, or not at all. The folders are those of `tests/frozen`, saved again by the code of
-today, so that they have all that a run of today has.
+with a traceback, with another result, or not at all. The folders are those of `tests/frozen`, saved again, so that they
+have all that a run of today has.
 """
 
 import contextlib
@@ -221,7 +221,8 @@ def attack(runs: Sequence[AttackedRun], seconds: float, draw: random.Random, mos
         num_inputs += 1
         counts[damage.__name__][word] += 1
         if reason:
-            place = f"{word}, {path.name} {damage.__name__}, {run.name}: edgewise {words} ({time.monotonic() - began:.1f} s)"
+            seconds = time.monotonic() - began
+            place = f"{word}, {path.name} {damage.__name__}, {run.name}: edgewise {words} ({seconds:.1f} s)"
             finds.setdefault(f"{place}: {reason}"[:1500], changes(content, damaged))
     totals = sum(counts.values(), Counter())
     return {

@@ -12,7 +12,7 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.settings import check_value, helps
 from edgewise.learn.tasks.config import defaults_of, groups_of
 from edgewise.learn.tasks.registry import names, settings_of
-from edgewise.learn.training.document import to_document, typed
+from edgewise.learn.training.document import read_value, to_document
 
 
 def test_the_help_of_train_fits_on_a_screen_and_shows_every_task(edgewise):
@@ -168,7 +168,7 @@ def test_bounds_refuse_what_is_no_number():
 def test_a_name_that_is_a_setting_is_never_an_old_one(edgewise, tmp_path):
     """`seed` and `score` are old names of constructor parameters only: files and flags have them as they are."""
     settings = NodeSettings(model="attention", score="gat")
-    assert typed(NodeSettings, to_document(settings), "settings") == settings
+    assert read_value(NodeSettings, to_document(settings), "settings") == settings
     data = write_csv(tmp_path / "data.csv", {"smiles": molecules(), "y": range(40)})
     words = ["train", "molecules", data, "--smiles-columns", "smiles", *SMALL, "--epochs", 1, "--no-baselines"]
     assert edgewise(*words, "--seed", 3, "--score", "dot", "-o", tmp_path / "run")[0] == 0

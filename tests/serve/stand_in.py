@@ -24,7 +24,7 @@ class StandIn:
 
     def __init__(self, kind="molecule", fields=MOLECULE, seconds=0.0):
         self.kind, self.fields, self.seconds = kind, fields, seconds
-        self.facts = {"kind": kind, "over": f"{kind}s", "model": "counting", "targets": ["length"], "classes": {}}
+        self.facts = {"kind": kind, "rows": f"{kind}s", "model": "counting", "targets": ["length"], "classes": {}}
         self.batches, self.threads = [], set()
         self.gate = threading.Event()
         self.gate.set()

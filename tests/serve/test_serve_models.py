@@ -140,7 +140,7 @@ def test_links_are_served_and_explained_as_in_python(client, tmp_path):
     about = asker.get("/model").json()
     assert [field["name"] for field in about["fields"]] == ["sender", "receiver"]
     assert (about["facts"]["task"], about["facts"]["targets"]) == ("link", ["link_prob"])
-    assert about["facts"]["over"] == "the links of a graph"
+    assert about["facts"]["rows"] == "the links of a graph"
     assert asker.get("/openapi.json").json()["info"]["description"] == "A trained model over the links of a graph."
     edges = trained.encoder.graph.edges
     ends = [(int(edges.senders[0]), int(edges.receivers[0])), (0, 1)]
@@ -168,7 +168,7 @@ def test_edges_are_served_and_explained_as_in_python(client, monkeypatch):
     asker = client(explainer)
     about = asker.get("/model").json()
     assert [(field["name"], field["type"]) for field in about["fields"]] == [("from", "node"), ("to", "node")]
-    assert (about["facts"]["over"], about["facts"]["classes"]) == ("the edges of a graph", {"safe": ["no", "yes"]})
+    assert (about["facts"]["rows"], about["facts"]["classes"]) == ("the edges of a graph", {"safe": ["no", "yes"]})
     row = {"from": "n34", "to": "n8"}
     (predicted,) = asker.post("/predict", json={"rows": [row]}).json()["rows"]
     found = asker.post("/explain", json={"row": row}).json()

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Builds the data, trains, and prints the results."""
-    from edgewise.cli.report import print_run
+    from edgewise.cli.scores import print_run
     from edgewise.cli.training import train
     from edgewise.learn.tasks.registry import task_of
     from edgewise.learn.training.folder import RunFolder
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def print_next_steps(folder: "RunFolder") -> None:
     """Prints how accurate the explanations are, and the command for your own table."""
-    from edgewise.cli.report import print_table
+    from edgewise.cli.scores import print_table
     from edgewise.explain.numbers import formatted
     from edgewise.learn.tasks.scores import command, free_name
 

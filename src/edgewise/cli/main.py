@@ -29,8 +29,6 @@ VERBS = {
     "defaults": "print the default settings of a task as a configuration file",
 }
 """All verbs; each is a module that is imported when it is called."""
-MODULES = {"report": "pictures"}
-"""Verbs whose module has another name."""
 INTERACTIVE = ("serve", "generate")
 """Verbs that print as they go, and show no progress bars."""
 TABLE_VERBS = ("train", "prepare", "predict", "explain", "serve", "fingerprint", "report")
@@ -56,7 +54,7 @@ def build_parser() -> Parser:
 
 def parser_of(name: str, words: Sequence[str]) -> Parser:
     """The parser of a verb; `train` has one for each task."""
-    verb: Any = import_module(f"edgewise.cli.{MODULES.get(name, name)}")
+    verb: Any = import_module(f"edgewise.cli.{name}")
     if hasattr(verb, "parser_of"):
         parser = verb.parser_of(words)
     else:

@@ -185,7 +185,7 @@ def run_in_ray(flags: dict[str, Any]) -> int:
     """Trains in workers of Ray, and prints the scores."""
     import torch
 
-    from edgewise.cli.report import print_run
+    from edgewise.cli.scores import print_run
     from edgewise.learn.engine.train import train as train_in_ray
     from edgewise.learn.engine.workers import Workers
     from edgewise.learn.progress import stage

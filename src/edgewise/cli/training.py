@@ -106,8 +106,8 @@ def train(
     Args:
         workers: Workers that train the folds or the members of the ensemble.
     """
-    from edgewise.cli.pictures import after_training
-    from edgewise.cli.report import print_run
+    from edgewise.cli.report import after_training
+    from edgewise.cli.scores import print_run
     from edgewise.learn.progress import stage
     from edgewise.learn.tables.options import table_format
     from edgewise.learn.tasks.parts import train_members
@@ -217,7 +217,7 @@ def cross_validate(
     task: Any, job: Any, folder: Any, *, overwrite: bool, resume: bool, workers: "Workers | None" = None
 ) -> int:
     """Trains a run for each fold, and prints the scores of all."""
-    from edgewise.cli.report import print_table
+    from edgewise.cli.scores import print_table
     from edgewise.learn.tables.options import table_format
     from edgewise.learn.tasks.folds import CrossValidation, score_tables
     from edgewise.learn.training.device import keep_memory

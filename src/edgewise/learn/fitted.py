@@ -22,7 +22,7 @@ from edgewise.learn.companions.stack import Stack, tensors_of
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import counted
 from edgewise.learn.training.device import cpu_threads
-from edgewise.learn.training.document import MAX_LAYERS, invalid_as_run_error, read_fields, to_document, typed
+from edgewise.learn.training.document import MAX_LAYERS, invalid_as_run_error, read_fields, read_value, to_document
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import BatchLike
 from edgewise.learn.training.weights import filled, read_tensors
@@ -136,9 +136,9 @@ class Fitted(Generic[E, Out]):
         tensors = read_tensors(weights)
         with invalid_as_run_error(path):
             values = {name: read_fields(part, content) for name, part in parts.items()}
-            size = typed(int, content.get("ensemble_size", 1), "ensemble_size")
-            companions = typed(dict[str, int], content.get("companions", {}), "companions")
-            checksums = typed(dict[str, str], content.get("checksums", {}), "checksums")
+            size = read_value(int, content.get("ensemble_size", 1), "ensemble_size")
+            companions = read_value(dict[str, int], content.get("companions", {}), "companions")
+            checksums = read_value(dict[str, str], content.get("checksums", {}), "checksums")
             limits = {"ensemble_size": (size, MAX_LAYERS)}
             limits |= {f"companions.{name}": (count, MAX_COPIES) for name, count in companions.items()}
             for name, (count, most) in limits.items():

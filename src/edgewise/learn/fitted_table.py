@@ -84,7 +84,7 @@ class ComparesRows(Protocol[Rows_contra]):
     """An encoder that knows how similar rows are to those of the training."""
 
     def similarities(
-        self, data: Rows_contra, rows: np.ndarray, known: np.ndarray | None = None
+        self, data: Rows_contra, rows: np.ndarray, reference_rows: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
         """The similarity of each row to the nearest training row, from 0 to 1; `similarity` compares whole rows."""
 
@@ -327,19 +327,21 @@ class FittedTable(Fitted[T, Targets]):
         if not self.intervals.difficulty:
             return np.ones(outputs.values.shape[1:])
         is_random = self.intervals.calibration == "random"
-        spreads = outputs.spread_overall() if is_random else outputs.spread_within()
+        spreads = outputs.total_spread() if is_random else outputs.mean_spread()
         return self.intervals.expected_errors(self.difficulty_features(spreads, similarities))
 
-    def similarities(self, data: Data, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    def similarities(
+        self, data: Data, rows: np.ndarray, reference_rows: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         """How similar some rows are to the nearest training row, from 0 to 1, by the name of the column; none where
         rows cannot be compared.
 
         Args:
             data: any table with the columns of the training.
             rows: usable rows of it.
-            known: rows of the table to compare with; None compares with the training rows.
+            reference_rows: rows of the table to compare with; None compares with the training rows.
         """
-        return self.encoder.similarities(data, rows, known) if isinstance(self.encoder, ComparesRows) else {}
+        return self.encoder.similarities(data, rows, reference_rows) if isinstance(self.encoder, ComparesRows) else {}
 
     def more_columns(
         self, data: Data, rows: np.ndarray, similarities: Mapping[str, np.ndarray]

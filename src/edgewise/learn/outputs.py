@@ -202,11 +202,12 @@ class Outputs:
             return self.values.mean(axis=0)
         return np.average(self.values, axis=0, weights=np.broadcast_to(chosen[..., None], self.values.shape))
 
-    def spread_within(self, chosen: np.ndarray | None = None) -> np.ndarray:
-        """(row, output): the spread over variants, the root mean square over members, all or those chosen."""
+    def mean_spread(self, chosen: np.ndarray | None = None) -> np.ndarray:
+        """(row, output): the spread over the variants of a member, the root mean square over members, all or those
+        chosen."""
         return np.sqrt(Outputs(self.spread**2, self.spread).mean(chosen))
 
-    def spread_overall(self) -> np.ndarray:
+    def total_spread(self) -> np.ndarray:
         """(row, output): the spread over all variants of all members."""
         return np.sqrt(self.values.var(axis=0) + (self.spread**2).mean(axis=0))
 

@@ -163,7 +163,7 @@ def kinds_of(annotation: Any) -> tuple[type, ...]:
     return () if plain_type is NoneType else (plain_type,)
 
 
-def typed(source: str, field: SettingField, value: Any) -> Any:
+def to_field_type(source: str, field: SettingField, value: Any) -> Any:
     """A value out of a file or a call in the type of its field.
 
     Args:

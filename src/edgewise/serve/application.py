@@ -118,7 +118,7 @@ def create_app(
     app = FastAPI(
         title="Edgewise",
         version=version("edgewise"),
-        description=f"A trained model over {explainer.facts['over']}.",
+        description=f"A trained model over {explainer.facts['rows']}.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,

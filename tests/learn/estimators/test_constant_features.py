@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from edgewise import EdgeClassifier, GraphClassifier, GraphRegressor, LinkPredictor, NodeClassifier
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 
 SMALL = {"model_dim": 16, "epochs": 10, "dropout": 0.0}
 
@@ -54,11 +54,11 @@ def test_a_ring_of_four_is_smaller_than_one_of_seven():
 
 def test_a_constant_beside_another_feature_is_one():
     values = np.array([[2.0, 7.0, 0.0, 5.0], [4.0, 7.0, 0.0, 5.0], [9.0, 7.0, 0.0, 5.0]])
-    scaler = ConditionScaler.fit(values, np.arange(3), keep_one=True)
+    scaler = ColumnScaler.fit(values, np.arange(3), keep_one=True)
     found = scaler.transform(np.concatenate([values, [[4.0, -1e300, 3.0, np.inf]]]))
     assert found[:, 1].tolist() == [1.0] * 4
     assert not found[:, 2:].any(), "more ones would be one bias, learned faster"
-    assert not ConditionScaler.fit(values, np.arange(3)).transform(values)[:, 1:].any(), "heads have a bias"
+    assert not ColumnScaler.fit(values, np.arange(3)).transform(values)[:, 1:].any(), "heads have a bias"
     mixed = [(np.concatenate([x, np.arange(len(x))[:, None] % 2], 1), edges) for x, edges in rings_and_stars(4.0)[0]]
     with pytest.warns(UserWarning, match="feature 0 has one value in all nodes of training graphs: it counts as 1"):
         classifier = GraphClassifier(model="gin", **{**SMALL, "epochs": 1}).fit(mixed, np.arange(40) % 2)

@@ -18,7 +18,7 @@ from edgewise import (
 from edgewise.learn.readers.motion.dynamics import integrate, system_of
 from edgewise.learn.readers.motion.motion import arrays_of, motion_of, read_motion
 from edgewise.learn.tables.cell import Problems, parse_columns, read_numbers
-from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
+from edgewise.learn.tables.scale import ColumnScaler, TargetScaler
 from edgewise.learn.training.baseline import FiniteFeatures, fit_forest
 from edgewise.learn.training.metrics import regression_scores
 
@@ -131,14 +131,14 @@ def test_columns_of_tables():
 
 
 def test_scalers_name_the_cell():
-    def where(row: int, column: int) -> str:
+    def cell_name(row: int, column: int) -> str:
         return f"line {row + 2}, column {'ab'[column]}"
 
-    for scaler in (TargetScaler, ConditionScaler):
+    for scaler in (TargetScaler, ColumnScaler):
         with pytest.raises(DataError, match=r"line 3, column b: 1e\+200 is beyond"):
-            scaler.fit(np.array([[0.0, 1.0], [1.0, 1e200]]), [0, 1], where)
+            scaler.fit(np.array([[0.0, 1.0], [1.0, 1e200]]), [0, 1], cell_name)
         with pytest.raises(DataError, match="line 3, column a: 1e-200 is the largest value of a column"):
-            scaler.fit(np.array([[0.0, 1.0], [1e-200, 3.0]]), [0, 1], where)
+            scaler.fit(np.array([[0.0, 1.0], [1e-200, 3.0]]), [0, 1], cell_name)
 
 
 def test_a_forest_learns_in_any_unit():

@@ -13,7 +13,7 @@ from edgewise.interop.graphml import read_graphml
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.molecules.bounded import featurize
 from edgewise.learn.readers.molecules.cache import FeatureCache
-from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.texts.data import read_texts
 from edgewise.learn.readers.texts.pairs import read_corpus, read_pairs
@@ -114,14 +114,14 @@ def test_graphml_of_unknown_types_or_words_for_numbers_is_named(tmp_path, damage
 def test_a_damaged_cache_of_molecules_is_computed_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEWISE_CACHE", str(tmp_path))
     smiles = ["C" * length for length in range(1, 65)]
-    usual = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
+    usual = list(featurize(smiles, MoleculeLimits(), DESCRIPTOR_NAMES))
     path = tmp_path / "edgewise-molecules.sqlite"
     content = path.read_bytes()
     assert content.count(b"tablemoleculesmolecules") == 1
     path.write_bytes(content.replace(b"tablemoleculesmolecules", b"tablemolec\xf5lesmolecules"))
     with pytest.raises(UnicodeDecodeError):
         sqlite3.connect(path).execute("SELECT * FROM molecules")
-    again = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
+    again = list(featurize(smiles, MoleculeLimits(), DESCRIPTOR_NAMES))
     assert [each.canonical for each in again] == [each.canonical for each in usual]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from edgewise import DataError
 from edgewise.learn.tables.impute import Imputer, filled_notes, with_filled
-from edgewise.learn.tables.scale import ConditionScaler
-from edgewise.learn.training.document import to_document, typed
+from edgewise.learn.tables.scale import ColumnScaler
+from edgewise.learn.training.document import read_value, to_document
 
 NAN = np.nan
 VALUES = np.array([[1.0, NAN, 5.0], [3.0, 10.0, 5.0], [NAN, 40.0, 5.0], [8.0, 20.0, 5.0]])
@@ -29,17 +29,17 @@ def test_as_scikit_learn():
 
 
 def test_a_scale_fills_before_all_else():
-    scaler = ConditionScaler.fit(VALUES, np.arange(4))
+    scaler = ColumnScaler.fit(VALUES, np.arange(4))
     assert scaler.num_features == 3 + 2
-    assert typed(ConditionScaler, json.loads(json.dumps(to_document(scaler))), "") == scaler
-    filled = ConditionScaler.fit(np.where(np.isnan(VALUES), [3.0, 20.0, 5.0], VALUES), np.arange(4))
+    assert read_value(ColumnScaler, json.loads(json.dumps(to_document(scaler))), "") == scaler
+    filled = ColumnScaler.fit(np.where(np.isnan(VALUES), [3.0, 20.0, 5.0], VALUES), np.arange(4))
     np.testing.assert_array_equal(scaler.transform(VALUES)[:, :3], filled.transform(scaler.imputer.fill(VALUES)))
     assert scaler.transform(VALUES)[:, 3:].tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
-    rows = ConditionScaler.fit(VALUES, np.array([1, 3]))  # the medians are those of the rows that are given
+    rows = ColumnScaler.fit(VALUES, np.array([1, 3]))  # the medians are those of the rows that are given
     assert rows.imputer == Imputer((5.5, 15.0, 5.0), ())
     assert np.isfinite(rows.transform(np.full((1, 3), NAN))).all()
     with pytest.raises(DataError, match="inf is beyond"):
-        ConditionScaler.fit(np.array([[np.inf], [1.0]]), np.arange(2))
+        ColumnScaler.fit(np.array([[np.inf], [1.0]]), np.arange(2))
     with pytest.raises(DataError, match="marked must be columns of median"):
         Imputer((1.0,), (1,))
 

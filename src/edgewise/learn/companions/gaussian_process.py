@@ -198,7 +198,7 @@ class GaussianProcess(nn.Module):
         num_first, process.later = len(targets) - num_validation, torch.zeros_like(process.coefficients)
         for name, x in numbers.items():
             getattr(process, name).copy_(x)
-        rows_of_process, usual = process.known, weights[:num_first].mean() if weights[:num_first].any() else 1.0
+        rows_of_process, usual = process.training_rows, weights[:num_first].mean() if weights[:num_first].any() else 1.0
 
         shares = torch.from_numpy(weights / usual)
         for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
@@ -239,7 +239,7 @@ class GaussianProcess(nn.Module):
                 raise DataError(f"process.{name} is not finite.")
 
     @property
-    def known(self) -> ProcessRows:
+    def training_rows(self) -> ProcessRows:
         """The training rows of the process."""
         return ProcessRows.of(self.descriptors, self.substructures, self.molecules, self.conditions)
 
@@ -248,7 +248,7 @@ class GaussianProcess(nn.Module):
         rows = ProcessRows.of(**_numbers(batch))
         logs, coefficients = (x.to(rows.conditions.dtype) for x in (self.logs, self.coefficients))
         outputs = rows.conditions.new_empty(len(rows.conditions), len(logs))
-        rows_of_process = self.known
+        rows_of_process = self.training_rows
         for block in _parts(len(outputs), len(rows_of_process.combination_of_row)):
             pairs = RowPairs.of(rows.select(block), rows_of_process)
             for output, factors in enumerate(logs):

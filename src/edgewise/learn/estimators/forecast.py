@@ -77,14 +77,14 @@ def score(estimator: Any, X: object, y: object, edges: object) -> float:
     predicted = predict(estimator, X, edges)
     nodes, _ = _split_times(estimator, "score", X)
     names = names_of(estimator, "X") if edges is None else column_names("X", nodes)
-    known: pd.DataFrame = in_order("y", _split_times(estimator, "score", y)[0], names)
-    if isinstance(predicted, pd.DataFrame) and isinstance(getattr(known, "index", None), pd.DatetimeIndex):
-        times = known.index
+    observed: pd.DataFrame = in_order("y", _split_times(estimator, "score", y)[0], names)
+    if isinstance(predicted, pd.DataFrame) and isinstance(getattr(observed, "index", None), pd.DatetimeIndex):
+        times = observed.index
         if len(missing := predicted.index.difference(times)):
             raise DataError(f"score: y lacks {missing[0]}, which is predicted; it has {times[0]} to {times[-1]}.")
-        known = known.loc[predicted.index]
+        observed = observed.loc[predicted.index]
 
-    truth, values = as_numbers("y", known), np.asarray(predicted)
+    truth, values = as_numbers("y", observed), np.asarray(predicted)
     if truth.shape != values.shape:
         raise DataError(f"score: y is {truth.shape}, but predictions are {values.shape}.")
     return r2(truth.ravel(), values.ravel(), ["no value is known"] * values.size)

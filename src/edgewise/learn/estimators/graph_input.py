@@ -58,7 +58,7 @@ class GraphNodes:
     """The nodes or edges that are rows, by number; None where all are."""
     column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of features, where DataFrames hold those of nodes (`X`) or of edges (`edge_features`)."""
-    unit: ClassVar[Literal["nodes", "edges"]] = "nodes"
+    row_noun: ClassVar[Literal["nodes", "edges"]] = "nodes"
     """What rows are."""
 
     def __init__(
@@ -124,7 +124,7 @@ class GraphNodes:
     @property
     def size(self) -> int:
         """All nodes of the graph, or all edges."""
-        return self.graph.num_nodes if self.unit == "nodes" else self.graph.num_edges
+        return self.graph.num_nodes if self.row_noun == "nodes" else self.graph.num_edges
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -149,7 +149,7 @@ class GraphNodes:
             DataError: The number of values differs from that of the rows.
         """
         if len(values) != len(self):
-            raise DataError(f"y has {plural(len(values), 'row')}, but there are {len(self)} {self.unit}.")
+            raise DataError(f"y has {plural(len(values), 'row')}, but there are {len(self)} {self.row_noun}.")
         if self.rows is None:
             return values
         of_all = np.full((self.size, *values.shape[1:]), missing, dtype=values.dtype)
@@ -233,7 +233,7 @@ class GraphEdges(GraphNodes):
     cross_val_score(EdgeClassifier(), edges, y, cv=NodeKFold(5))
     """
 
-    unit = "edges"
+    row_noun = "edges"
 
 
 def missing_of(feature_scale: str) -> str:

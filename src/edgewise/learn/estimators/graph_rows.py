@@ -88,7 +88,7 @@ def row_to_explain(
     inputs = adapter.inputs(estimator, item, without_none(extra_inputs))
     rows = inputs.graph_rows
     if row is not None:
-        if rows.unit == "nodes":
+        if rows.row_noun == "nodes":
             return inputs, rows.number_of(row)
         if not isinstance(row, int | np.integer):
             raise SettingError(f"explain: {name} is {row!r}; expected its number, such as {name}=0.")
@@ -98,7 +98,7 @@ def row_to_explain(
     return inputs, int(rows.rows[0])
 
 
-def label_targets(unit: str) -> Callable[[object], EncodedTargets]:
+def label_targets(row_noun: str) -> Callable[[object], EncodedTargets]:
     """What encodes labels of the nodes or edges of a graph, some of which have none; −1 may stand for none."""
 
     def encode(y: object) -> EncodedTargets:
@@ -106,10 +106,10 @@ def label_targets(unit: str) -> Callable[[object], EncodedTargets]:
         has_labels = [is_known(labels) for labels in columns]
         for labels, is_label in zip(columns, has_labels):
             if num_left_out := int((has_label(labels) & ~is_label).sum()):
+                rows_have = plural(num_left_out, f"{row_noun[:-1]} has", f"{row_noun} have")
                 warn_caller(
-                    f"fit: {plural(num_left_out, f'{unit[:-1]} has', f'{unit} have')} the label -1, read as no label; "
-                    "where -1 is a class, give the labels as text; where it is none, None or NaN says so without this "
-                    "warning."
+                    f"fit: {rows_have} the label -1, read as no label; where -1 is a class, give the labels as text; "
+                    "where it is none, None or NaN says so without this warning."
                 )
         return numbered(columns, has_labels)
 
@@ -184,7 +184,7 @@ def score_numbers(
     predicted, values = numbers_of(estimator, adapter, rows, {})
     if len(targets) != len(values):
         count = plural(len(targets), "row")
-        raise DataError(f"score: y has {count}, but there are {len(values)} {rows.unit}.")
+        raise DataError(f"score: y has {count}, but there are {len(values)} {rows.row_noun}.")
 
     judged = np.ones(len(values), dtype=bool) if nodes is None else np.asarray(nodes, dtype=bool)
     statuses = [status for status, is_judged in zip(predicted.statuses, judged) if is_judged]

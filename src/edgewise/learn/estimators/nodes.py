@@ -43,7 +43,7 @@ def prediction_data(trained: FittedTable[NodeEncoder], inputs: Inputs) -> NodeDa
         raise DataError(f"X has {count} features, but {inputs.owner} is expecting {num_columns} features as input.")
     if trained.encoder.types is None and (arrays["types"] is not None or arrays["edges"].types is not None):
         raise SettingError("the model does not use types; leave out node_types and edge_types.")
-    return nodes_from_arrays(**arrays, known=trained.encoder.types, missing=missing)
+    return nodes_from_arrays(**arrays, model_types=trained.encoder.types, missing=missing)
 
 
 def num_features(trained: FittedTable[NodeEncoder]) -> int:

@@ -130,7 +130,7 @@ def read_numbers(
     values, bad = _within(cells, *parse_numbers(cells), limit)
     if not may_be_negative:
         for row in np.flatnonzero(values < 0).tolist():
-            values[row], cell = math.nan, as_text(typed(cells)[row].as_py())
+            values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
             problems.add(row, column, cell, f"{cell.strip()!r} is negative, expected zero or more")
 
     for row, (cell, reason) in bad.items():
@@ -150,7 +150,7 @@ def parse_numbers(
         cells: the column.
         in_parallel: convert its chunks side by side; for callers that do so with several columns, False.
     """
-    texts = typed(cells)
+    texts = to_arrow(cells)
     if is_numeric(texts.type):
         return _finite(joined(texts))
     try:
@@ -211,22 +211,22 @@ def _within(
 ) -> tuple[np.ndarray, dict[int, tuple[str, str]]]:
     """The numbers of a column within ±limit, and the bad cells with those beyond it."""
     for row in too_large(values, limit).tolist():
-        values[row], cell = math.nan, as_text(typed(cells)[row].as_py())
+        values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
         bad[row] = (cell, reason_too_large(cell, limit))
     if limit < LARGEST and is_too_small(values):
         for row in np.flatnonzero(np.nan_to_num(values)).tolist():
-            values[row], cell = math.nan, as_text(typed(cells)[row].as_py())
+            values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
             bad[row] = (cell, reason_too_small(cell))
     return values, bad
 
 
-def as_arrow(cells: Texts) -> "pa.ChunkedArray":
+def to_text_arrow(cells: Texts) -> "pa.ChunkedArray":
     """A column of texts as pyarrow has it; numbers as they would be written."""
-    column = typed(cells)
+    column = to_arrow(cells)
     return pa.chunked_array([as_texts(chunk) for chunk in column.chunks], pa.large_string())
 
 
-def typed(cells: Texts) -> "pa.ChunkedArray":
+def to_arrow(cells: Texts) -> "pa.ChunkedArray":
     """A column as pyarrow has it: numbers by their type as numbers, all else as text."""
     column = cells
     # `pa.array` would take a column of pyarrow apart, cell by cell.
@@ -265,11 +265,11 @@ def is_numeric(kind: "pa.DataType") -> bool:
 
 def encoded(cells: Texts) -> "pa.ChunkedArray":
     """A column of texts, dictionary-encoded, so that equal cells are processed once, and numbers written once."""
-    column = typed(cells)
+    column = to_arrow(cells)
     if pa.types.is_dictionary(column.type):
         return column
     if not is_numeric(column.type):
-        return as_arrow(column).dictionary_encode()
+        return to_text_arrow(column).dictionary_encode()
     codes = joined(column).dictionary_encode(null_encoding="encode")
     return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.indices, as_texts(codes.dictionary))])
 
@@ -315,7 +315,7 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
 
 def stripped(cells: Texts) -> "pa.ChunkedArray":
     """A column of texts without blanks around them."""
-    texts = as_arrow(cells)
+    texts = to_text_arrow(cells)
     return pa.chunked_array([_stripped(chunk) for chunk in texts.chunks], texts.type)
 
 

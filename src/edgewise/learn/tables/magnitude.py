@@ -19,7 +19,7 @@ LARGEST_SCALED = 1e15
 """The largest number in units of the spread of the training rows: squares of larger ones overflow in single
 precision."""
 
-Where: TypeAlias = Callable[[int, int], str]
+CellName: TypeAlias = Callable[[int, int], str]
 """The name of a cell in messages, from its row and its column."""
 
 
@@ -53,12 +53,12 @@ def reason_too_small(cell: str) -> str:
     return f"{text!r} and all cells of the column are below {MIN_SINGLE:g}; give the column in another unit"
 
 
-def require_range(values: np.ndarray, where: Where | None = None) -> None:
+def require_range(values: np.ndarray, cell_name: CellName | None = None) -> None:
     """Raise a DataError that names the first number, of (row, column), that is too large to be scaled."""
     for index in too_large(values, LARGEST)[:1].tolist():
         row, column = divmod(index, values.shape[1])
         raise DataError(
-            f"{_name(where, row, column)}: {values[row, column]:g} is beyond ±{LARGEST:g}, too large to be scaled; "
+            f"{_name(cell_name, row, column)}: {values[row, column]:g} is beyond ±{LARGEST:g}, too large to be scaled; "
             "give the column in another unit, or leave the row out."
         )
 
@@ -91,27 +91,27 @@ def require_scalable(name: str, key: str, array: np.ndarray) -> None:
         )
 
 
-def require_spread(values: np.ndarray, std: np.ndarray, where: Where | None = None) -> None:
+def require_spread(values: np.ndarray, std: np.ndarray, cell_name: CellName | None = None) -> None:
     """Raise a DataError that names a column, of (row, column), which varies too little to be scaled."""
     varies = np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)
     for column in np.flatnonzero(varies & (std < MIN_SPREAD))[:1].tolist():
         row = int(np.nanargmax(np.abs(values[:, column])))
         raise DataError(
-            f"{_name(where, row, column)}: {values[row, column]:g} is the largest value of a column whose standard "
+            f"{_name(cell_name, row, column)}: {values[row, column]:g} is the largest value of a column whose standard "
             f"deviation is below {MIN_SPREAD:g}, too small to be scaled; give the column in another unit."
         )
 
 
-def require_comparable(values: np.ndarray, scaled: np.ndarray, where: Where | None = None) -> None:
+def require_comparable(values: np.ndarray, scaled: np.ndarray, cell_name: CellName | None = None) -> None:
     """Raise a DataError that names the first number, of (row, column), that is too far from the training rows."""
     for index in too_large(scaled, LARGEST_SCALED)[:1].tolist():
         row, column = divmod(index, scaled.shape[1])
         raise DataError(
-            f"{_name(where, row, column)}: {values[row, column]:g} lies {abs(scaled[row, column]):.0e} standard "
+            f"{_name(cell_name, row, column)}: {values[row, column]:g} lies {abs(scaled[row, column]):.0e} standard "
             "deviations of the training rows from their mean, too far to compute an error; check the cell, or leave "
             "the row out."
         )
 
 
-def _name(where: Where | None, row: int, column: int) -> str:
-    return f"row {row + 1}, column {column + 1}" if where is None else where(row, column)
+def _name(cell_name: CellName | None, row: int, column: int) -> str:
+    return f"row {row + 1}, column {column + 1}" if cell_name is None else cell_name(row, column)

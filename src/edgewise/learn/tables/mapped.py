@@ -18,7 +18,7 @@ from jaxtyping import Int64, UInt64
 
 from edgewise.learn.files import GrowingArray, release_memory
 from edgewise.learn.progress import stage
-from edgewise.learn.tables.cell import Texts, as_arrow, pa, text_arrays
+from edgewise.learn.tables.cell import Texts, pa, text_arrays, to_text_arrow
 from edgewise.learn.tables.read import Cells, TableChunks, check_same_columns
 
 MAPPED_ROWS = 2**16
@@ -74,7 +74,7 @@ def mapped_cells(tables: Sequence[TableChunks]) -> Cells:
 
 def parts(cells: Cells, column: str) -> Iterator[tuple[int, "pa.ChunkedArray"]]:
     """The cells of a column and the row of the first of them: some at a time where they are mapped, else all."""
-    texts = as_arrow(cells.frame[column])
+    texts = to_text_arrow(cells.frame[column])
     step = ROWS if cells.mapped else max(1, len(texts))
     for start in range(0, len(texts), step):
         yield start, texts.slice(start, step)
@@ -127,7 +127,7 @@ class GrowingTexts:
 
     def append(self, texts: Texts) -> None:
         """Appends texts."""
-        for chunk in as_arrow(texts).chunks:
+        for chunk in to_text_arrow(texts).chunks:
             if not len(chunk):
                 continue
             lengths, letters = text_arrays(chunk)
@@ -154,7 +154,7 @@ class ListedTexts:
 
     def append(self, texts: Texts) -> None:
         """Appends texts."""
-        self._texts += texts if isinstance(texts, list) else as_arrow(texts).to_pylist()
+        self._texts += texts if isinstance(texts, list) else to_text_arrow(texts).to_pylist()
 
     def mapped(self) -> "pa.LargeStringArray":
         """All texts."""

@@ -54,16 +54,16 @@ class ParquetTable:
     def whole(self) -> Part:
         """All rows at once, as texts."""
         empty = pa.table({name: pa.array([], pa.large_string()) for name in self.header}), np.zeros(0, dtype=np.int64)
-        return joined_parts([empty, *self._texts(self.typed())])
+        return joined_parts([empty, *self._texts(self.typed_batches())])
 
     def parts(self) -> Iterator[Part]:
         """The same rows some at a time."""
-        return self._texts(self.typed(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER))
+        return self._texts(self.typed_batches(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER))
 
     def _texts(self, parts: Iterator[tuple["pa.RecordBatch", np.ndarray]]) -> Iterator[Part]:
         return ((pa.table([as_texts(column) for column in batch], self.header), lines) for batch, lines in parts)
 
-    def typed(
+    def typed_batches(
         self, columns: list[str] | None = None, *, batch_size: int = 2**16, buffer_size: int = 0
     ) -> Iterator[tuple["pa.RecordBatch", np.ndarray]]:
         """The rows some at a time, columns with their types, and the line of each.
@@ -104,7 +104,7 @@ class TypedColumns:
     """
 
     def __init__(self, name: str):
-        self._batches = (batch for batch, _ in ParquetTable(name).typed(batch_size=_ROWS_AT_ONCE))
+        self._batches = (batch for batch, _ in ParquetTable(name).typed_batches(batch_size=_ROWS_AT_ONCE))
         self._waiting: list[pa.RecordBatch] = []
         self._typed: frozenset[str] | None = None
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from edgewise.errors import plural
 from edgewise.learn.progress import remark
-from edgewise.learn.tables.cell import as_arrow, pa, read_number
+from edgewise.learn.tables.cell import pa, read_number, to_text_arrow
 
 _BREAK = re.compile(r"\r\n|\r|\n")
 MIN_CELLS = 12
@@ -101,15 +101,15 @@ class _Column:
     """The typical cells of a column, from a sample."""
 
     def __init__(self, cells: "pa.ChunkedArray"):
-        texts = [text.strip() for text in as_arrow(cells).to_pylist()]
-        self.known = set(texts)
-        self.is_numeric = all(not read_number(text)[1] for text in self.known if text)
-        self.is_free = not self.is_numeric and len(self.known) > len(texts) / 2
+        texts = [text.strip() for text in to_text_arrow(cells).to_pylist()]
+        self.distinct_texts = set(texts)
+        self.is_numeric = all(not read_number(text)[1] for text in self.distinct_texts if text)
+        self.is_free = not self.is_numeric and len(self.distinct_texts) > len(texts) / 2
 
     def has_like(self, value: str) -> bool:
         """Whether a value may stand in the column: a number among numbers, one of few words, or a text."""
         text = value.strip()
-        if text in self.known:
+        if text in self.distinct_texts:
             return True
         if self.is_numeric:
             return not read_number(text)[1]

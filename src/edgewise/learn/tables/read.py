@@ -10,7 +10,7 @@ from jaxtyping import Int64
 
 from edgewise.errors import DataError, plural
 from edgewise.learn.progress import stage
-from edgewise.learn.tables.cell import NUMBER_KINDS, as_arrow, as_text
+from edgewise.learn.tables.cell import NUMBER_KINDS, as_text, to_text_arrow
 from edgewise.learn.tables.commas import check_points, with_points
 from edgewise.learn.tables.decode import check_file
 from edgewise.learn.tables.delimited import DelimitedFile, Part, check_header, either, joined_parts, other_separator
@@ -63,7 +63,7 @@ class Cells:
 
     def texts(self, column: str) -> list[str]:
         """The cells of a column as a list, which is faster than to walk through the frame."""
-        return as_arrow(self.frame[column]).to_pylist()
+        return to_text_arrow(self.frame[column]).to_pylist()
 
     def part(self, start: int, stop: int) -> "Cells":
         """Some of the rows."""
@@ -78,7 +78,7 @@ class Cells:
         """All files, for messages about the whole."""
         return ", ".join(self.files)
 
-    def where(self, row: int) -> str:
+    def row_name(self, row: int) -> str:
         """What messages call a row: the line of its file; its number, counted from 0, where it stands in an array."""
         if self.files == ARRAYS:
             return f"{ARRAYS[0]}, row {row}"

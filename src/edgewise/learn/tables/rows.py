@@ -22,7 +22,7 @@ from edgewise.learn.tables.labels import (
     read_labels,
     target_notes,
 )
-from edgewise.learn.tables.magnitude import LARGEST_SINGLE, Where
+from edgewise.learn.tables.magnitude import LARGEST_SINGLE, CellName
 from edgewise.learn.tables.mapped import is_large, mapped_cells, mapped_note
 from edgewise.learn.tables.read import (
     ARRAYS,
@@ -42,17 +42,17 @@ RowNumbers: TypeAlias = Int64[np.ndarray, " _"]
 class Contents:
     """What the rows of a table hold, and which of them are the same to a model."""
 
-    unit: str
-    """What a row is, in the plural."""
+    noun: str
+    """What the rows hold, in the plural: molecules, texts, nodes."""
     names: Callable[[RowNumbers], list[str]]
     """What the contents of some rows are called; those of equal rows have equal names."""
     keys: Callable[[RowNumbers], Int64[np.ndarray, " _"]] | None = None
     """A number for each of some rows, equal for rows with equal contents; None where no two rows are equal."""
     num_distinct: int | None = None
-    """The number of distinct units, where it is more or less than that of the keys of usable rows."""
-    row_unit: str | None = None
-    """What a row is where it joins several units, in the plural."""
-    counted_unit: str = "row"
+    """The number of distinct contents, where it is not that of the keys of usable rows."""
+    row_noun: str | None = None
+    """What a row is where it holds several of these, in the plural: combinations of molecules."""
+    counted_noun: str = "row"
     """What is counted, in the singular, such as a graph, which has many rows of a file."""
     scaffolds: Callable[[RowNumbers], list[str]] | None = None
     """The scaffold of each of some rows; None where they have none."""
@@ -91,13 +91,13 @@ class Rows:
         """All files, for messages about the whole."""
         return self.cells.source
 
-    def where(self, row: int, column: str) -> str:
+    def cell_name(self, row: int, column: str) -> str:
         """The name of a cell in messages."""
-        return f"{self.cells.where(row)}, column {column!r}"
+        return f"{self.cells.row_name(row)}, column {column!r}"
 
-    def places(self, rows: RowNumbers | Sequence[int], columns: Sequence[str]) -> Where:
+    def cell_names(self, rows: RowNumbers | Sequence[int], columns: Sequence[str]) -> CellName:
         """The names of the cells of some rows and columns in messages, by their indices among these."""
-        return lambda row, column: self.where(int(rows[row]), columns[column])
+        return lambda row, column: self.cell_name(int(rows[row]), columns[column])
 
     @cached_property
     def usable(self) -> Bool[np.ndarray, " row"]:
@@ -110,9 +110,9 @@ class Rows:
         return self.usable & ~np.isnan(self.targets).all(axis=1)
 
     @property
-    def row_unit(self) -> str:
+    def row_noun(self) -> str:
         """What a row is, in the plural."""
-        return self.contents.row_unit or self.contents.unit
+        return self.contents.row_noun or self.contents.noun
 
     def keys(self, rows: RowNumbers) -> Int64[np.ndarray, " _"]:
         """A number for each of some rows, equal for rows with equal contents."""
@@ -120,7 +120,7 @@ class Rows:
 
     @property
     def num_distinct(self) -> int:
-        """The number of distinct units."""
+        """The number of distinct contents."""
         if self.contents.num_distinct is not None:
             return self.contents.num_distinct
         return len(np.unique(self.keys(np.flatnonzero(self.usable))))
@@ -301,7 +301,7 @@ def _stop(cells: Cells, problems: Problems, notes: Sequence[str]) -> None:
     column, value, reason = problems.first[row]
     if cells.files == ARRAYS:
         advice = ". ".join([f"the cell is {value!r}", *notes, "Fix the cell, or leave the row out."])
-        raise DataError(f"{cells.where(row)}, column {column!r}: {reason}; {advice}")
+        raise DataError(f"{cells.row_name(row)}, column {column!r}: {reason}; {advice}")
     file = int(cells.file_of_row[row])
     row_in_file = cells.first_row + row - int(np.searchsorted(cells.file_of_row, file)) + 1
     raise DataError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgewise.errors import DataError
 from edgewise.learn.files import copied_rows
 from edgewise.learn.tables.impute import Imputer
-from edgewise.learn.tables.magnitude import Where, require_range, require_spread
+from edgewise.learn.tables.magnitude import CellName, require_range, require_spread
 
 NUM_UNUSUAL = 3
 """Fewer rows than this off the most common value say nothing about a descriptor; in tiny tables, fewer than half."""
@@ -44,7 +44,7 @@ class TargetScaler:
         cls,
         values: Float[np.ndarray, " row target"],
         rows: Rows,
-        where: Where | None = None,
+        cell_name: CellName | None = None,
         names: Sequence[str] | None = None,
     ) -> "TargetScaler":
         """Learn from the given rows; NaN is a missing target.
@@ -52,7 +52,7 @@ class TargetScaler:
         Args:
             values: of all rows.
             rows: those of the training.
-            where: what messages call the target of one of `rows`, by its place among them.
+            cell_name: what messages call the target of one of `rows`, by its place among them.
             names: what they call each target.
 
         Raises:
@@ -60,14 +60,14 @@ class TargetScaler:
                 little.
         """
         used = _rows_of(values, rows)
-        require_range(used, where)
+        require_range(used, cell_name)
         empty = np.flatnonzero(np.isnan(used).all(axis=0))
         if empty.size:
             column = int(empty[0])
             name = f"target {column + 1}" if names is None else repr(names[column])
             raise DataError(f"Every training row lacks {name}: there is nothing to learn; leave the target out.")
         mean, std = np.nanmean(used, axis=0), np.nanstd(used, axis=0)
-        require_spread(used, std, where)
+        require_spread(used, std, cell_name)
 
         return cls(_floats(mean), _floats(np.where(_varies(used) & (std > 0), std, 1.0)))
 
@@ -81,7 +81,7 @@ class TargetScaler:
 
 
 @dataclass(frozen=True)
-class FeatureScaler:
+class DescriptorScaler:
     """Descriptors of molecules, centered, in units of their spread, and clipped.
 
     x' = clip((x − center) / spread, −limit, limit)
@@ -98,10 +98,10 @@ class FeatureScaler:
     """Largest absolute value of the result."""
 
     def __post_init__(self) -> None:
-        _require_alike("FeatureScaler", self.center, self.spread)
+        _require_alike("DescriptorScaler", self.center, self.spread)
 
     @classmethod
-    def fit(cls, values: Float[np.ndarray, " row feature"], rows: Rows, *, limit: float = 4.0) -> "FeatureScaler":
+    def fit(cls, values: Float[np.ndarray, " row feature"], rows: Rows, *, limit: float = 4.0) -> "DescriptorScaler":
         """Learn from the given rows."""
         used = _rows_of(values, rows)
         # A few columns at a time, so that the whole table is never copied.
@@ -135,7 +135,7 @@ class FeatureScaler:
 
 
 @dataclass(frozen=True)
-class ConditionScaler:
+class ColumnScaler:
     """Conditions of rows, features of nodes and edges: the z-score of each column, and that of its logarithm where it
     spans decades.
 
@@ -169,10 +169,10 @@ class ConditionScaler:
     """Fills missing numbers first."""
 
     def __post_init__(self) -> None:
-        _require_alike("ConditionScaler", self.mean, self.std)
-        _require_alike("ConditionScaler", self.log_columns, self.log_smallest, self.log_mean, self.log_std)
+        _require_alike("ColumnScaler", self.mean, self.std)
+        _require_alike("ColumnScaler", self.log_columns, self.log_smallest, self.log_mean, self.log_std)
         if self.smallest or self.largest:
-            _require_alike("ConditionScaler", self.mean, self.smallest, self.largest)
+            _require_alike("ColumnScaler", self.mean, self.smallest, self.largest)
         if (
             not all(0 <= column < len(self.mean) for column in self.log_columns)
             or not set(self.zero_columns) <= set(self.log_columns)
@@ -180,22 +180,22 @@ class ConditionScaler:
             or len(self.imputer.median) not in (0, len(self.mean))
             or min(self.log_smallest, default=1) <= 0
         ):
-            raise DataError("ConditionScaler: log_columns must be columns of positive numbers, and ones columns.")
+            raise DataError("ColumnScaler: log_columns must be columns of positive numbers, and ones columns.")
 
     @classmethod
     def fit(
         cls,
         values: Float[np.ndarray, " row condition"],
         rows: Rows,
-        where: Where | None = None,
+        cell_name: CellName | None = None,
         *,
         keep_one: bool = False,
-    ) -> "ConditionScaler":
+    ) -> "ColumnScaler":
         """Learn from the given rows, whose values must be finite, or NaN where they are missing.
 
         Args:
             values, rows: the table, and which of its rows train.
-            where: what messages call a cell of one of `rows`, by its place among them.
+            cell_name: what messages call a cell of one of `rows`, by its place among them.
             keep_one: give 1 instead of 0 for the first column that does not vary. Layers over edges need it to count
                 neighbors: what is 0 in every node stays 0 in every sum of them. One is enough, and any number of ones
                 would be one bias that learns as many times as fast.
@@ -204,9 +204,9 @@ class ConditionScaler:
             DataError: a column cannot be scaled: it is too large, or varies too little.
         """
         used = _rows_of(values, rows)
-        require_range(used, where)
+        require_range(used, cell_name)
         scaler = cls.fit_parts(lambda: [used], keep_one=keep_one, imputer=Imputer.fit([used]))
-        require_spread(used, np.array(scaler.std), where)
+        require_spread(used, np.array(scaler.std), cell_name)
         return scaler
 
     @classmethod
@@ -216,7 +216,7 @@ class ConditionScaler:
         *,
         keep_one: bool = False,
         imputer: Imputer = Imputer(),
-    ) -> "ConditionScaler":
+    ) -> "ColumnScaler":
         """Fits to rows that come in parts, in three passes.
 
         Args:
@@ -227,9 +227,7 @@ class ConditionScaler:
         bounds: list[np.ndarray] = []  # of each part: rows, sum, least, largest, least above 0, how many above 0
         for used in (imputer.fill(np.asarray(part, np.float64)) for part in parts()):
             if not np.isfinite(used).all():
-                raise DataError(
-                    "ConditionScaler: the training rows hold values that are not finite; fit on usable rows."
-                )
+                raise DataError("ColumnScaler: the training rows hold values that are not finite; fit on usable rows.")
             above = np.where(used > 0, used, np.inf).min(axis=0)
             rows = np.full(used.shape[1], len(used), dtype=np.float64)
             statistics = [rows, used.sum(axis=0), used.min(axis=0), used.max(axis=0), above, (used > 0).sum(axis=0)]

@@ -292,7 +292,7 @@ def _by_column(table: Rows, rows: RowNumbers) -> list:
     if unknown.any():
         row = int(unknown.argmax())
         raise DataError(
-            f"{table.cells.where(row)}, column {column!r}: {cells[codes[row]]!r} is not "
+            f"{table.cells.row_name(row)}, column {column!r}: {cells[codes[row]]!r} is not "
             "a split, expected train, val (also valid, validation) or test, or an empty cell for none."
         )
 
@@ -326,7 +326,7 @@ def _divide(
 
 
 def divide_rows(
-    rows: RowNumbers, shares: tuple[float, ...], rng: np.random.Generator, unit: str = "usable rows"
+    rows: RowNumbers, shares: tuple[float, ...], rng: np.random.Generator, row_noun: str = "usable rows"
 ) -> list[RowNumbers]:
     """Rows in an order drawn at random, cut into three splits.
 
@@ -334,7 +334,7 @@ def divide_rows(
         rows: The rows.
         shares: Of the three splits, which sum to 1; one that is not 0 has at least one row.
         rng: Draws the order.
-        unit: What the rows are, for the message.
+        row_noun: What the rows are, for the message.
 
     Raises:
         DataError: There are fewer rows than splits.
@@ -342,7 +342,7 @@ def divide_rows(
     filled = [split for split in range(3) if shares[split] > 0]
     if len(rows) < len(filled):
         raise DataError(
-            f"{plural(len(rows), unit.removesuffix('s'))} cannot fill "
+            f"{plural(len(rows), row_noun.removesuffix('s'))} cannot fill "
             f"{_named(filled)}: add rows or set a split's size to 0."
         )
 
@@ -407,7 +407,7 @@ def _group_keys(table: Rows, rows: RowNumbers) -> list[str]:
     groups, codes = distinct(table.cells.frame[column])
     is_empty = np.array([not group.strip() for group in groups], dtype=bool)[codes[rows]]
     if is_empty.any():
-        raise DataError(f"{table.cells.where(int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
+        raise DataError(f"{table.cells.row_name(int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
     return [groups[code] for code in codes[rows].tolist()]
 
 

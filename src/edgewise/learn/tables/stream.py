@@ -139,7 +139,7 @@ def is_parquet(path: str) -> bool:
 def _parts(path: str, columns: list[str]) -> Iterator[tuple["pa.Table | pa.RecordBatch", np.ndarray]]:
     """The rows of one file."""
     if is_parquet(path):
-        yield from ParquetTable(path).typed(columns)
+        yield from ParquetTable(path).typed_batches(columns)
         return
     form = current_format()
     if form.decimal != ".":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, get
 
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.learn.files import JsonObject
-from edgewise.learn.settings import SettingField, Values, check_value, choices_of, flag_of, spelled, typed
+from edgewise.learn.settings import SettingField, Values, check_value, choices_of, flag_of, spelled, to_field_type
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.options import TableFormat, array_names
 from edgewise.learn.training.folder import RunFolder
@@ -246,7 +246,7 @@ def split_by_owner(declared: TaskSettings, config: Values, source: str) -> tuple
         if name in declared.foreign:
             continue
         group, field = owners[name]
-        values[group][name] = value = typed(source, field, value)
+        values[group][name] = value = to_field_type(source, field, value)
         if name in declared.choices and value not in declared.choices[name]:
             choices = ", ".join(declared.choices[name])
             raise SettingError(f"{flag_of(field)} is {value!r}; for {declared.name} expected one of {choices}.")

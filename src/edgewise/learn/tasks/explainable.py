@@ -66,8 +66,8 @@ class ExplainableTask(Generic[Opened]):
     """The `Fitted` of such a model."""
     kind: Kind
     """What a row is."""
-    over: str
-    """What the rows are, in words that follow `a model over`."""
+    rows_in_words: str
+    """What the rows are, such as the nodes of a graph: a model over them is served or explained."""
     fields: Callable[[Opened], list[tuple[str, str]]]
     """The name and the type of each value of a row, by the model."""
     targets: Callable[[Opened], tuple[str, dict[str, list[str]]]]
@@ -188,8 +188,8 @@ class ExplainableModel(Generic[Opened]):
             return
         if self.task.set_limits is None:
             flag = "--molecule-timeout" if max_atoms is None else "--max-atoms"
-            over = self.task.over
-            raise SettingError(f"{flag} is for models over molecules, and this one is over {over}; leave it out.")
+            rows = self.task.rows_in_words
+            raise SettingError(f"{flag} is for models over molecules, and this one is over {rows}; leave it out.")
         self.task.set_limits(self.model, max_atoms, molecule_timeout)
 
     @property
@@ -211,16 +211,16 @@ def targets_of_table(trained: FittedTable) -> tuple[str, dict[str, list[str]]]:
 class Names:
     """Rows of a file by their names."""
 
-    def __init__(self, unit: str, names: Sequence[str]):
-        self.unit, self.names = unit, names
+    def __init__(self, row_noun: str, names: Sequence[str]):
+        self.row_noun, self.names = row_noun, names
         self._row_of_name = {name: row for row, name in enumerate(names)}
 
-    def row(self, name: str, where: str = "") -> int:
+    def row(self, name: str, prefix: str = "") -> int:
         """The number of a row.
 
         Args:
             name: its name, blanks around it or not.
-            where: what a message begins with.
+            prefix: what a message begins with.
 
         Raises:
             DataError: there is none.
@@ -228,7 +228,8 @@ class Names:
         if (row := self._row_of_name.get(name.strip())) is None:
             listed = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
             raise DataError(
-                f"{where}there is no {self.unit} {name[:60]!r}; the {len(self.names):,} {self.unit}s are {listed}."
+                f"{prefix}there is no {self.row_noun} {name[:60]!r}; the {len(self.names):,} {self.row_noun}s are "
+                f"{listed}."
             )
         return row
 
@@ -246,7 +247,7 @@ class RowsByName(Generic[Trained, Read]):
     """The ensemble."""
     data: Read
     """What the files hold."""
-    unit: str
+    row_noun: str
     """What one row is."""
     names: Names
     """The names that rows are found by."""
@@ -272,7 +273,7 @@ class RowsByName(Generic[Trained, Read]):
         row = self.find(self, names)
         if not self.data.rows.usable[row]:
             shown = " and ".join(repr(name[:60]) for name in names)
-            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.data.rows.status[row]}.")
+            raise DataError(f"the {self.row_noun} {shown} cannot be predicted: {self.data.rows.status[row]}.")
         return row
 
 
@@ -292,8 +293,8 @@ def explainable_by_name(
     declared: TaskSettings[Job],
     load: Callable[[RunFolder], Trained],
     read: Callable[[Trained, Job], Read],
-    unit: str,
-    over: str,
+    row_noun: str,
+    rows_in_words: str,
     call: str,
     fields: Callable[[Read], list[tuple[str, str]]],
     names: Callable[[Read], Names],
@@ -308,8 +309,8 @@ def explainable_by_name(
         declared: what the task declares.
         load: reads the ensemble of a run folder.
         read: reads the files of the run, by the ensemble and the settings.
-        unit: what one row is.
-        over: as in `ExplainableTask`.
+        row_noun: what one row is.
+        rows_in_words: as in `ExplainableTask`.
         call: what explains a row in Python without the files.
         fields: the name and the type of each name of a row, by what the files hold.
         names: those that a row is found by.
@@ -325,13 +326,13 @@ def explainable_by_name(
         with files_of(folder, files, call) as config:
             data = read(trained, declared.of(config, "config.toml"))
         list_left_out(data.rows.lost_edges)
-        return RowsByName(trained, data, unit, names(data), find)
+        return RowsByName(trained, data, row_noun, names(data), find)
 
     return ExplainableTask(
         load=rows_of_run,
         trained=lambda rows: rows.trained,
         kind="graph",
-        over=over,
+        rows_in_words=rows_in_words,
         fields=lambda rows: fields(rows.data),
         targets=lambda rows: targets_of_table(rows.trained),
         model_name=lambda rows: model_name(rows.trained),
@@ -388,17 +389,17 @@ def undirected(senders: np.ndarray, receivers: np.ndarray, is_link: np.ndarray) 
     return edges[first], np.split(edges[np.argsort(pair, kind="stable")], np.cumsum(np.bincount(pair))[:-1])
 
 
-def checked_row(unit: str, data: Data, row: int, names: Sequence[object] | None = None) -> str:
+def checked_row(row_noun: str, data: Data, row: int, names: Sequence[object] | None = None) -> str:
     """What a row of a table is called in words.
 
     Raises:
         DataError: the row does not exist, or cannot be predicted.
     """
     if not 0 <= row < len(data.rows):
-        raise DataError(f"{unit} {row} does not exist; they are 0 to {len(data.rows) - 1}.")
+        raise DataError(f"{row_noun} {row} does not exist; they are 0 to {len(data.rows) - 1}.")
     name = str(row) if names is None else str(names[row])
     if not data.rows.usable[row]:
         raise DataError(
-            f"the {unit} {name if names is None else repr(name)} cannot be predicted: {data.rows.status[row]}."
+            f"the {row_noun} {name if names is None else repr(name)} cannot be predicted: {data.rows.status[row]}."
         )
     return name

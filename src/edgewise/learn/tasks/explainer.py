@@ -84,7 +84,7 @@ class Explainer:
     def facts(self) -> JsonObject:
         """What the model is, as JSON; where it lies is not among it."""
         rows = {"columns": self.fields, "training_rows": self._num_training_rows}
-        return {"kind": self.kind, "over": self._model.task.over, **self._model.facts, **rows}
+        return {"kind": self.kind, "rows": self._model.task.rows_in_words, **self._model.facts, **rows}
 
     @property
     def quick(self) -> Self:
@@ -157,26 +157,26 @@ class Explainer:
         fields, values_by_row = self._model.fields, []
         names = [name for name, _ in fields]
         for number, row in enumerate(rows):
-            where = f"row {number}: " if len(rows) > 1 else ""
+            prefix = f"row {number}: " if len(rows) > 1 else ""
             for name in row:
                 if name not in names:
-                    raise DataError(f"{where}unknown field {str(name)[:60]!r}; expected {', '.join(names)}.")
+                    raise DataError(f"{prefix}unknown field {str(name)[:60]!r}; expected {', '.join(names)}.")
             values: list[str | float] = []
             for name, type_ in fields:
                 if name not in row:
-                    raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
+                    raise DataError(f"{prefix}the field {name!r} is missing; expected {', '.join(names)}.")
                 may_be_missing = type_ == "number" and self._model.fills_numbers
                 values.append(
                     math.nan
                     if may_be_missing and _is_missing(row[name])
-                    else _checked(f"{where}{name}", row[name], type_)
+                    else _checked(f"{prefix}{name}", row[name], type_)
                 )
             values_by_row.append(tuple(values))
         if self.kind == "text" and not self._model.reads_spaces:
             for number, texts in enumerate(values_by_row):
                 if not any(str(text).strip() for text in texts):
-                    where = f"row {number}: " if len(rows) > 1 else ""
-                    raise DataError(f"{where}{names[0]}: the text is empty.")
+                    prefix = f"row {number}: " if len(rows) > 1 else ""
+                    raise DataError(f"{prefix}{names[0]}: the text is empty.")
         return values_by_row
 
 
@@ -187,35 +187,35 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
 
 
-def _checked(where: str, value: object, type_: str) -> str | float:
+def _checked(field_name: str, value: object, type_: str) -> str | float:
     """A value as the type of its field."""
     if type_ == "number":
-        return _number(where, value)
+        return _number(field_name, value)
     if type_ == "node" and isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise DataError(f"{where} is a {type(value).__name__}, expected a text.")
+        raise DataError(f"{field_name} is a {type(value).__name__}, expected a text.")
     if any("\ud800" <= sign <= "\udfff" for sign in value):
-        raise DataError(f"{where} holds half a character (a lone surrogate), which no text has.")
+        raise DataError(f"{field_name} holds half a character (a lone surrogate), which no text has.")
     return value
 
 
-def _number(where: str, value: object) -> float:
+def _number(field_name: str, value: object) -> float:
     """A finite number; words that are one are taken, as they come from files and forms."""
 
     if isinstance(value, str):
         number, reason = read_number(value)
         if reason:
-            raise DataError(f"{where}: {reason[:120]}.")
+            raise DataError(f"{field_name}: {reason[:120]}.")
         value = number
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DataError(f"{where} is a {type(value).__name__}, expected a number.")
+        raise DataError(f"{field_name} is a {type(value).__name__}, expected a number.")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise DataError(f"{where} is {number}, expected a finite number.")
+        raise DataError(f"{field_name} is {number}, expected a finite number.")
     if abs(number) > LARGEST:
-        raise DataError(f"{where} is {number:g}, beyond ±{LARGEST:g} and too large to be scaled.")
+        raise DataError(f"{field_name} is {number:g}, beyond ±{LARGEST:g} and too large to be scaled.")
     return number

@@ -1,7 +1,7 @@
 """How features of nodes are scaled, `feature_scale` of runs over one graph: what auto chooses, and the arithmetic.
 
     rows        x' = x / Σ|x| over the features of the node
-    standard    `tables.scale.ConditionScaler` over all nodes, or `TypeScaler` over those of each type
+    standard    `tables.scale.ColumnScaler` over all nodes, or `TypeScaler` over those of each type
     none        x' = x
 
 Features that are sparse stay so, but for standard.
@@ -17,7 +17,7 @@ from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler, in_own_columns, left_aligned
 from edgewise.learn.readers.store.data import StoredFeatures
 from edgewise.learn.tables.impute import Imputer
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.neighborhood import Edges
 
 NUMBERS_PER_STEP = 2**18
@@ -29,7 +29,7 @@ FeatureScale: TypeAlias = Literal["rows", "standard", "none"]
 
 def scale_of(
     features: NodeFeatures | StoredFeatures, chosen: str, types: GraphTypes | None = None
-) -> tuple[FeatureScale, ConditionScaler | TypeScaler | None]:
+) -> tuple[FeatureScale, ColumnScaler | TypeScaler | None]:
     """How features are scaled (rows, standard or none) where `chosen` may be auto, and their spread over all nodes, or
     over those of each type."""
     if chosen == "auto":
@@ -43,12 +43,12 @@ def scale_of(
         return scale, TypeScaler.fit(values, types.of_node, types.names.features)
     # Numbers that are missing in a store are known when it is prepared: their nodes are left out.
     imputer = Imputer.fit(features.parts()) if isinstance(features, NodeFeatures) else Imputer()
-    return scale, ConditionScaler.fit_parts(features.parts, keep_one=True, imputer=imputer)
+    return scale, ColumnScaler.fit_parts(features.parts, keep_one=True, imputer=imputer)
 
 
-def scaled_rows(values: np.ndarray, scale: str, scaler: ConditionScaler | TypeScaler | None) -> torch.Tensor:
+def scaled_rows(values: np.ndarray, scale: str, scaler: ColumnScaler | TypeScaler | None) -> torch.Tensor:
     """The features of some nodes, `(node, feature)`, in the units of a model."""
-    if isinstance(scaler, ConditionScaler):
+    if isinstance(scaler, ColumnScaler):
         scaled_values = np.empty((len(values), scaler.num_features), np.float32)
         num_rows = max(1, NUMBERS_PER_STEP // max(1, values.shape[1]))
         for start in range(0, len(values), num_rows):
@@ -63,10 +63,10 @@ def scaled_rows(values: np.ndarray, scale: str, scaler: ConditionScaler | TypeSc
 
 
 def scaled(
-    features: NodeFeatures, scale: str, scaler: ConditionScaler | TypeScaler | None, types: GraphTypes | None = None
+    features: NodeFeatures, scale: str, scaler: ColumnScaler | TypeScaler | None, types: GraphTypes | None = None
 ) -> torch.Tensor | SparseFeatures:
     """The features of each node in the units of a model."""
-    if isinstance(scaler, ConditionScaler):
+    if isinstance(scaler, ColumnScaler):
         return scaled_rows(features.to_dense(), scale, scaler)
 
     are_sparse = scaler is None and features.are_sparse

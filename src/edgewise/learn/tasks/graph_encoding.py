@@ -21,7 +21,7 @@ from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
 from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import Imputer
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of, scaled
 from edgewise.learn.tasks.table_notes import names_of_features
 from edgewise.neighborhood import Edges
@@ -48,7 +48,7 @@ class GraphEncoding:
     """How the edges of the training graph were read."""
     feature_scale: FeatureScale
     """How the features of nodes are scaled."""
-    scaler: ConditionScaler | TypeScaler | None
+    scaler: ColumnScaler | TypeScaler | None
     """Scales the features of nodes by their spread; None where they are not scaled so."""
     num_columns: int
     """Features of a node as they stand in the file."""
@@ -98,7 +98,7 @@ class GraphEncoding:
     @property
     def num_features(self) -> int:
         """Features of a node as the layers read them."""
-        return self.scaler.num_features if isinstance(self.scaler, ConditionScaler) else self.num_columns
+        return self.scaler.num_features if isinstance(self.scaler, ColumnScaler) else self.num_columns
 
     @property
     def known_words(self) -> JsonObject:
@@ -169,7 +169,7 @@ def are_degrees(features: np.ndarray | NodeFeatures | StoredFeatures, edges: Edg
     return np.array_equal(table, edges.degrees(len(table)))
 
 
-def fills(scaler: ConditionScaler | TypeScaler | None) -> bool:
+def fills(scaler: ColumnScaler | TypeScaler | None) -> bool:
     """Whether features without a number are filled."""
     if isinstance(scaler, TypeScaler):
         return any(of_type.imputer.median for of_type in scaler.scalers)
@@ -177,7 +177,7 @@ def fills(scaler: ConditionScaler | TypeScaler | None) -> bool:
 
 
 def lacks_features(
-    scaler: ConditionScaler | TypeScaler | None,
+    scaler: ColumnScaler | TypeScaler | None,
     features: np.ndarray | NodeFeatures | StoredFeatures,
     edges: EdgeList | None,
 ) -> bool:
@@ -188,21 +188,21 @@ def lacks_features(
         features: of the nodes; where they are the numbers of edges already, nothing can be added.
         edges: between the nodes; None where a store has them.
     """
-    if not isinstance(scaler, ConditionScaler) or scaler.imputer.marked:  # which numbers are missing varies
+    if not isinstance(scaler, ColumnScaler) or scaler.imputer.marked:  # which numbers are missing varies
         return False
 
     is_constant = 0 < len(scaler.constant_columns) == len(scaler.mean)
     return is_constant and not are_degrees(features, edges)
 
 
-def scaled_edges(edges: EdgeList, scaler: ConditionScaler, settings: NodeSettings) -> np.ndarray:
+def scaled_edges(edges: EdgeList, scaler: ColumnScaler, settings: NodeSettings) -> np.ndarray:
     """The features of edges as the layers read them: a weight is filled, and not scaled."""
     if settings.spec.reads_edge_weights:
         return scaler.imputer.complete(edges.features, are_marked=False)
     return scaler.transform(edges.features.astype(np.float64)).astype(np.float32)
 
 
-def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSettings) -> int:
+def num_edge_features(edges: EdgeList, scaler: ColumnScaler, settings: NodeSettings) -> int:
     """How many features of an edge the layers read where they are scaled; a weight is not."""
     return edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features
 

@@ -11,7 +11,7 @@ from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
 from edgewise.learn.readers.store.data import StoredFeatures
 from edgewise.learn.tables.impute import filled_notes
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.graph_encoding import GraphEncoding, are_degrees
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.task import Prepared
@@ -42,7 +42,7 @@ def notes_of_constants(
     scaler, num_added = on_graph.scaler, 0 if types is None else types.names.num_added
     columns = on_graph.columns.descriptors_columns
     names = names_of_features(columns, on_graph.num_columns - num_added, on_graph.categories)
-    if isinstance(scaler, ConditionScaler):
+    if isinstance(scaler, ColumnScaler):
         if scaler.constant_columns and are_degrees(nodes, edges):
             return []
         return constant_features(scaler, names, "training nodes", adds_degrees=on_graph.adds_degrees)

@@ -8,7 +8,7 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Label, Prediction
-from edgewise.learn.tables.cell import as_arrow
+from edgewise.learn.tables.cell import to_text_arrow
 from edgewise.learn.training.folder import csv_text
 
 if TYPE_CHECKING:
@@ -77,6 +77,6 @@ def with_columns(
         )
     if suffix == ".parquet":
         return frame.assign(**added)
-    columns = {name: as_arrow(frame[name]).to_pylist() for name in frame.columns}
+    columns = {name: to_text_arrow(frame[name]).to_pylist() for name in frame.columns}
     columns |= {name: [show(value) for value in values] for name, values in added.items()}
     return csv_text(list(columns) if with_header else None, zip(*columns.values(), strict=True))

@@ -69,15 +69,15 @@ def same(*names: str) -> dict[str, str]:
     return dict(zip(names, names, strict=True))
 
 
-def split_line(counts: Mapping[str, int], unit: str, units: str | None = None) -> str:
+def split_line(counts: Mapping[str, int], row_noun: str, plural_noun: str | None = None) -> str:
     """How many rows each split has.
 
     Args:
         counts: The rows of train, val and test.
-        unit: What a row is called, and
-        units: its plural where it does not end in s.
+        row_noun: What a row is called.
+        plural_noun: Its plural, where it does not end in s.
     """
-    tested = plural(counts["test"], f"test {unit}", None if units is None else f"test {units}")
+    tested = plural(counts["test"], f"test {row_noun}", None if plural_noun is None else f"test {plural_noun}")
     return f"{counts['train']:,} training, {counts['val']:,} validation and {tested}"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from edgewise.errors import plural
 from edgewise.explain.numbers import percent
 from edgewise.learn.tables.rows import Rows
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tables.split import Splits, groups_of
 from edgewise.learn.tasks.task import Prepared
 from edgewise.learn.training.conformal import FEW_GROUPS, empty_intervals
@@ -24,12 +24,12 @@ MAX_NAMED = 5
 def described(prepared: Prepared, folder: RunFolder) -> list[str]:
     """What was read and rejected, how it was split, and which rows calibrate the intervals, in a few lines."""
     table, splits = prepared.data.rows, prepared.splits
-    row = table.contents.counted_unit
-    edges = [] if table.contents.unit == "edges" else table.lost_edges
+    row = table.contents.counted_noun
+    edges = [] if table.contents.noun == "edges" else table.lost_edges
     rejected = plural(len(table.rejected) - len(edges), row) + (f" and {plural(len(edges), 'edge')}" if edges else "")
     lines = [
         f"{table.source}: {plural(len(table), row)}, "
-        f"{plural(table.num_distinct, 'distinct ' + table.contents.unit.removesuffix('s'))}, {rejected} rejected"
+        f"{plural(table.num_distinct, 'distinct ' + table.contents.noun.removesuffix('s'))}, {rejected} rejected"
     ]
     for (file, column), count in Counter((rejection.file, rejection.column) for rejection in table.rejected).items():
         first = next(rejection for rejection in table.rejected if (rejection.file, rejection.column) == (file, column))
@@ -46,7 +46,7 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
         column = table.columns.splits_column
         lines.append(f"  {plural(num_left, row)} in no split: the cell in column {column!r} is empty")
     if splits.leakage:
-        contents = plural(splits.leakage, f"{singular(table.row_unit)} is", f"{table.row_unit} are")
+        contents = plural(splits.leakage, f"{singular(table.row_noun)} is", f"{table.row_noun} are")
         lines.append(f"  {contents} in training and test {row}s alike")
     if not len(splits.val):
         lines.append("  no validation rows: the model is that of the last epoch, without intervals")
@@ -64,22 +64,22 @@ def calibration_note(prepared: Prepared) -> str:
     rows = prepared.splits.calibrating
     if prepared.splits.calibration == "random":
         return f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"
-    count, unit = calibration_groups(prepared.data.rows, prepared.splits)
-    of_groups = plural(count, singular(unit), unit)
+    count, noun = calibration_groups(prepared.data.rows, prepared.splits)
+    of_groups = plural(count, singular(noun), noun)
     line = f"intervals are calibrated on {plural(len(rows), 'row')} of {of_groups} that a model has not seen"
     return line + ("; each model of the ensemble leaves out others, at no cost" if prepared.splits.left_out else "")
 
 
 def calibration_groups(table: Rows, splits: Splits) -> tuple[int, str]:
     """How many groups the rows that calibrate intervals are of, and what a group is."""
-    unit = "groups" if table.columns.group_column else table.row_unit
-    unit = "scaffolds" if splits.calibration == "scaffold" else unit
-    return len(set(groups_of(table, splits.calibrating, splits.calibration))), unit
+    noun = "groups" if table.columns.group_column else table.row_noun
+    noun = "scaffolds" if splits.calibration == "scaffold" else noun
+    return len(set(groups_of(table, splits.calibrating, splits.calibration))), noun
 
 
-def singular(unit: str) -> str:
+def singular(noun: str) -> str:
     """One of what a plural such as "combinations of molecules" names."""
-    return re.sub(r"s\b", "", unit, count=1)
+    return re.sub(r"s\b", "", noun, count=1)
 
 
 def warnings_of(table: Rows, splits: Splits, class_weight: str | None) -> list[str]:
@@ -101,11 +101,11 @@ def few_groups(table: Rows, splits: Splits) -> list[str]:
     """A warning where the rows that calibrate intervals are of few groups."""
     if splits.calibration == "random" or not len(splits.val):
         return []
-    count, unit = calibration_groups(table, splits)
+    count, noun = calibration_groups(table, splits)
     if count >= FEW_GROUPS:
         return []
     remedy = "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
-    of_groups = plural(count, singular(unit), unit)
+    of_groups = plural(count, singular(noun), noun)
     return [f"warning: intervals calibrated on {of_groups} may be far too narrow or too wide{remedy}"]
 
 
@@ -197,7 +197,7 @@ def names_of_features(named: Sequence[str], count: int, categories: Mapping[str,
 
 
 def constant_features(
-    scaler: ConditionScaler, names: Sequence[str], what: str, *, adds_degrees: bool = False
+    scaler: ColumnScaler, names: Sequence[str], what: str, *, adds_degrees: bool = False
 ) -> list[str]:
     """A warning where features have one value in all training rows; none where every feature varies.
 

@@ -16,7 +16,7 @@ from edgewise.learn.intervals import Intervals
 from edgewise.learn.outputs import Targets
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
-from edgewise.learn.tables.cell import as_arrow
+from edgewise.learn.tables.cell import to_text_arrow
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly_spaced, groups_of, split_folds, split_rows, with_left_out
@@ -101,7 +101,7 @@ def contents_of_rows(prepared: Prepared) -> SplitContents:
     """The content of the rows of each split; equal where a model cannot tell two of them apart."""
     assert prepared.rows is not None
     table, rows = prepared.data.rows, rows_of(prepared.splits)
-    return SplitContents(table.row_unit, rows, {split: table.keys(numbers) for split, numbers in rows.items()})
+    return SplitContents(table.row_noun, rows, {split: table.keys(numbers) for split, numbers in rows.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,8 +242,8 @@ class TableTask(Generic[Job, Dataset, T]):
         splits, fitted, table = prepared.splits, prepared.fitted, prepared.data.rows
         if (scale := fitted.target_scale) is not None:
             for rows in (splits.val, splits.test):
-                where = table.places(rows, table.columns.target_columns)
-                require_comparable(table.targets[rows], scale.transform(table.targets[rows]), where)
+                cell_name = table.cell_names(rows, table.columns.target_columns)
+                require_comparable(table.targets[rows], scale.transform(table.targets[rows]), cell_name)
         batches = self.batches(prepared)
 
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
@@ -304,7 +304,7 @@ class TableTask(Generic[Job, Dataset, T]):
         if not splits.left_out:
             prepared.scored.validation_parts = {name: part[validate] for name, part in outputs.parts.items()}
         groups = np.unique(groups_of(data.rows, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
-        spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
+        spreads = outputs.total_spread() if splits.calibration == "random" else outputs.mean_spread(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
         learned = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(all_errors.T)]
         if any(difficulty.slopes for difficulty, _ in learned):
@@ -407,7 +407,7 @@ class TableTask(Generic[Job, Dataset, T]):
         def lines() -> Iterator[list[object]]:
             for start in range(0, len(rows), ROW_CHUNK):
                 chunk = slice(start, start + ROW_CHUNK)
-                read = [as_arrow(cells.frame[name].iloc[rows[chunk]]).to_pylist() for name in cells.frame.columns]
+                read = [to_text_arrow(cells.frame[name].iloc[rows[chunk]]).to_pylist() for name in cells.frame.columns]
                 columns = [rows[chunk], *read, *(values[chunk] for values in added.values())]
                 yield from ([show(value) for value in row] for row in zip(*columns, strict=True))
                 release_memory(cells.mapped)

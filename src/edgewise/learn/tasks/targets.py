@@ -88,7 +88,7 @@ def target_scale(table: Rows, rows: np.ndarray) -> TargetScaler | None:
     if table.columns.task_type != "regression":
         return None
     names = table.columns.target_columns
-    return TargetScaler.fit(table.targets, rows, table.places(rows, names), names)
+    return TargetScaler.fit(table.targets, rows, table.cell_names(rows, names), names)
 
 
 def check_weights(table: Rows, rows: np.ndarray, name: str, purpose: str) -> None:
@@ -100,10 +100,10 @@ def check_weights(table: Rows, rows: np.ndarray, name: str, purpose: str) -> Non
         )
 
 
-def check_same_numbers(columns: object, known: object) -> None:
+def check_same_numbers(columns: object, trained_columns: object) -> None:
     """Raise SettingError where a role has more or fewer columns than in training."""
     for role in ("smiles_columns", "text_columns", "descriptors_columns"):
-        new, old = getattr(columns, role), getattr(known, role)
+        new, old = getattr(columns, role), getattr(trained_columns, role)
         if len(new) != len(old):
             flag = f"--{role.replace('_', '-')}"
             raise SettingError(f"{flag} names {len(new)}, but the model was trained on {len(old)}: {', '.join(old)}.")

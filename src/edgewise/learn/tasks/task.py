@@ -300,18 +300,18 @@ class Task(Generic[Job, Dataset, Split, Model]):
         opening = f"{', '.join(input_files(prepared.settings))}: {len(prepared.rejected):,} rejected"
         return self.describe_rows(prepared, folder, opening, "row")
 
-    def describe_rows(self, prepared: Prepared, folder: RunFolder, opening: str, unit: str) -> list[str]:
+    def describe_rows(self, prepared: Prepared, folder: RunFolder, opening: str, row_noun: str) -> list[str]:
         """What was read, by a line about it, what was rejected, how rows were split, and what else is to be known.
 
         Args:
             prepared: the run.
             folder: where it goes.
             opening: what was read.
-            unit: what a row is called.
+            row_noun: what a row is called.
         """
         counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
         notes = (*self.warnings(prepared), *self.notes(prepared), *prepared.decisions)
-        lines = [opening, *first_rejected(prepared.rejected, folder), split_line(counts, unit)]
+        lines = [opening, *first_rejected(prepared.rejected, folder), split_line(counts, row_noun)]
         return [*lines, *(f"  {note}" for note in notes)]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:

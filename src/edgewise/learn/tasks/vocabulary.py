@@ -38,13 +38,13 @@ def coverage_note(unknown: int, total: int) -> str | None:
     )
 
 
-def unknown_notes(tokenizer: Tokenizer, rows: Sequence[Sequence[str]], unit: str) -> list[str]:
+def unknown_notes(tokenizer: Tokenizer, rows: Sequence[Sequence[str]], row_noun: str) -> list[str]:
     """Warnings where the vocabulary lacks many tokens of new texts, or all of some.
 
     Args:
         tokenizer: the vocabulary.
         rows: the texts, or the words, of each row.
-        unit: what a row is.
+        row_noun: what a row is.
     """
     if (warning := coverage_warning(tokenizer, (text for texts in rows for text in texts))) is not None:
         return [warning]
@@ -52,7 +52,9 @@ def unknown_notes(tokenizer: Tokenizer, rows: Sequence[Sequence[str]], unit: str
     if not unknown:
         return []
     reason = "no word that the vocabulary knows: its prediction knows nothing of the text"
-    return [f"{len(unknown):,} of {plural(len(rows), unit)} has {reason}, the first of them {unit} {unknown[0]}"]
+    return [
+        f"{len(unknown):,} of {plural(len(rows), row_noun)} has {reason}, the first of them {row_noun} {unknown[0]}"
+    ]
 
 
 def cut_note(count: int, limit: str) -> str:

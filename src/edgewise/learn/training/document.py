@@ -42,7 +42,7 @@ def read_document(kind: type[Content], content: Mapping[str, object], path: Path
 def read_part(kind: type[Content], value: object, field_path: str, path: Path) -> Content:
     """A part of a document whose type another part says; unlike in `read_document`, every name must be known."""
     with invalid_as_run_error(path):
-        return typed(kind, value, field_path)
+        return read_value(kind, value, field_path)
 
 
 @contextlib.contextmanager
@@ -97,7 +97,7 @@ def read_fields(kind: type, content: Mapping[str, object], field_path: str = "")
         raise DataError(f"{_inside(field_path, missing[0])} is missing.")
 
     fields = {
-        saved_field.name: typed(
+        saved_field.name: read_value(
             type_of_field[saved_field.name], content[saved_field.name], _inside(field_path, saved_field.name)
         )
         for saved_field in saved
@@ -110,7 +110,7 @@ def read_fields(kind: type, content: Mapping[str, object], field_path: str = "")
     return fields | inline
 
 
-def typed(kind: object, value: object, field_path: str) -> Any:
+def read_value(kind: object, value: object, field_path: str) -> Any:
     """A JSON value in the type of an annotation; lists become tuples where it says so.
 
     Raises:
@@ -128,7 +128,7 @@ def typed(kind: object, value: object, field_path: str) -> Any:
     if origin is dict:
         if not isinstance(value, dict):
             raise _mismatch(value, "an object", field_path)
-        return {name: typed(parts[1], entry, _inside(field_path, name)) for name, entry in value.items()}
+        return {name: read_value(parts[1], entry, _inside(field_path, name)) for name, entry in value.items()}
     if origin in (tuple, list):
         return _several(origin, parts, value, field_path)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -144,20 +144,22 @@ def _one_of(kinds: tuple[object, ...], value: object, field_path: str) -> object
     others = [choice for choice in kinds if choice is not types.NoneType]
     for choice in others[:-1]:
         try:
-            return typed(choice, value, field_path)
+            return read_value(choice, value, field_path)
         except DataError:
             continue
-    return typed(others[-1], value, field_path)
+    return read_value(others[-1], value, field_path)
 
 
 def _several(origin: type, parts: tuple[object, ...], value: object, field_path: str) -> object:
     if not isinstance(value, list):
         raise _mismatch(value, "a list", field_path)
     if origin is list or parts[1:] == (...,):
-        return origin(typed(parts[0], entry, f"{field_path}[{index}]") for index, entry in enumerate(value))
+        return origin(read_value(parts[0], entry, f"{field_path}[{index}]") for index, entry in enumerate(value))
     if len(value) != len(parts):
         raise _mismatch(value, plural(len(parts), "value"), field_path)
-    return tuple(typed(part, entry, f"{field_path}[{index}]") for index, (part, entry) in enumerate(zip(parts, value)))
+    return tuple(
+        read_value(part, entry, f"{field_path}[{index}]") for index, (part, entry) in enumerate(zip(parts, value))
+    )
 
 
 def _dataclass(kind: type, value: object, field_path: str) -> object:

@@ -250,8 +250,8 @@ function askForKey() {
 
 async function begin() {
   if (!(await open())) return;
-  const { model: name, over, targets = [] } = model.facts;
-  byId("about").textContent = [name, `over ${over}`, targets.length ? `predicts ${targets.join(", ")}` : ""].filter(Boolean).join(", ");
+  const { model: name, rows, targets = [] } = model.facts;
+  byId("about").textContent = [name, `over ${rows}`, targets.length ? `predicts ${targets.join(", ")}` : ""].filter(Boolean).join(", ");
   panels.push(new Panel("a"));
   byId("panels").append(panels[0].root);
   byId("compare").addEventListener("change", compare);

@@ -63,7 +63,7 @@ def test_graphs_by_hand(read):
     assert (table.rows.status, table.rows.cells.lines.tolist()) == (["ok"] * 3, [2, 3, 7])
     splits = split_rows(table.rows, kind="column")
     assert (splits.train.tolist(), splits.val.tolist(), splits.test.tolist()) == ([0], [2], [1])
-    assert (table.rows.contents.unit, table.rows.num_distinct, table.rows.columns.task_type) == (
+    assert (table.rows.contents.noun, table.rows.num_distinct, table.rows.columns.task_type) == (
         "graphs",
         3,
         "regression",

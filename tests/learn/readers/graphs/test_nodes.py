@@ -44,7 +44,7 @@ def test_a_graph_by_hand(tmp_path):
     assert table.rows.trainable.tolist() == [True, False, True, True]
     splits = split_rows(table.rows, kind="column")
     assert (splits.train.tolist(), splits.val.tolist(), splits.test.tolist()) == ([0], [2], [3])
-    assert (table.rows.contents.unit, table.rows.num_distinct, table.rows.contents.names(np.array([1]))) == (
+    assert (table.rows.contents.noun, table.rows.num_distinct, table.rows.contents.names(np.array([1]))) == (
         "nodes",
         4,
         ["('y',)"],

@@ -14,7 +14,7 @@ from edgewise.learn.readers.graphs.nodes import nodes_from_arrays, read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.graphs.types import TypeNames, TypeScaler, in_own_columns, left_aligned
 from edgewise.learn.tables.columns import AUTO, Columns
-from edgewise.learn.training.document import to_document, typed
+from edgewise.learn.training.document import read_value, to_document
 
 NODES = (
     "id,kind,age,year,pages,label\na1,author,40,,,\na2,author,50,,,\n"
@@ -24,7 +24,7 @@ EDGES = "from,to,how\na1,p1,writes\na1,p2,writes\na2,p3,writes\np2,p1,cites\np3,
 
 
 def table_of(
-    tmp_path, nodes=NODES, edges=EDGES, *, source=None, known=None, strict=False, need_targets=True, **columns
+    tmp_path, nodes=NODES, edges=EDGES, *, source=None, model_types=None, strict=False, need_targets=True, **columns
 ):
     (tmp_path / "nodes.csv").write_text(nodes)
     (tmp_path / "edges.csv").write_text(edges)
@@ -38,7 +38,12 @@ def table_of(
     places = {"edges": str(tmp_path / "edges.csv"), "edge_type_column": "how", **(source or {})}
     paths = [str(tmp_path / "nodes.csv")]
     return read_nodes(
-        paths, Columns(**given), GraphSource(**places), strict=strict, need_targets=need_targets, known=known
+        paths,
+        Columns(**given),
+        GraphSource(**places),
+        strict=strict,
+        need_targets=need_targets,
+        model_types=model_types,
     )
 
 
@@ -81,11 +86,11 @@ def test_a_relation_that_stands_there_both_ways_is_left_alone(tmp_path):
     assert [name for _, name, _ in table.types.names.relations if "cites" in name] == ["cites"]
     # A model that learned it as one relation sees to it that it stays one.
     known = table.types.names
-    again = table_of(tmp_path, edges=EDGES, known=known, need_targets=False)
+    again = table_of(tmp_path, edges=EDGES, model_types=known, need_targets=False)
     assert ("p1", "cites", "p2") in edges_of(again)[6:]
     # And one that learned two makes two, even of edges that happen to stand there both ways.
     known = table_of(tmp_path).types.names
-    again = table_of(tmp_path, edges=edges, known=known, need_targets=False)
+    again = table_of(tmp_path, edges=edges, model_types=known, need_targets=False)
     assert {("p1", "rev_cites", "p2"), ("p2", "rev_cites", "p1")} <= set(edges_of(again))
 
 
@@ -101,7 +106,7 @@ def test_one_way(tmp_path):
         table_of(tmp_path, edges=taken)
     known = table_of(tmp_path).types.names
     with pytest.raises(DataError, match=r"line 2, column 'how': 'rev_writes' is the name of the reverse of 'writes'"):
-        table_of(tmp_path, edges="from,to,how\np1,a1,rev_writes\n", known=known, need_targets=False)
+        table_of(tmp_path, edges="from,to,how\np1,a1,rev_writes\n", model_types=known, need_targets=False)
 
 
 def test_unnamed_edges_are_distinguished_by_the_types_they_join(tmp_path):
@@ -115,7 +120,9 @@ def test_unnamed_edges_are_distinguished_by_the_types_they_join(tmp_path):
     with pytest.raises(
         DataError, match=r"the edge from 'a1' to 'a2' is of the type 'author to author', but the model knows autho"
     ):
-        table_of(tmp_path, edges="f,t\na1,a2\n", source={"edge_type_column": None}, known=known, need_targets=False)
+        table_of(
+            tmp_path, edges="f,t\na1,a2\n", source={"edge_type_column": None}, model_types=known, need_targets=False
+        )
 
 
 def test_names_of_edges_alone(tmp_path):
@@ -146,7 +153,7 @@ def test_what_is_missing_in_some_of_a_kind_is_listed(tmp_path):
 
 def test_a_model_holds_a_new_graph_against_what_it_knows(tmp_path):
     known = dataclasses.replace(table_of(tmp_path).types.names, predicted=("paper",))
-    columns = {"known": known, "need_targets": False, "target_columns": ()}
+    columns = {"model_types": known, "need_targets": False, "target_columns": ()}
     columns["descriptors_columns"] = ("age", "year", "pages")
     nodes = "id,kind,age,year,pages\np9,paper,,1990,5\np8,paper,7,1990,5\nv,venue,,,\n"
     table = table_of(tmp_path, nodes, "from,to,how\np9,p8,cites\n", **columns)
@@ -175,7 +182,7 @@ def test_a_model_holds_a_new_graph_against_what_it_knows(tmp_path):
 
 def test_names_are_kept_as_they_are(tmp_path):
     names = dataclasses.replace(table_of(tmp_path).types.names, predicted=("paper",))
-    assert typed(TypeNames, json.loads(json.dumps(to_document(names))), "") == names
+    assert read_value(TypeNames, json.loads(json.dumps(to_document(names))), "") == names
 
 
 @pytest.mark.parametrize(
@@ -212,11 +219,11 @@ GRAPH = {
 }
 
 
-def graph_of(tmp_path, arrays, *, with_types=True, known=None, columns=None, **source):
+def graph_of(tmp_path, arrays, *, with_types=True, model_types=None, columns=None, **source):
     path = tmp_path / "graph.npz"
     np.savez(path, **arrays)
     columns = columns or Columns(node_column=AUTO, task_type=AUTO)
-    return read_nodes([str(path)], columns, GraphSource(**source), with_types=with_types, known=known)
+    return read_nodes([str(path)], columns, GraphSource(**source), with_types=with_types, model_types=model_types)
 
 
 def test_types_in_one_file(tmp_path):
@@ -292,7 +299,7 @@ def test_features_are_scaled_kind_by_kind():
     found = scaler.transform(values, of_node, columns)
     step = np.sqrt(1.5)
     np.testing.assert_allclose(found, [[-1, -1], [1, 1], [-step, 0], [0, 0], [step, 0]], atol=1e-12)
-    assert typed(TypeScaler, json.loads(json.dumps(to_document(scaler))), "") == scaler
+    assert read_value(TypeScaler, json.loads(json.dumps(to_document(scaler))), "") == scaler
     # Rows of other types change nothing.
     assert TypeScaler.fit(values * [1, 9, 1], of_node, columns).scalers[0] == scaler.scalers[0]
 

@@ -12,7 +12,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.learn.readers.molecules import bounded
 from edgewise.learn.readers.molecules.bounded import featurize
 from edgewise.learn.readers.molecules.conformer import APART, BOND_LENGTH, conformer, conformer_note
-from edgewise.learn.readers.molecules.descriptor import AVAILABLE, GLOBAL_FEATURE_NAMES, descriptors
+from edgewise.learn.readers.molecules.descriptor import AVAILABLE, DESCRIPTOR_NAMES, descriptors
 from edgewise.learn.readers.molecules.feature import molecule_arrays
 from edgewise.learn.readers.molecules.limits import MoleculeLimits, QuickLimits, SlowMoleculeError
 from edgewise.learn.readers.molecules.molecule import Chem, count_atoms, read_molecule
@@ -52,7 +52,7 @@ def test_one_hostile_molecule_is_rejected_and_the_others_are_read():
     list(featurize([complete_graph(13)], limits, EVERY))
     assert time.monotonic() - began < 0.5
     molecule = Chem.MolFromSmiles(CHAIN)
-    np.testing.assert_array_equal(store.global_features[1].numpy(), descriptors(molecule, EVERY))
+    np.testing.assert_array_equal(store.graph_features[1].numpy(), descriptors(molecule, EVERY))
     np.testing.assert_array_equal(store.node_features[3:].numpy(), molecule_arrays(molecule).node_features)
 
 
@@ -137,13 +137,13 @@ def test_plain_molecules_are_the_same_from_several_processes(monkeypatch):
     plain = ["C" * size for size in range(1, 70)] + ["CCO", "C(", "", "c1ccccc1"]
     hostile = ["C" * 200, "[H][H]"]
     smiles = plain + hostile
-    alone = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
+    alone = list(featurize(smiles, MoleculeLimits(), DESCRIPTOR_NAMES))
     monkeypatch.setattr(bounded, "POOLED_FROM", 4)
     monkeypatch.setattr(bounded, "_num_cores", lambda: 2)
     calls = []
     call = bounded.Process.call
     monkeypatch.setattr(bounded.Process, "call", lambda *args, **more: calls.append(args[2]) or call(*args, **more))
-    together = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
+    together = list(featurize(smiles, MoleculeLimits(), DESCRIPTOR_NAMES))
     assert [len(block) for block in calls if isinstance(block, list)] == [64, len(smiles) - 64]
     for one, other in zip(alone, together, strict=True):
         assert type(one) is type(other)
@@ -189,6 +189,6 @@ def test_a_block_whose_process_dies_is_computed_molecule_by_molecule(monkeypatch
 
     monkeypatch.setattr(bounded.Process, "call", dies_in_blocks)
     smiles = ["C" * size for size in range(1, 66)] + ["C("]
-    found = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
+    found = list(featurize(smiles, MoleculeLimits(), DESCRIPTOR_NAMES))
     assert [each.canonical for each in found[:-1]] == smiles[:-1]
     assert "is not a SMILES" in str(found[-1])

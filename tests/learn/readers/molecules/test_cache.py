@@ -38,7 +38,7 @@ def same(one, other):
     return all(np.array_equal(left, right, equal_nan=True) for left, right in pairs) and one[2] == other[2]
 
 
-ARRAYS = ("node_features", "senders", "receivers", "edge_features", "node_offsets", "global_features")
+ARRAYS = ("node_features", "senders", "receivers", "edge_features", "node_offsets", "graph_features")
 
 
 def test_what_was_read_before_is_the_same_and_not_computed_again(folder, computed):

@@ -115,7 +115,7 @@ def test_a_store_reads_positions_once_and_on_demand(monkeypatch):
     assert store.batch([[0]], [[]]).graph.coordinates is None
     assert calls == []
     for _ in range(2):
-        placed = store.with_coordinates().with_global_features(np.zeros((3, 1)))
+        placed = store.with_coordinates().with_graph_features(np.zeros((3, 1)))
     assert len(calls) == 3
     assert store.conformer_note == ""
     batch = placed.batch([[2], [0], [2]], [[], [], []])

@@ -5,7 +5,7 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 
-from edgewise.learn.readers.molecules.descriptor import AVAILABLE, GLOBAL_FEATURE_NAMES, descriptors
+from edgewise.learn.readers.molecules.descriptor import AVAILABLE, DESCRIPTOR_NAMES, descriptors
 from edgewise.learn.readers.molecules.molecule import read_molecule
 
 MOLECULES = ["CC(=O)Oc1ccccc1C(=O)O", "CCCC[n+]1ccn(C)c1.F[B-](F)(F)F", "C", "[Na+]", "[2H]C#N", "C->[Fe]", "I[I-]I"]
@@ -39,17 +39,17 @@ def test_descriptors_stand_in_the_order_of_their_names():
 
 
 def test_indices_of_shape_are_left_out():
-    assert {"MolWt", "MolLogP", "TPSA", "MaxAbsEStateIndex", "fr_benzene", "PEOE_VSA3"} <= set(GLOBAL_FEATURE_NAMES)
-    assert not {"Chi4v", "BertzCT", "BCUT2D_MWHI", "Kappa1", "FpDensityMorgan1", "qed"} & set(GLOBAL_FEATURE_NAMES)
+    assert {"MolWt", "MolLogP", "TPSA", "MaxAbsEStateIndex", "fr_benzene", "PEOE_VSA3"} <= set(DESCRIPTOR_NAMES)
+    assert not {"Chi4v", "BertzCT", "BCUT2D_MWHI", "Kappa1", "FpDensityMorgan1", "qed"} & set(DESCRIPTOR_NAMES)
     assert {"Chi4v", "BertzCT", "BCUT2D_MWHI"} <= AVAILABLE
 
 
 @pytest.mark.parametrize("smiles", ["[Na+]", "[H][H]", "*", "[U]", "C" * 400, "[Fe+2].[Cl-].[Cl-]"])
 def test_descriptors_of_odd_molecules_are_finite_or_nan(smiles, capfd):
     values = descriptors(read_molecule(smiles))
-    assert values.shape == (len(GLOBAL_FEATURE_NAMES),)
+    assert values.shape == (len(DESCRIPTOR_NAMES),)
     assert not np.isinf(values).any()
-    assert np.isfinite(values[GLOBAL_FEATURE_NAMES.index("MolWt")])
+    assert np.isfinite(values[DESCRIPTOR_NAMES.index("MolWt")])
     assert capfd.readouterr() == ("", "")
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import DataError
-from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES
 from edgewise.learn.readers.molecules.molecule_graph import molecule_graph
 from edgewise.learn.readers.molecules.store import MoleculeStore
 
 SMILES = ["CCO", "[Cl-]", "c1ccccc1O", "CC(=O)[O-]", "CCCC[n+]1ccn(C)c1", "C#N", "[Na+].[Cl-]"]
-STORE = MoleculeStore.from_smiles(SMILES, with_descriptors=False).with_global_features(np.arange(14.0).reshape(7, 2))
+STORE = MoleculeStore.from_smiles(SMILES, with_descriptors=False).with_graph_features(np.arange(14.0).reshape(7, 2))
 
 
 def test_each_molecule_is_kept_once_in_the_way_it_was_first_written():
@@ -27,9 +27,9 @@ def test_each_molecule_is_kept_once_in_the_way_it_was_first_written():
         "C1CC": "'C1CC' is not a SMILES that RDKit can read: unclosed ring.",
         "": "The SMILES is empty, expected one molecule.",
     }
-    assert store.global_features.shape == (2, len(GLOBAL_FEATURE_NAMES))
-    assert store.global_features.dtype == torch.float64
-    weight = store.global_features[:, GLOBAL_FEATURE_NAMES.index("MolWt")]
+    assert store.graph_features.shape == (2, len(DESCRIPTOR_NAMES))
+    assert store.graph_features.dtype == torch.float64
+    weight = store.graph_features[:, DESCRIPTOR_NAMES.index("MolWt")]
     torch.testing.assert_close(weight, torch.tensor([46.069, 16.043], dtype=torch.float64), atol=1e-3, rtol=0)
 
 
@@ -52,7 +52,7 @@ def test_a_store_of_nothing_has_the_columns_of_a_store():
     store = MoleculeStore.from_smiles([])
     assert len(store) == 0
     assert store.node_features.shape == (0, STORE.node_features.shape[1])
-    assert store.global_features.shape == (0, len(GLOBAL_FEATURE_NAMES))
+    assert store.graph_features.shape == (0, len(DESCRIPTOR_NAMES))
     assert store.node_offsets.tolist() == [0]
 
 
@@ -119,10 +119,10 @@ def test_a_batch_of_an_unreadable_row_is_refused(graph, shown):
     assert str(caught.value) == f"batch: graph_of_row holds {shown}, expected 0 to 6: batch usable rows only."
 
 
-def test_global_features_must_fit_the_molecules():
+def test_graph_features_must_fit_the_molecules():
     with pytest.raises(DataError) as caught:
-        STORE.with_global_features(np.zeros((3, 2)))
+        STORE.with_graph_features(np.zeros((3, 2)))
     assert str(caught.value) == (
-        "with_global_features: values has shape (3, 2), expected (7, feature): one row a molecule of the store."
+        "with_graph_features: values has shape (3, 2), expected (7, feature): one row a molecule of the store."
     )
-    assert STORE.with_global_features(np.zeros((7, 0))).batch([[3]], [[]]).graph.graph_features is None
+    assert STORE.with_graph_features(np.zeros((7, 0))).batch([[3]], [[]]).graph.graph_features is None

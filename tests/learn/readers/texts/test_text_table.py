@@ -29,7 +29,7 @@ def test_a_table_by_hand(tmp_path):
     assert table.rows.columns.task_type == "classification"
     assert table.rows.classes == {"y": ["bad", "good"]}
     assert table.rows.targets[:, 0].tolist() == [1.0, 0.0, 0.0]
-    assert (table.rows.num_distinct, table.rows.contents.unit) == (2, "texts")
+    assert (table.rows.num_distinct, table.rows.contents.noun) == (2, "texts")
 
 
 def test_rows_are_no_objects_of_python(tmp_path):

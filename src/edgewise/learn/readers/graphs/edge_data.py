@@ -191,7 +191,7 @@ def _contents(names: Sequence[str], edges: EdgeList, edge_of_row: np.ndarray) ->
         senders, receivers = edges.senders[edge_of_row[rows]].tolist(), edges.receivers[edge_of_row[rows]].tolist()
         return [str((names[sender], names[receiver])) for sender, receiver in zip(senders, receivers, strict=True)]
 
-    return Contents(unit="edges", names=ends, keys=keys)
+    return Contents(noun="edges", names=ends, keys=keys)
 
 
 def _table(

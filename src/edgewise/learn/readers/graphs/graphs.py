@@ -350,10 +350,10 @@ def _contents(
         return np.array([int.from_bytes(digest[:8], "big", signed=True) for digest in digests(rows)], np.int64)
 
     return Contents(
-        unit="graphs",
+        noun="graphs",
         names=lambda rows: [str((digest,)) for digest in digests(rows)],
         keys=keys,
-        counted_unit="graph",
+        counted_noun="graph",
     )
 
 

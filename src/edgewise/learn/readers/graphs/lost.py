@@ -38,22 +38,22 @@ def hops_to_lost(edges: EdgeList, num_nodes: int, reach: int, *, sees_all: bool 
     return hops
 
 
-def with_lost(status: Sequence[str], hops: Int64[np.ndarray, " row"], unit: str) -> list[str]:
+def with_lost(status: Sequence[str], hops: Int64[np.ndarray, " row"], owner: str) -> list[str]:
     """The status of each row, and of those that are predicted, which edges the prediction lacks.
 
     Args:
         status: of each row, as it was read.
         hops: how far the nearest edge is that cannot be read.
-        unit: whose edges these are at distance 0: the node, its nodes, the graph.
+        owner: whose edges these are at distance 0: the node, its nodes, the graph.
     """
     statuses = list(status)
     for row in np.flatnonzero(hops != NOWHERE).tolist():
         if statuses[row] == OK:
-            statuses[row] = f"{OK}, but edges {_where(int(hops[row]), unit)} cannot be read"
+            statuses[row] = f"{OK}, but edges {_where(int(hops[row]), owner)} cannot be read"
     return statuses
 
 
-def _where(hops: int, unit: str) -> str:
+def _where(hops: int, owner: str) -> str:
     if hops == ANYWHERE:
         return "of the graph"
-    return f"{plural(hops, 'hop')} away" if hops else f"of {unit}"
+    return f"{plural(hops, 'hop')} away" if hops else f"of {owner}"

@@ -82,7 +82,7 @@ class ReadOptions:
     """Whether nodes without features get in- and out-degrees as features."""
     with_types: bool = True
     """Whether the types of nodes and edges are read from a file that has them."""
-    known: TypeNames | None = None
+    model_types: TypeNames | None = None
     """The types that a trained model knows; None takes those that occur."""
     categories: Categories | None = None
     """The words of columns of nodes that a trained model knows; None takes those that occur."""
@@ -134,7 +134,7 @@ def nodes_from_arrays(
     missing: str = "impute",
     types: RowLabels | None = None,
     blank: Bool[np.ndarray, " node feature"] | None = None,
-    known: TypeNames | None = None,
+    model_types: TypeNames | None = None,
     names: Sequence[str] | None = None,
 ) -> NodeData:
     """A graph from arrays, with the checks of a file; its edges are taken as they are.
@@ -145,7 +145,7 @@ def nodes_from_arrays(
         targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
         weights: `(node,)` numbers, zero or more.
         splits: `(node,)`: train, val, test or nothing.
-        task_type, missing, known: as in `Columns` and `ReadOptions`.
+        task_type, missing, model_types: as in `Columns` and `ReadOptions`.
         types: of the nodes; those of edges are in `edges`.
         blank: where the node's type does not have a feature.
         names: what the nodes are called; their numbers where None.
@@ -168,8 +168,8 @@ def nodes_from_arrays(
     )
 
     node_types = None
-    if types is not None or edges.types is not None or known is not None:
-        node_types = NodeTypes.of(types, len(numbers), "the graph", known)
+    if types is not None or edges.types is not None or model_types is not None:
+        node_types = NodeTypes.of(types, len(numbers), "the graph", model_types)
         node_types = node_types.of_array("X", blank, features.shape[1], imputes=columns.imputes)
         features = node_types.with_missing(features, blank)
 
@@ -205,7 +205,7 @@ def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeDa
 def contents_of_nodes(num_nodes: int, name_of: Callable[[int], Hashable]) -> Contents:
     """No two nodes of a graph are the same."""
     return Contents(
-        unit="nodes", names=lambda rows: [str((name_of(row),)) for row in rows.tolist()], num_distinct=num_nodes
+        noun="nodes", names=lambda rows: [str((name_of(row),)) for row in rows.tolist()], num_distinct=num_nodes
     )
 
 
@@ -219,7 +219,7 @@ def _check_roles(cells: Cells, columns: Columns) -> None:
 
 def _from_file(path: str, columns: Columns, source: GraphSource, reading: ReadOptions) -> _Graph:
     """A graph in one file."""
-    model_types = reading.known
+    model_types = reading.model_types
     if columns.node_type_column is not None or source.edge_type_column is not None:
         raise SettingError(
             f"{path} has the types of nodes and edges in node_type and edge_type; leave out --node-type-column "
@@ -254,7 +254,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Read
     cells, columns, names = named(read_cells(path), columns)
     if reading.need_targets:
         _check_roles(cells, columns)
-    types, foreign, model_types, categories = None, None, reading.known, reading.categories
+    types, foreign, model_types, categories = None, None, reading.model_types, reading.categories
     if model_types is not None or columns.node_type_column is not None or source.edge_type_column is not None:
         types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, model_types)
 

@@ -37,7 +37,7 @@ class Series:
     notes: tuple[str, ...] = ()
     """Notes about repeated and missing times, one line each."""
 
-    def where(self, time: int, node: int) -> str:
+    def cell_name(self, time: int, node: int) -> str:
         """The name of a number in messages."""
         return f"{self.source}, time {self.times[time]}, column {self.names[node]!r}"
 

@@ -14,7 +14,7 @@ from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
 from edgewise.learn.tables.cell import OK, missing, pa, stripped
 from edgewise.learn.tables.read import Cells, check_columns_exist
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.neighborhood.index import one_way
 
 Relation = tuple[str, str, str]
@@ -78,50 +78,51 @@ class NodeTypes:
     """The types."""
     of_node: Int64[np.ndarray, " node"]
     """The type of each node, counted from 0."""
-    known: TypeNames | None
+    model_types: TypeNames | None
     """The types that a model knows; None where the data defines them."""
     owned: Bool[np.ndarray, " type column"] | None = None
     """Which columns are features of each type; None before they are read."""
 
     @classmethod
-    def of(cls, labels: RowLabels | None, num_nodes: int, source: str, known: TypeNames | None = None) -> "NodeTypes":
+    def of(
+        cls, labels: RowLabels | None, num_nodes: int, source: str, model_types: TypeNames | None = None
+    ) -> "NodeTypes":
         """The types of nodes: those that occur, in alphabetical order, or those that a model knows.
 
         Args:
             labels: the type of each node; None where all are of one type.
             num_nodes: how many nodes there are.
             source: the data, for messages.
-            known: the types that the model knows; None takes those that occur.
+            model_types: the types that the model knows; None takes those that occur.
 
         Raises:
             DataError: lengths differ, or a node lacks a type or has one that the model does not know.
         """
         if labels is None:
-            if known is not None and known.nodes != (ONE_TYPE,):
+            if model_types is not None and model_types.nodes != (ONE_TYPE,):
                 raise DataError(
-                    f"{source}: its nodes lack types, but the model knows {', '.join(known.nodes)}; name "
+                    f"{source}: its nodes lack types, but the model knows {', '.join(model_types.nodes)}; name "
                     "the column: --node-type-column (in an .npz, the array node_type; in Python, node_types)."
                 )
-            return cls((ONE_TYPE,), np.zeros(num_nodes, dtype=np.int64), known)
+            return cls((ONE_TYPE,), np.zeros(num_nodes, dtype=np.int64), model_types)
         if len(labels.names) != num_nodes:
             raise DataError(f"{source}: {len(labels.names)} node types were given, but there are {num_nodes} nodes.")
         if "" in labels.names:
             row_name = labels.place(labels.names.index(""))
             raise DataError(f"{row_name}: the node lacks a type; where nodes have types, each needs one.")
 
-        names = tuple(sorted(set(labels.names))) if known is None else known.nodes
+        names = tuple(sorted(set(labels.names))) if model_types is None else model_types.nodes
         number_of = {name: number for number, name in enumerate(names)}
         for row, name in enumerate(labels.names):
             if name not in number_of:
                 raise DataError(
                     f"{labels.place(row)}: the model does not know the node type {name!r}; it knows {', '.join(names)}."
                 )
-
-        return cls(names, np.array([number_of[name] for name in labels.names], dtype=np.int64), known)
+        return cls(names, np.array([number_of[name] for name in labels.names], dtype=np.int64), model_types)
 
     def of_cells(self, cells: Cells, columns: Sequence[str]) -> "NodeTypes":
         """The same with features in columns of a table; a column that is empty for a whole type is not its feature."""
-        if self.known is not None:
+        if self.model_types is not None:
             return self._knowing(len(columns))
         filled = np.array([~missing(cells.frame[column]) for column in columns], dtype=bool)
         return self._owning(filled.reshape(len(columns), len(self.of_node)).T)
@@ -138,13 +139,13 @@ class NodeTypes:
             num_numbers: features before those of words.
         """
         check_columns_exist(cells, tuple(columns))
-        if self.known is None or categories is None:
+        if self.model_types is None or categories is None:
             filled = [~missing(cells.frame[column]) for column in columns]
             values = np.array(filled, dtype=bool).reshape(len(columns), len(self.of_node)).T
             return np.stack([values[self.of_node == number].any(axis=0) for number in range(len(self.names))])
 
         ends = np.cumsum([num_numbers, *map(len, categories.values())])
-        spans, features = list(pairwise(ends)), self.known.features
+        spans, features = list(pairwise(ends)), self.model_types.features
         owning = [[any(first <= column < last for column in columns) for first, last in spans] for columns in features]
         return np.array(owning, dtype=bool).reshape(len(self.names), len(columns))
 
@@ -175,7 +176,7 @@ class NodeTypes:
         """
         if blank is None:
             blank = np.zeros((len(self.of_node), num_columns), dtype=bool)
-        checked = self._owning(~blank) if self.known is None else self._knowing(num_columns)
+        checked = self._owning(~blank) if self.model_types is None else self._knowing(num_columns)
         if not imputes and (wrong := np.argwhere(blank & ~checked.foreign)).size:
             node, column = (int(index) for index in wrong[0])
             raise DataError(
@@ -218,7 +219,7 @@ class NodeTypes:
         lacking = self._without_features(features)
         features, owned = _with_degrees(features, self, edges, lacking)
         columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in owned)
-        predicted = () if self.known is None else self.known.predicted
+        predicted = () if self.model_types is None else self.model_types.predicted
         degrees = tuple(self.names[number] for number in lacking.tolist())
         names = TypeNames(self.names, relations, columns, predicted, degrees)
 
@@ -226,9 +227,9 @@ class NodeTypes:
 
     def checked_status(self, status: list[str]) -> list[str]:
         """The status of nodes to predict; nodes of a type that had no target in training get no prediction."""
-        if self.known is None or not self.known.predicted:
+        if self.model_types is None or not self.model_types.predicted:
             return status
-        reasons = [f"no {name} {UNLEARNED}" if name not in self.known.predicted else OK for name in self.names]
+        reasons = [f"no {name} {UNLEARNED}" if name not in self.model_types.predicted else OK for name in self.names]
         return [
             reasons[number] if row_status == OK else row_status
             for row_status, number in zip(status, self.of_node.tolist(), strict=True)
@@ -238,8 +239,8 @@ class NodeTypes:
         """The types that need the numbers of their edges: those of a model, or those of which nothing varies."""
         assert self.owned is not None
         is_bare = ~self.owned.any(axis=1)
-        if self.known is not None:
-            return np.flatnonzero(is_bare | np.isin(self.names, self.known.degrees))
+        if self.model_types is not None:
+            return np.flatnonzero(is_bare | np.isin(self.names, self.model_types.degrees))
         varies = features.varying(self.of_node, len(self.names)) & self.owned
         is_alike = ~varies.any(axis=1) & (np.bincount(self.of_node, minlength=len(self.names)) > 1)
         return np.flatnonzero(is_bare | is_alike)
@@ -250,10 +251,10 @@ class NodeTypes:
         )
 
     def _knowing(self, num_columns: int) -> "NodeTypes":
-        assert self.known is not None
+        assert self.model_types is not None
         owned = np.zeros((len(self.names), num_columns), dtype=bool)
-        num_given = self.known.num_given if self.known.degrees else num_columns
-        for number, columns in enumerate(self.known.features):
+        num_given = self.model_types.num_given if self.model_types.degrees else num_columns
+        for number, columns in enumerate(self.model_types.features):
             owned[number, [column for column in columns if column < min(num_columns, num_given)]] = True
         return replace(self, owned=owned)
 
@@ -262,7 +263,7 @@ class NodeTypes:
 class TypeScaler:
     """Scales the features of each type by their mean and spread over the nodes of that type."""
 
-    scalers: tuple[ConditionScaler, ...]
+    scalers: tuple[ColumnScaler, ...]
     """One for each type, for its own columns."""
 
     @classmethod
@@ -272,7 +273,7 @@ class TypeScaler:
         """Fit on all nodes of a graph."""
         everywhere = np.arange(len(values))
         scalers = (
-            ConditionScaler.fit(values[:, list(columns_of_type)], everywhere[of_node == number], keep_one=True)
+            ColumnScaler.fit(values[:, list(columns_of_type)], everywhere[of_node == number], keep_one=True)
             for number, columns_of_type in enumerate(columns)
         )
         return cls(tuple(scalers))
@@ -356,12 +357,11 @@ def related(
     Raises:
         DataError: the model does not know the relation of an edge.
     """
-    model_types = types.known
+    model_types = types.model_types
     if edges.types is None and model_types is not None and any(name for _, name, _ in model_types.relations):
         raise DataError(
             f"{source}: its edges lack types, but the model knows {_listed(model_types.relations)}; name the "
-            "column: "
-            "--edge-type-column (in an .npz, the array edge_type; in Python, edge_types)."
+            "column: --edge-type-column (in an .npz, the array edge_type; in Python, edge_types)."
         )
 
     if edges.types is None and not is_directed:

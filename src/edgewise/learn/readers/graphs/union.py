@@ -128,7 +128,7 @@ def repeated(table: Tensor | None, count: int) -> Tensor | None:
     return None if table is None else table.repeat(count, 1)
 
 
-def led_to(
+def nodes_reaching(
     edges: Edges, roots: np.ndarray, nodes: Bool[np.ndarray, " copy node"], remaining: Bool[np.ndarray, " copy edge"]
 ) -> Bool[np.ndarray, " copy node"]:
     """Which nodes of each copy have a way to one of the roots, along edges and nodes that the copy keeps.
@@ -136,7 +136,8 @@ def led_to(
     Cost: O(copy · edge) for each step of the longest way.
 
     >>> chain = Edges([0, 1], [1, 2], 3, 3)  # 0 → 1 → 2
-    >>> led_to(chain, np.array([2]), np.ones((2, 3), dtype=bool), np.array([[True, True], [True, False]])).tolist()
+    >>> remaining = np.array([[True, True], [True, False]])
+    >>> nodes_reaching(chain, np.array([2]), np.ones((2, 3), dtype=bool), remaining).tolist()
     [[True, True, True], [False, False, True]]
     """
     senders, receivers = edges.senders.numpy(), edges.receivers.numpy()

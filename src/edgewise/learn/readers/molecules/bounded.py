@@ -16,7 +16,7 @@ from edgewise.errors import DataError, plural
 from edgewise.learn.process import Process, ProcessDiedError
 from edgewise.learn.readers.molecules.cache import UNUSABLE, FeatureCache, Stored, feature_cache
 from edgewise.learn.readers.molecules.conformer import Conformer, conformer, drawn, layered
-from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES, descriptors
+from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES, descriptors
 from edgewise.learn.readers.molecules.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.learn.readers.molecules.limits import MoleculeLimits, SlowMoleculeError
 from edgewise.learn.readers.molecules.molecule import CHARACTERS_PER_ATOM, count_atoms, read_molecule
@@ -72,7 +72,7 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, .
     may take long.
     """
     # Descriptors take most of the time, and a few molecules take less than a file.
-    is_cached = names == GLOBAL_FEATURE_NAMES and len(smiles) >= CACHED_FROM and limits.may_wait
+    is_cached = names == DESCRIPTOR_NAMES and len(smiles) >= CACHED_FROM and limits.may_wait
     with feature_cache() if is_cached else contextlib.nullcontext() as cache:
         # Some at a time, so that progress is seen.
         is_pooled = bool(names) and (len(smiles) >= POOLED_FROM or _POOL.runs) and _num_cores() > 1 and limits.may_wait

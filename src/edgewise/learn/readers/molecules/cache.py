@@ -18,7 +18,7 @@ from jaxtyping import Float64
 from safetensors import SafetensorError
 
 from edgewise.learn.readers.molecules import descriptor, feature, molecule
-from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES
 from edgewise.learn.readers.molecules.feature import MoleculeArrays
 
 VARIABLE = "EDGEWISE_CACHE"
@@ -99,7 +99,7 @@ def feature_cache() -> Iterator[FeatureCache | None]:
 def _version() -> int:
     """A number of 31 bits that changes with RDKit, its descriptors, and the code that makes features."""
     code = [Path(module.__file__ or "").read_bytes() for module in (feature, molecule, descriptor)]
-    version_parts = [molecule.rdBase.rdkitVersion, *GLOBAL_FEATURE_NAMES]
+    version_parts = [molecule.rdBase.rdkitVersion, *DESCRIPTOR_NAMES]
     digest = hashlib.blake2b("\n".join(version_parts).encode() + b"".join(code), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1
 

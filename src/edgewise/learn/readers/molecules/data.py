@@ -186,11 +186,11 @@ def _contents(store: MoleculeStore, graph_of_row: Int64[np.ndarray, " row compon
         return np.unique(graph_of_row, axis=0, return_inverse=True)[1].reshape(-1)
 
     return Contents(
-        unit="molecules",
+        noun="molecules",
         names=lambda rows: [str(tuple(graphs)) for graphs in graph_of_row[rows].tolist()],
         keys=lambda rows: key_of_row()[rows],
         num_distinct=len(store),
-        row_unit=None if graph_of_row.shape[1] == 1 else "combinations of molecules",
+        row_noun=None if graph_of_row.shape[1] == 1 else "combinations of molecules",
         scaffolds=lambda rows: _scaffolds(store, graph_of_row[rows]),
     )
 

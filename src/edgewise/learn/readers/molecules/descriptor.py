@@ -33,15 +33,15 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
 # Indices of a graph's shape take half of the time. Without them forests and Gaussian processes predict as well, or
 # better: docs/results/descriptors.txt.
 _SLOW = re.compile(r"BCUT2D|BertzCT|SPS|BalabanJ|Chi|Kappa|Phi|HallKierAlpha|FpDensity")
-GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name in _FUNCTIONS if not _SLOW.match(name))
-"""The name of each column of `MoleculeGraph.global_features`: descriptors of the installed RDKit."""
+DESCRIPTOR_NAMES: tuple[str, ...] = tuple(name for name in _FUNCTIONS if not _SLOW.match(name))
+"""The name of each column of `MoleculeGraph.graph_features`: descriptors of the installed RDKit."""
 AVAILABLE = frozenset(_FUNCTIONS)
-"""All descriptors that can be computed, more than `GLOBAL_FEATURE_NAMES`."""
+"""All descriptors that can be computed, more than `DESCRIPTOR_NAMES`."""
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, ValueError)
 """Errors of RDKit's Python and C++ descriptors for molecules that they do not support."""
 
 
-def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAMES) -> Float64[np.ndarray, " feature"]:
+def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = DESCRIPTOR_NAMES) -> Float64[np.ndarray, " feature"]:
     """RDKit's descriptors of the whole molecule, raw, in the order of the names.
 
     NaN where RDKit fails or its value is not finite.

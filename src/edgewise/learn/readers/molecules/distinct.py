@@ -9,7 +9,7 @@ from edgewise.errors import DataError
 from edgewise.learn.files import release_memory
 from edgewise.learn.progress import Stage
 from edgewise.learn.readers.molecules.bounded import Featurized, featurize
-from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES
 from edgewise.learn.readers.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.tables.mapped import DigestIndex, digests, growing, growing_texts
@@ -70,14 +70,14 @@ class DistinctMolecules:
 
     def __init__(self, limits: MoleculeLimits, *, with_descriptors: bool | Sequence[str], is_mapped: bool = False):
         self.limits, self.is_mapped = limits, is_mapped
-        names = GLOBAL_FEATURE_NAMES if with_descriptors is True else with_descriptors or ()
+        names = DESCRIPTOR_NAMES if with_descriptors is True else with_descriptors or ()
         self.descriptors = tuple(names)
         self._known_texts, self._known_molecules = DigestIndex(), DigestIndex()
         self._node_types, self._edge_types = RowTypes(len(NODE_FEATURE_NAMES)), RowTypes(len(EDGE_FEATURE_NAMES))
         narrow, wide = ("type_of_node", "type_of_edge", "senders", "receivers"), ("node_offsets", "edge_offsets")
         self._arrays = {name: growing(np.int32, is_mapped=is_mapped) for name in narrow}
         self._arrays |= {name: growing(np.int64, is_mapped=is_mapped) for name in wide}
-        self._arrays["global_features"] = growing(np.float64, (len(self.descriptors),), is_mapped=is_mapped)
+        self._arrays["graph_features"] = growing(np.float64, (len(self.descriptors),), is_mapped=is_mapped)
         for name in ("node_offsets", "edge_offsets"):
             self._arrays[name].append([0])
         self._texts = {name: growing_texts(is_mapped=is_mapped) for name in ("smiles", "canonical")}
@@ -145,7 +145,7 @@ class DistinctMolecules:
         arrays["type_of_edge"].append(self._edge_types.of(np.concatenate([part.edge_features for part in parts])))
         for name in ("senders", "receivers"):
             arrays[name].append(np.concatenate([getattr(part, name) for part in parts]))
-        arrays["global_features"].append(np.stack([outcome.descriptors for outcome in outcomes]))
+        arrays["graph_features"].append(np.stack([outcome.descriptors for outcome in outcomes]))
         self._texts["smiles"].append(written)
         self._texts["canonical"].append([outcome.canonical for outcome in outcomes])
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 from edgewise.errors import DataError, MissingExtraError
-from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES as GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES as DESCRIPTOR_NAMES
 from edgewise.learn.readers.molecules.descriptor import descriptors as descriptors
 from edgewise.learn.readers.molecules.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
 from edgewise.learn.readers.molecules.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES

@@ -36,7 +36,7 @@ class MoleculeGraph:
     """Sender → receiver; a chemical bond is two edges."""
     edge_features: Float[Tensor, " edge edge_feature"]
     """One row per edge, in the order of `edges`."""
-    global_features: Float[Tensor, " graph_feature"]
+    graph_features: Float[Tensor, " graph_feature"]
     """Features of the whole graph; of size 0 without any."""
     spans: tuple[SourceSpan, ...]
     """One span per node."""
@@ -51,7 +51,7 @@ def molecule_graph(smiles: str, *, source: str = "smiles") -> MoleculeGraph:
 
     Returns:
         A `MoleculeGraph` whose `spans` are the characters of each atom in `smiles` exactly as it was handed in, and
-        whose `global_features` (float64) are raw RDKit descriptors, NaN where RDKit's value is not finite.
+        whose `graph_features` (float64) are raw RDKit descriptors, NaN where RDKit's value is not finite.
 
     Raises:
         DataError: the string is not a molecule; the message ends in RDKit's reason.
@@ -69,6 +69,6 @@ def molecule_graph(smiles: str, *, source: str = "smiles") -> MoleculeGraph:
         node_features=torch.from_numpy(arrays.node_features),
         edges=Edges(torch.from_numpy(arrays.senders), torch.from_numpy(arrays.receivers), num_atoms, num_atoms),
         edge_features=torch.from_numpy(arrays.edge_features),
-        global_features=torch.from_numpy(descriptors(molecule)),
+        graph_features=torch.from_numpy(descriptors(molecule)),
         spans=tuple(SourceSpan(source, start, stop) for start, stop in atom_characters(smiles, molecule)),
     )

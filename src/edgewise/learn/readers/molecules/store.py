@@ -53,8 +53,8 @@ class MoleculeStore:
     """Atoms of molecule g are `node_offsets[g]:node_offsets[g + 1]`."""
     edge_offsets: Int64[Tensor, " boundary"]
     """Edges of molecule g are `edge_offsets[g]:edge_offsets[g + 1]`."""
-    global_features: Float[Tensor, " graph global_feature"]
-    """Raw RDKit descriptors in float64 (NaN where missing), or those of `with_global_features`."""
+    graph_features: Float[Tensor, " graph graph_feature"]
+    """Raw RDKit descriptors in float64 (NaN where missing), or those of `with_graph_features`."""
     coordinates: Float32[Tensor, " node space"] | None = None
     """The coordinates of each atom, in ångström, after `with_coordinates`."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
@@ -77,7 +77,7 @@ class MoleculeStore:
         Args:
             smiles: any writing of each molecule.
             with_descriptors: compute RDKit's whole-molecule descriptors (a millisecond a molecule), or those of the
-                names; without them `global_features` is empty.
+                names; without them `graph_features` is empty.
             limits: the largest molecule, and the longest time for one.
 
         Raises:
@@ -177,7 +177,7 @@ class MoleculeStore:
         coordinates = np.concatenate([no_node, *(conformer.coordinates for conformer in self.conformers)])
         return replace(self, coordinates=torch.from_numpy(coordinates))
 
-    def with_global_features(self, values: Numbers) -> "MoleculeStore":
+    def with_graph_features(self, values: Numbers) -> "MoleculeStore":
         """The same molecules with other global features, such as scaled ones, in float32.
 
         Args:
@@ -189,17 +189,17 @@ class MoleculeStore:
         tensor = _float32(values)
         if tensor.ndim != 2 or tensor.shape[0] != len(self):
             raise DataError(
-                f"with_global_features: values has shape {tuple(tensor.shape)}, expected ({len(self)}, feature): "
+                f"with_graph_features: values has shape {tuple(tensor.shape)}, expected ({len(self)}, feature): "
                 "one row a molecule of the store."
             )
 
-        return replace(self, global_features=tensor)
+        return replace(self, graph_features=tensor)
 
     def with_scale(self, scale: Callable[[np.ndarray], np.ndarray]) -> "MoleculeStore":
         """The same molecules with scaled global features; those of a mapped store are scaled batch by batch."""
         if self.mapped:
             return replace(self, scale=scale)
-        return self.with_global_features(scale(self.global_features.numpy()))
+        return self.with_graph_features(scale(self.graph_features.numpy()))
 
     def batch(self, graph_of_row: Numbers, row_features: Numbers) -> Batch:
         """The rows as one batch that holds each distinct molecule they use exactly once.
@@ -239,8 +239,8 @@ class MoleculeStore:
         distinct_rows = EdgeRows(torch.from_numpy(np.concatenate([types, loops])), len(self.edge_types) + 1)
 
         graph_features = None
-        if self.global_features.shape[1]:
-            raw = take(self.global_features, graphs)
+        if self.graph_features.shape[1]:
+            raw = take(self.graph_features, graphs)
             graph_features = raw if self.scale is None else _float32(self.scale(raw.numpy()))
         graph = Graph.unchecked(
             take(self.node_types, self.type_of_node.numpy()[union.nodes]),

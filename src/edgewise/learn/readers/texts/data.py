@@ -10,7 +10,7 @@ from edgewise.errors import DataError, plural
 from edgewise.learn.files import release_memory
 from edgewise.learn.readers.texts.packed import PackedTokens
 from edgewise.learn.readers.texts.tokenizer import Tokenizer, read_text
-from edgewise.learn.tables.cell import Problems, as_arrow, as_text, pa, stripped
+from edgewise.learn.tables.cell import Problems, as_text, pa, stripped, to_text_arrow
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.decode import lines_of
 from edgewise.learn.tables.labels import Classes
@@ -157,7 +157,7 @@ def _interpret(
 def _contents(cells: Cells, names: Sequence[str]) -> Contents:
     """Rows are the same where their texts are: of each, the keys are 64 bits of a hash."""
     return Contents(
-        unit="texts",
+        noun="texts",
         names=lambda rows: list(map(str, _of_rows(cells, names, rows))),
         keys=lambda rows: keys_of(map("\0".join, _iter_texts(cells, names, rows))),
     )
@@ -171,5 +171,5 @@ def _iter_texts(cells: Cells, names: Sequence[str], rows: np.ndarray | None = No
 
 
 def _of_rows(cells: Cells, names: Sequence[str], rows: np.ndarray) -> list[tuple[str, ...]]:
-    columns = [as_arrow(cells.frame[name]).take(pa.array(rows)) for name in names]
+    columns = [to_text_arrow(cells.frame[name]).take(pa.array(rows)) for name in names]
     return list(zip(*(column.to_pylist() for column in columns), strict=True))

@@ -18,7 +18,7 @@ from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.lost import with_lost
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import filled_notes, with_filled
-from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
+from edgewise.learn.tables.scale import ColumnScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
@@ -57,7 +57,7 @@ class EdgeEncoder:
     """That of the nodes, which is the same for all tasks over one graph."""
     sizes: NodeSizes
     """What the data looks like."""
-    edge_scaler: ConditionScaler
+    edge_scaler: ColumnScaler
     """Scales the features of edges."""
 
     max_tokens: ClassVar[None] = None
@@ -128,7 +128,7 @@ def encode(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> tuple[E
     """The sizes and scales of the whole graph, which training sees."""
     on_graph = GraphEncoding.fit(settings, data, data.nodes, data.edges)
     output = targets_of(data.rows, splits.train, on_graph.columns)
-    edge_scaler = ConditionScaler.fit(data.edges.features, np.arange(len(data.edges)))
+    edge_scaler = ColumnScaler.fit(data.edges.features, np.arange(len(data.edges)))
     num_columns = num_edge_features(data.edges, edge_scaler, settings.model)
     sizes = NodeSizes(
         num_features=on_graph.num_features,
@@ -241,8 +241,8 @@ EXPLAINABLE = explainable_by_name(
     declared=SETTINGS,
     load=TABLE.load,
     read=read_known,
-    unit="edge",
-    over="the edges of a graph",
+    row_noun="edge",
+    rows_in_words="the edges of a graph",
     call="explain(graph, edge=…)",
     fields=lambda data: [(column, "node") for column in data.edges.columns],
     names=lambda data: Names("node", data.names),

@@ -49,11 +49,11 @@ class SeriesValues:
         values = series.values[:num_steps]
         if np.isnan(values).all():
             raise DataError(f"{series.source}: the training steps hold no number; there is nothing to learn from.")
-        require_range(series.values, series.where)
+        require_range(series.values, series.cell_name)
 
         mean, std = float(np.nanmean(values)), float(np.nanstd(values))
         num_nodes = values.shape[1]
-        require_spread(values.reshape(-1, 1), np.array([std]), lambda row, _: series.where(*divmod(row, num_nodes)))
+        require_spread(values.reshape(-1, 1), np.array([std]), lambda row, _: series.cell_name(*divmod(row, num_nodes)))
         node_mean, node_std = node_scales(values)
         return cls(mean, std or 1.0, node_mean, node_std)
 
@@ -134,7 +134,7 @@ class SeriesEncoder:
             )
         settings, count = self.settings, len(series.names)
         scaled = output.transform(series.values)
-        require_comparable(series.values, scaled, series.where)
+        require_comparable(series.values, scaled, series.cell_name)
         edges = Edges(torch.from_numpy(series.edges.senders), torch.from_numpy(series.edges.receivers), count, count)
         return Windows(
             scaled.astype(np.float32), starts, settings.context, settings.horizon, are_known, settings.period, edges

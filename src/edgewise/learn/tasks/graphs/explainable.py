@@ -17,7 +17,7 @@ from edgewise.graph import Batch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphData, read_graphs
-from edgewise.learn.readers.graphs.union import copies, led_to
+from edgewise.learn.readers.graphs.union import copies, nodes_reaching
 from edgewise.learn.tasks.explainable import Names, checked_row, explainable_by_name, explaining, undirected
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.graph_explainable import FEATURES
@@ -135,7 +135,7 @@ class ExplainedGraph:
             is_blank = ~remaining[:, roots[0]]
             remaining[:, roots] = True
             every = np.ones((len(remaining), edges.num_edges), dtype=bool)
-            copied = copies(batch, led_to(edges, roots, remaining, every))
+            copied = copies(batch, nodes_reaching(edges, roots, remaining, every))
             features, copied_roots = copied.graph.node_features, copied.supervision.nodes
             assert isinstance(features, Tensor) and copied_roots is not None
             blanked = features.clone()
@@ -150,7 +150,7 @@ class ExplainedGraph:
 
         def without(remaining: Bool[np.ndarray, " copy edge"]) -> Batch:
             nodes = np.ones((len(remaining), self.num_nodes), dtype=bool)
-            return copies(batch, led_to(edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
+            return copies(batch, nodes_reaching(edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
 
         return self._predict(removed, edges.num_edges, without)
 
@@ -242,8 +242,8 @@ EXPLAINABLE = explainable_by_name(
     declared=SETTINGS,
     load=TABLE.load,
     read=read_known,
-    unit="graph",
-    over="graphs",
+    row_noun="graph",
+    rows_in_words="graphs",
     call="explain(graph)",
     fields=lambda data: [(data.columns.graph_column, "node")],
     names=lambda data: Names("graph", [str(name) for name in data.rows.cells.frame[data.columns.graph_column]]),

@@ -20,7 +20,7 @@ from edgewise.learn.readers.graphs.node_features import Categories, check_catego
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.readers.graphs.union import GraphUnion, take
 from edgewise.learn.tables.impute import filled_notes, missing_by_row, with_filled
-from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
+from edgewise.learn.tables.scale import ColumnScaler, TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import (
@@ -48,11 +48,11 @@ NODES_A_BATCH = 100_000
 class GraphScalers:
     """The scales learned on training graphs."""
 
-    node: ConditionScaler
+    node: ColumnScaler
     """Scales the features of nodes."""
-    edge: ConditionScaler
+    edge: ColumnScaler
     """Scales the features of edges."""
-    graph: ConditionScaler
+    graph: ColumnScaler
     """Scales the numbers of graphs as a whole."""
 
 
@@ -211,13 +211,13 @@ def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple
     is_trained = np.isin(np.arange(len(data.rows)), rows)
     nodes = np.flatnonzero(np.repeat(is_trained, data.num_nodes))
     edges = np.flatnonzero(is_trained[data.graph_of_edge])
-    node = ConditionScaler.fit(data.features, nodes, keep_one=True)
+    node = ColumnScaler.fit(data.features, nodes, keep_one=True)
     if adds_degrees := lacks_features(node, data.features, data.edges):
-        node = ConditionScaler.fit(node_features(data, adds_degrees=True), nodes, keep_one=True)
+        node = ColumnScaler.fit(node_features(data, adds_degrees=True), nodes, keep_one=True)
     scales = GraphScalers(
         node,
         scale_of_edges(data.edges.features, edges),
-        ConditionScaler.fit(data.conditions, rows, data.rows.places(rows, columns.graph_feature_columns)),
+        ColumnScaler.fit(data.conditions, rows, data.rows.cell_names(rows, columns.graph_feature_columns)),
     )
     output = targets_of(data.rows, rows, columns)
     num_columns = num_edge_features(data.edges, scales.edge, settings.model)
@@ -344,12 +344,12 @@ def note_of_depth(model: NodeSettings, depth: int) -> str:
     )
 
 
-def scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ConditionScaler:
+def scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ColumnScaler:
     """The scale of the features of edges; training graphs without an edge say nothing of it, and it gives 0 always."""
     if len(edges):
-        return ConditionScaler.fit(features, edges)
+        return ColumnScaler.fit(features, edges)
     nothing = (0.0,) * features.shape[1]
-    return ConditionScaler(nothing, nothing, (), (), (), ())
+    return ColumnScaler(nothing, nothing, (), (), (), ())
 
 
 TABLE = TableTask(

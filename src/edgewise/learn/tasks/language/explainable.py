@@ -180,7 +180,7 @@ def token_number(trained: FittedLanguage, label: object, prediction: TargetPredi
 EXPLAINABLE = ExplainableTask(
     load=load,
     kind="text",
-    over="texts",
+    rows_in_words="texts",
     fields=lambda trained: [(FIELD, "text")],
     targets=lambda trained: ("language", {NEXT: []}),
     model_name=lambda trained: "transformer",

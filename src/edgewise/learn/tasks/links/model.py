@@ -25,7 +25,7 @@ from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.graphs.types import TypeScaler
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import Imputer
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of, scaled
 from edgewise.learn.tasks.graph_encoding import GraphEncoding, filled_edges, fills, graph_of, num_edge_marks
 from edgewise.learn.tasks.graph_notes import check_graph
@@ -121,7 +121,7 @@ class LinkEncoder:
     """The columns of the features, where they stand in the table of nodes."""
     feature_scale: FeatureScale
     """rows, standard or none."""
-    scaler: ConditionScaler | None
+    scaler: ColumnScaler | None
     """Scales the features by their spread; None where they are not scaled so."""
     graph: LinkGraph = field(metadata=GRAPH)
     """That of the training, with all its links."""

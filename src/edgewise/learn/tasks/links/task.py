@@ -27,7 +27,7 @@ from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import filled_notes
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.chunks import unpredicted
 from edgewise.learn.tasks.graph_notes import note_of_edges, notes_of_missing_edges, one_process
 from edgewise.learn.tasks.links.model import (
@@ -230,7 +230,7 @@ def warnings(prepared: PreparedLinks) -> list[str]:
     lines = [plural(num_loops, is_loop, are_loops)] if num_loops else []
     names = encoder.on_graph.names_of_edges(graph.edges.features.shape[1])
     lines += notes_of_missing_edges(graph.edges, names, encoder.settings)
-    if not isinstance(scaler, ConditionScaler):
+    if not isinstance(scaler, ColumnScaler):
         return lines
 
     if len(scaler.constant_columns) == len(scaler.mean):

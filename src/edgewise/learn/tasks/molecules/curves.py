@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from edgewise.explain.explanation import Curve
 from edgewise.learn.tables.impute import FILLED
-from edgewise.learn.tables.scale import ConditionScaler
+from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.molecules.row import Row
 
 STEPS = 41
@@ -15,7 +15,7 @@ STEPS = 41
 
 
 def curves_of(
-    row: Row, scaler: ConditionScaler, names: tuple[str, ...], predict: Callable[[np.ndarray], np.ndarray]
+    row: Row, scaler: ColumnScaler, names: tuple[str, ...], predict: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
     """A curve for each condition that varied in the training, and notes on those where it means little.
 

@@ -25,7 +25,7 @@ from edgewise.learn.settings import Values
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import missing_by_row, with_filled
-from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
+from edgewise.learn.tables.scale import ColumnScaler, DescriptorScaler, TargetScaler
 from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.training.folder import RunFolder
@@ -52,9 +52,9 @@ def check_descriptors(folder: RunFolder, values: Values) -> list[str]:
 class MoleculeScales:
     """The scales learned on training rows."""
 
-    feature: FeatureScaler
+    feature: DescriptorScaler
     """Scales the descriptors of the whole molecule."""
-    condition: ConditionScaler
+    condition: ColumnScaler
     """Scales the numbers of the row."""
 
 
@@ -114,13 +114,14 @@ class MoleculesEncoder:
         return None if low is None or high is None else (low, high)
 
     def similarities(
-        self, data: MoleculeData, rows: np.ndarray, known: np.ndarray | None = None
+        self, data: MoleculeData, rows: np.ndarray, reference_rows: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
         """Tanimoto similarity to the nearest training row, and of each molecule of several to the nearest in its
         column."""
         to_known = self.known_molecules
-        if known is not None:
-            to_known = self._known(molecules_of(data, evenly_spaced(distinct_rows(data, known), MAX_KNOWN)))
+        if reference_rows is not None:
+            distinct = evenly_spaced(distinct_rows(data, reference_rows), MAX_KNOWN)
+            to_known = self._known(molecules_of(data, distinct))
         parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)] or [rows]
         by_part = [self._similarities(molecules_of(data, part), *to_known) for part in parts]
         return {name: np.concatenate([part[name] for part in by_part]) for name in by_part[0]}

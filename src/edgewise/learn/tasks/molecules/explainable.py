@@ -430,7 +430,7 @@ def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndar
 EXPLAINABLE = ExplainableTask(
     load=TABLE.load,
     kind="molecule",
-    over="molecules",
+    rows_in_words="molecules",
     fields=fields,
     targets=targets_of_table,
     model_name=lambda trained: trained.encoder.settings.model or "",

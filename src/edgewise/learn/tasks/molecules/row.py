@@ -96,7 +96,7 @@ def _batch(trained: FittedMolecules, smiles: Sequence[str], conditions: Float[np
         torch.cat([getattr(store, side).long() + int(first) for store, first in zip(stores, offsets[:-1], strict=True)])
         for side in ("senders", "receivers")
     )
-    features = np.concatenate([store.global_features.numpy() for store in stores])
+    features = np.concatenate([store.graph_features.numpy() for store in stores])
     coordinates = [store.coordinates for store in stores if store.coordinates is not None]
     graph = Graph(
         torch.cat([store.node_features for store in stores]),

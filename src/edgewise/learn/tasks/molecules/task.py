@@ -12,11 +12,11 @@ from edgewise.learn.memory import available_memory
 from edgewise.learn.networks.graph_settings import MANY_MOLECULES, PropertySizes
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_cells, read_molecules
-from edgewise.learn.readers.molecules.descriptor import GLOBAL_FEATURE_NAMES
+from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.read import Cells, TableChunks
-from edgewise.learn.tables.scale import ConditionScaler, FeatureScaler, TargetScaler
+from edgewise.learn.tables.scale import ColumnScaler, DescriptorScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.chunks import Tally
 from edgewise.learn.tasks.molecules.companions import FOREST_ROWS, process_rows
@@ -161,13 +161,13 @@ def encode(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) ->
     graphs = np.unique(data.graph_of_row[rows])
     output = replace(targets_of(data.rows, rows, columns), bounds=settings.bounds)
     scales = MoleculeScales(
-        FeatureScaler.fit(store.global_features.numpy(), evenly_spaced(graphs, MAX_KNOWN)),
-        ConditionScaler.fit(data.conditions, rows, data.rows.places(rows, columns.descriptors_columns)),
+        DescriptorScaler.fit(store.graph_features.numpy(), evenly_spaced(graphs, MAX_KNOWN)),
+        ColumnScaler.fit(data.conditions, rows, data.rows.cell_names(rows, columns.descriptors_columns)),
     )
     sizes = PropertySizes(
         num_node_features=store.node_types.shape[1],
         num_edge_features=store.edge_types.shape[1],
-        num_global_features=store.global_features.shape[1],
+        num_global_features=store.graph_features.shape[1],
         num_components=data.graph_of_row.shape[1],
         num_conditions=scales.condition.num_features,
         num_outputs=output.num_outputs,
@@ -186,7 +186,7 @@ def encode(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) ->
         scales=scales,
         known_rows=molecules_of(data, evenly_spaced(distinct, MAX_KNOWN)),
         num_known=len(distinct) if len(distinct) > MAX_KNOWN else None,
-        descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
+        descriptors=list(DESCRIPTOR_NAMES) if sizes.num_global_features else [],
         limits=settings.limits,
     )
     return encoder, output
@@ -198,7 +198,7 @@ def features(prepared: Prepared) -> Features:
 
     def raw(rows: np.ndarray) -> np.ndarray:
         graphs = data.graph_of_row[rows].reshape(-1)
-        descriptors = copied_rows(data.store.global_features.numpy(), graphs).reshape(len(rows), -1)
+        descriptors = copied_rows(data.store.graph_features.numpy(), graphs).reshape(len(rows), -1)
         return np.concatenate([descriptors, data.conditions[rows]], axis=1)
 
     learned = raw(evenly_spaced(prepared.splits.train, MAX_FITTED))
@@ -212,7 +212,7 @@ def split_contents(prepared: Prepared) -> SplitContents:
     """The molecules of each split, the same and nearly so."""
     data, split = prepared.data, contents_of_rows(prepared)
     molecules = by_key(split.rows, split.contents, lambda rows: molecules_of(data, rows))
-    return molecule_contents(split.unit, split.rows, split.contents, molecules)
+    return molecule_contents(split.noun, split.rows, split.contents, molecules)
 
 
 def warnings(prepared: Prepared) -> list[str]:
@@ -232,12 +232,12 @@ def notes(prepared: Prepared) -> list[str]:
     targets, settings = prepared.data.rows.targets[prepared.splits.train], prepared.settings
     if prepared.fitted.task_type == "regression" and not settings.bounds and could_be_fractions(targets):
         notes.append("all training targets lie between 0 and 1; if all must, --bounds 0 1 keeps predictions there")
-    chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
+    chosen, noun = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
     if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
-        notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
+        notes.append(f"the spread of descriptors is that of {chosen.format(count, noun)}")
     if (num_known := prepared.fitted.encoder.num_known) is not None:
-        unit = prepared.data.rows.row_unit
-        notes.append(f"new {unit} will be compared with {chosen.format(num_known, unit)}")
+        noun = prepared.data.rows.row_noun
+        notes.append(f"new {noun} will be compared with {chosen.format(num_known, noun)}")
     return notes
 
 
@@ -293,10 +293,10 @@ def scaled_bounds(
     """
     targets = data.rows.targets[rows]
     beyond = np.argwhere((targets < bounds[0]) | (targets > bounds[1]))
-    where = data.rows.places(rows, data.rows.columns.target_columns)
+    cell_name = data.rows.cell_names(rows, data.rows.columns.target_columns)
     for row, column in beyond[:1].tolist():
         raise DataError(
-            f"{where(row, column)}: {targets[row, column]:.6g} lies beyond --bounds "
+            f"{cell_name(row, column)}: {targets[row, column]:.6g} lies beyond --bounds "
             f"{bounds[0]:g} {bounds[1]:g}; {plural(len(beyond), 'target does', 'targets do')}."
         )
     for name, std in zip(data.rows.columns.target_columns, scaler.std, strict=True):

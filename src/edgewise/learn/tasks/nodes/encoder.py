@@ -19,7 +19,7 @@ from edgewise.learn.readers.graphs.nodes import NodeData
 from edgewise.learn.readers.graphs.types import TypeNames, TypeScaler
 from edgewise.learn.readers.store.data import StoredNodeData, hops_to_lost
 from edgewise.learn.tables.impute import Imputer, missing_by_row, with_filled
-from edgewise.learn.tables.scale import ConditionScaler, TargetScaler
+from edgewise.learn.tables.scale import ColumnScaler, TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.feature_scale import scaled_rows
 from edgewise.learn.tasks.graph_encoding import (
@@ -72,7 +72,7 @@ class NodeEncoder:
         """How a graph to predict is read, with the types and words that the model knows."""
         return {
             "with_types": self.types is not None,
-            "known": self.types,
+            "model_types": self.types,
             "may_lack_edges": True,
             "fills_edges": bool(self.edge_imputer.median),
             **self.on_graph.known_words,
@@ -167,7 +167,7 @@ class NodeEncoder:
         fits = fits and self.sizes.num_outputs == output.num_outputs
         if types is not None:
             fits = fits and all(0 <= column < columns for of_type in types.features for column in of_type)
-        if isinstance(scaler, ConditionScaler):
+        if isinstance(scaler, ColumnScaler):
             num_scaled = columns + 2 * self.on_graph.adds_degrees
             fits = fits and (len(scaler.mean), scaler.num_features) == (num_scaled, self.sizes.num_features)
         if isinstance(scaler, TypeScaler):

@@ -76,7 +76,7 @@ class StoredNodes:
         num_marks: int = 0,
         scratch: str | None = None,
     ):
-        self.known = replace(data.features, adds_degrees=adds_degrees)
+        self.stored_features = replace(data.features, adds_degrees=adds_degrees)
         self.data, self.store, self.settings, self.scale = data, data.store, settings, scale
         self.num_nodes, self.scratch_folder = data.store.num_nodes, scratch
         self.offsets, self.links = (self.store.array(f"incoming_{name}") for name in ("offsets", "links"))
@@ -95,7 +95,7 @@ class StoredNodes:
 
     def features(self, nodes: np.ndarray) -> torch.Tensor:
         """The features of some nodes, in model units."""
-        return self.scale(self.known.of_rows(nodes))
+        return self.scale(self.stored_features.of_rows(nodes))
 
     def scratch(self, shape: tuple[int, int]) -> np.ndarray:
         """An array in a file without a name."""
@@ -104,7 +104,7 @@ class StoredNodes:
     def parts(self, nodes: np.ndarray, width: int, *, with_edges: bool) -> Iterator[tuple[np.ndarray, Graph, int]]:
         """Some nodes in turn; see `edgewise.graph.StoredGraph`."""
         free = available_memory() or MAX_BYTES * MEMORY_SHARE
-        room = min(max(free // MEMORY_SHARE, MIN_BYTES), MAX_BYTES) // (4 * max(width, self.known.shape[1]))
+        room = min(max(free // MEMORY_SHARE, MIN_BYTES), MAX_BYTES) // (4 * max(width, self.stored_features.shape[1]))
         start = 0
         while start < len(nodes):
             rows = nodes[start : start + min(MAX_ROWS, max(room, 1))]

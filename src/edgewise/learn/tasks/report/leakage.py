@@ -16,7 +16,7 @@ import numpy as np
 from edgewise.learn.files import JsonObject
 from edgewise.learn.tables.split import evenly_spaced
 
-MAX_QUERIED, MAX_KNOWN = 1_000, 10_000
+MAX_QUERIED, MAX_TRAINING = 1_000, 10_000
 """Different contents that are compared with those of the training rows, and of those; evenly chosen where there are
 more."""
 MAX_CANDIDATES = 100
@@ -27,15 +27,15 @@ _WORD = re.compile(r"\w+")
 
 Content = TypeVar("Content")
 Near = Callable[[Sequence[Hashable], Sequence[Hashable]], tuple[np.ndarray, np.ndarray]]
-"""From contents and known ones to the largest similarity of each, and the place of the known one it is to; -1 where
-none is near."""
+"""From contents and those of training rows to the largest similarity of each, and the index of the training content
+that it is to; -1 where none is near."""
 
 
 @dataclass(frozen=True, eq=False)
 class SplitContents:
     """The rows of a split and what they hold."""
 
-    unit: str
+    noun: str
     """What a row holds, in the plural: molecules, texts."""
     rows: Mapping[str, Sequence[int] | np.ndarray]
     """The numbers of the rows of each split: train, val, test."""
@@ -50,7 +50,7 @@ class SplitContents:
 
 
 def leakage(split: SplitContents) -> JsonObject:
-    """Who of the validation and test rows is also, or nearly, among the training rows; for `metrics.json`.
+    """Which of the validation and test rows are also, or nearly, among the training rows; for `metrics.json`.
 
     A row is the same as a training row where their contents are equal, and near one where the similarity of its
     content to that of any training row is at least `split.least`.
@@ -62,14 +62,14 @@ def leakage(split: SplitContents) -> JsonObject:
         unit, least, about, and for `validation` and `test`: rows, how many of them are the same as a training row
         (`same`), near one (`near`) of how many that were compared (`compared`), and examples of both.
 
-    Cost: O(rows) for equal ones, and at most MAX_QUERIED × MAX_KNOWN comparisons a split.
+    Cost: O(rows) for equal ones, and at most MAX_QUERIED × MAX_TRAINING comparisons a split.
     """
     keys, content_of = _numbered(split.contents)
     train_rows = np.asarray(split.rows["train"])
     train_keys, first = np.unique(keys["train"], return_index=True)
     first_row = train_rows[first] if len(train_keys) else train_rows
-    distinct = evenly_spaced(train_keys[np.argsort(first)], MAX_KNOWN)
-    metrics: JsonObject = {"unit": split.unit, "least": split.least, "about": split.about}
+    distinct = evenly_spaced(train_keys[np.argsort(first)], MAX_TRAINING)
+    metrics: JsonObject = {"unit": split.noun, "least": split.least, "about": split.about}
 
     def training_row(key: int) -> int:
         return int(first_row[np.searchsorted(train_keys, key)])
@@ -127,7 +127,7 @@ def _numbered(
 
 
 def molecule_contents(
-    unit: str,
+    noun: str,
     rows: Mapping[str, Sequence[int] | np.ndarray],
     contents: Mapping[str, Sequence[Hashable] | np.ndarray],
     molecules: Callable[[Sequence[Hashable]], Sequence[str | Sequence[str]]],
@@ -135,22 +135,22 @@ def molecule_contents(
     """A split of molecules, one or several a row.
 
     Args:
-        unit, rows: as in `SplitContents`.
+        noun, rows: as in `SplitContents`.
         contents: canonical SMILES, or numbers that stand for them.
         molecules: from some of the numbers to canonical SMILES.
     """
 
-    def near(queried: Sequence[Hashable], known: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+    def near(queried: Sequence[Hashable], training: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
         # RDKit is an extra, which texts do without.
         from edgewise.learn.readers.molecules.similarity import nearest
 
-        return nearest(molecules(queried), molecules(known))
+        return nearest(molecules(queried), molecules(training))
 
-    return SplitContents(unit, rows, contents, near, 0.95, "Tanimoto similarity of Morgan fingerprints")
+    return SplitContents(noun, rows, contents, near, 0.95, "Tanimoto similarity of Morgan fingerprints")
 
 
 def text_contents(
-    unit: str,
+    noun: str,
     rows: Mapping[str, Sequence[int] | np.ndarray],
     texts: Mapping[str, Sequence[str] | np.ndarray],
     read: Callable[[Sequence[Hashable]], Sequence[str]] | None = None,
@@ -158,34 +158,34 @@ def text_contents(
     """A split of texts: the same where their words are, whatever their case, spaces and signs.
 
     Args:
-        unit, rows: as in `SplitContents`.
+        noun, rows: as in `SplitContents`.
         texts: the texts, or numbers that stand for normalized ones.
         read: from some of these numbers to normalized texts.
     """
 
-    def near(queried: Sequence[Hashable], known: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
-        return near_texts(*(read(some) if read else [str(text) for text in some] for some in (queried, known)))
+    def near(queried: Sequence[Hashable], training: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+        return near_texts(*(read(some) if read else [str(text) for text in some] for some in (queried, training)))
 
     contents = (
         texts
         if read
         else {split: [normalized(text) for text in texts_of_split] for split, texts_of_split in texts.items()}
     )
-    return SplitContents(unit, rows, contents, near, MIN_SHARED, "shared part of their different words")
+    return SplitContents(noun, rows, contents, near, MIN_SHARED, "shared part of their different words")
 
 
 def contents_of_texts(
-    unit: str, rows: Mapping[str, Sequence[int] | np.ndarray] | None, text_of_row: Callable[[int], str]
+    noun: str, rows: Mapping[str, Sequence[int] | np.ndarray] | None, text_of_row: Callable[[int], str]
 ) -> SplitContents:
     """A split of rows that hold a text each.
 
     Args:
-        unit, rows: as in `SplitContents`.
+        noun, rows: as in `SplitContents`.
         text_of_row: the text of a row, by its number.
     """
     assert rows is not None
     texts = {split: [text_of_row(row) for row in rows_of_split] for split, rows_of_split in rows.items()}
-    return text_contents(unit, rows, texts)
+    return text_contents(noun, rows, texts)
 
 
 def by_key(
@@ -215,20 +215,21 @@ MIN_SHARED = 0.9
 """The share of their different words that near texts share."""
 
 
-def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The Jaccard similarity of each text to the nearest known one, J(a, b) = |a ∩ b| / |a ∪ b| over their words.
+def near_texts(queried: Sequence[str], training: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The Jaccard similarity of each text to the nearest training text, J(a, b) = |a ∩ b| / |a ∪ b| over their words.
 
     Two sets with J ≥ t share one of the ⌊(1 − t)·|a|⌋ + 1 rarest words of each: only such pairs are compared.
 
     Args:
-        queried, known: normalized texts.
+        queried: normalized texts.
+        training: those that they are compared with, normalized.
 
     Returns:
         (text) similarities and places; 0 and -1 where none shares `MIN_SHARED` of its words.
 
     Source: Chaudhuri et al. 2006, A primitive operator for similarity joins, the prefix filter.
     """
-    words = {text: frozenset(text.split()) for text in {*queried, *known}}
+    words = {text: frozenset(text.split()) for text in {*queried, *training}}
     counts = Counter(word for text in words.values() for word in text)
 
     def rarest(text: str) -> list[str]:
@@ -236,17 +237,17 @@ def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray
         return ordered[: len(ordered) - math.ceil(MIN_SHARED * len(ordered) - 1e-9) + 1]
 
     holders: dict[str, list[int]] = {}
-    for candidate, text in enumerate(known):
+    for candidate, text in enumerate(training):
         for word in rarest(text):
             holders.setdefault(word, []).append(candidate)
     values, nearest = np.zeros(len(queried)), np.full(len(queried), -1)
     for number, text in enumerate(queried):
         candidates = list(
-            dict.fromkeys(known_number for word in rarest(text) for known_number in holders.get(word, ()))
+            dict.fromkeys(training_number for word in rarest(text) for training_number in holders.get(word, ()))
         )
         for candidate in candidates[:MAX_CANDIDATES]:
-            shared = len(words[text] & words[known[candidate]])
-            ratio = shared / (len(words[text]) + len(words[known[candidate]]) - shared)
+            shared = len(words[text] & words[training[candidate]])
+            ratio = shared / (len(words[text]) + len(words[training[candidate]]) - shared)
             if ratio >= MIN_SHARED and ratio > values[number]:
                 values[number], nearest[number] = ratio, candidate
     return values, nearest

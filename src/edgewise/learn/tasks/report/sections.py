@@ -294,11 +294,11 @@ def leakage_warnings(metrics: JsonObject) -> list[Content]:
             else:
                 cautions.append(Caution(f"{overlap}, {percent(same / rows)}, which moves this score by little."))
         if scores.get("near"):
-            which = f"{'other ' if same else ''}{split} rows"
-            which += " that were compared" if scores["compared"] < rows - same else ""
+            compared = f"{scores['compared']:,} {'other ' if same else ''}{split} rows"
+            compared += " that were compared" if scores["compared"] < rows - same else ""
             cautions.append(
                 Caution(
-                    f"{scores['near']:,} of {scores['compared']:,} {which} hold {unit} nearly the same as training rows "
+                    f"{scores['near']:,} of {compared} hold {unit} nearly the same as training rows "
                     f"({leakage['about']} of {leakage['least']:g} or more)."
                 )
             )

@@ -218,7 +218,7 @@ def statuses(trained: FittedTagger, rows: Sequence[Row]) -> list[str]:
 EXPLAINABLE = ExplainableTask(
     load=load,
     kind="text",
-    over="sentences",
+    rows_in_words="sentences",
     fields=lambda trained: [(trained.output.names[0], "text")],
     targets=targets,
     model_name=lambda trained: trained.encoder.reader.encoder,

@@ -205,7 +205,7 @@ def unread(trained: FittedTable[TextsEncoder], row: Row) -> str:
 EXPLAINABLE = ExplainableTask(
     load=TABLE.load,
     kind="text",
-    over="texts",
+    rows_in_words="texts",
     fields=lambda trained: [(name, "text") for name in trained.columns.text_columns],
     targets=targets_of_table,
     model_name=lambda trained: trained.encoder.text.encoder,

@@ -189,7 +189,7 @@ def split_contents(prepared: Prepared) -> SplitContents:
 
     keys = {split: keys_of(read(split_rows)) for split, split_rows in rows.items()}
     texts = by_key(rows, keys, lambda rows_to_read: list(read(rows_to_read)))
-    return text_contents(data.rows.row_unit, rows, keys, texts)
+    return text_contents(data.rows.row_noun, rows, keys, texts)
 
 
 def notes(prepared: Prepared) -> list[str]:

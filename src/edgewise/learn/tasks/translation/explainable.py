@@ -356,7 +356,7 @@ def _moved(layer: Layer, senders: int, receivers: int) -> Layer:
 EXPLAINABLE = ExplainableTask(
     load=load,
     kind="text",
-    over="texts",
+    rows_in_words="texts",
     fields=lambda trained: [(trained.output.names[0], "text")],
     targets=lambda trained: (WHOLE, {WHOLE: []}),
     model_name=model_name,
