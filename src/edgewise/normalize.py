@@ -47,7 +47,7 @@ class Rows(ABC):
         """A tensor of shape `(*batch)` in the shape of the scores."""
 
 
-COLDEST = 1e-19
+MIN_TEMPERATURE = 1e-19
 """The smallest temperature, but 0, at which scores are divided before the largest of their row is subtracted: what is
 divided by a smaller one may overflow. One that is a tensor counts as no smaller than this; its weights are the same."""
 NOTHING = -1000.0
@@ -90,7 +90,7 @@ class Softmax:
                 return rows.softmax(scores)
         gap = rows.keep(scores - rows.largest(scores))
         if isinstance(self.temperature, Tensor):
-            temperature = rows.spread(self.temperature.clamp(min=COLDEST))
+            temperature = rows.spread(self.temperature.clamp(min=MIN_TEMPERATURE))
             shut = gap < NOTHING * temperature.detach()  # zero weight would give T the gradient 0 · ∞
             grown = torch.exp(torch.where(shut, 0.0, gap) / temperature)
             return _shares(torch.where(shut, 0.0, grown), rows)

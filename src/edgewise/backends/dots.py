@@ -7,7 +7,7 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.neighborhood.checks import can_be_read
-from edgewise.normalize import COLDEST, Softmax
+from edgewise.normalize import MIN_TEMPERATURE, Softmax
 from edgewise.score import DotProduct, ScaledDot, parted
 
 
@@ -20,7 +20,7 @@ def refusals(call: Call) -> list[str]:
         reasons.append(f"the normalizer {_name(call.normalize)} is not Softmax")
     elif isinstance(call.normalize.temperature, Tensor):
         reasons.append("the temperature is a tensor")
-    elif not COLDEST <= call.normalize.temperature < math.inf:
+    elif not MIN_TEMPERATURE <= call.normalize.temperature < math.inf:
         reasons.append(f"the temperature is {call.normalize.temperature}")
     return reasons
 

@@ -7,7 +7,7 @@ import torch
 from edgewise.backends.autograd import transform_at_work
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
-from edgewise.normalize import COLDEST, Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
+from edgewise.normalize import MIN_TEMPERATURE, Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
 
 SCORES = (Dot, ScaledDot, Cosine, Bilinear, Additive, GATv2, GAT, Distance, Constant)
@@ -39,7 +39,7 @@ def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ..
     if not isinstance(call.normalize, NORMALIZERS):
         reasons.append(f"the normalizer {_name(call.normalize)} is not one of the library's")
     temperature = getattr(call.normalize, "temperature", 1.0)
-    if not isinstance(temperature, torch.Tensor) and 0 < temperature < COLDEST:
+    if not isinstance(temperature, torch.Tensor) and 0 < temperature < MIN_TEMPERATURE:
         reasons.append(f"scores divided by the temperature {temperature} may overflow")
 
     return reasons

@@ -1,8 +1,8 @@
 """A call in the terms of fused kernels: few scores, and operands that are differentiable by torch.
 
-The kernels know few scores; the others are these of changed operands. Cosine is the product of unit vectors, bilinear
-that of q W and k; GAT is the bent sum of one number a node; a Gaussian of length ℓ is minus the square of the gap of
-operands divided by ℓ√2. A temperature divides an operand as well, and the bias.
+The kernels know few scores; the others are these of changed operands. Cosine is the dot product of unit vectors,
+bilinear that of q W and k; GAT is the LeakyReLU of the sum of two numbers, one a query and one a key; a Gaussian of
+length ℓ is minus the squared distance of operands divided by ℓ√2. A temperature divides an operand, and the bias.
 """
 
 import math
@@ -15,7 +15,17 @@ from torch import Tensor
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read
-from edgewise.normalize import COLDEST, Entmax15, Hardmax, Identity, Mean, Normalize, Sigmoid, Softmax, Sparsemax
+from edgewise.normalize import (
+    MIN_TEMPERATURE,
+    Entmax15,
+    Hardmax,
+    Identity,
+    Mean,
+    Normalize,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+)
 from edgewise.score import GAT, Activation, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
 Kind = Literal["Dot", "Constant", "GATv2", "Additive", "Distance"]
@@ -35,11 +45,11 @@ class Lowered:
     """
 
     call: Call
-    """With the operands as they were or as they became."""
+    """The call, with operands that make the score one of the five."""
     kind: Kind
-    """Which of the five."""
+    """The score, one of the five."""
     number: float = 1.0
-    """Its scale, value or slope."""
+    """The scale of Dot, the value of Constant, the slope of GATv2."""
     activation: str = ""
     """f of Additive: tanh, sigmoid, silu or gelu."""
     takes_root: bool = False
@@ -49,7 +59,7 @@ class Lowered:
     normalizer: type = Softmax
     """The class of the normalizer, without a temperature."""
     is_narrow: bool = False
-    """Whether each head has one number a node, and the vector is 1."""
+    """Whether a head has one feature, and v is 1."""
 
     @property
     def nodes(self) -> tuple[Tensor, Tensor]:
@@ -83,42 +93,47 @@ def normalizer_of(name: str) -> Normalize:
 def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
     """The score as one that the kernels know, with the temperature in its operands.
 
-    Changed operands are float32, and the others with them, but for those that may stay as they are `stored`.
+    Where operands change, all become float32, but for those that may stay as they are stored.
+
+    Args:
+        call: the call.
+        stored: names of operands that keep their dtype.
     """
-    call, coldness = _coldness(call)
+    call, inverse_temperature = _inverse_temperature(call)
     normalizer = type(call.normalize)
     if normalizer is Mean:
         return Lowered(_without(call, "bias", "edge_key"), "Constant", normalizer=Mean)
-    if not _runs_as_it_is(call, coldness):
-        call = _without_unlinked(call).in_float32(but=stored)
-    if call.bias is not None and not _is_one(coldness):
-        call = replace(call, bias=_cooled(call.bias, coldness, call.bias.dim() - _batch_rank(call)))
-    lowered = _known_score(call, coldness)
+    if not _runs_as_it_is(call, inverse_temperature):
+        call = _without_unpaired(call).in_float32(but=stored)
+    if call.bias is not None and not _is_one(inverse_temperature):
+        call = replace(call, bias=_scaled_bias(call.bias, inverse_temperature, call.bias.dim() - _batch_rank(call)))
+    lowered = _known_score(call, inverse_temperature)
     return lowered if normalizer is Softmax else replace(lowered, normalizer=normalizer)
 
 
 def straight_through(call: Call) -> tuple[Call, Call, Call]:
-    """Hardmax with the gradient of Softmax, as three calls: the first, and the third less the second, which is 0.
+    """Hardmax with the gradient of Softmax, as three calls: the result is first + (third − second), and that is first.
 
-    Scores get no gradient in the first two. So values get theirs from Hardmax, scores theirs from Softmax, and both
-    change with each other as they should.
+    Scores get no gradient in the first two calls: values get their gradient from Hardmax, scores theirs from Softmax.
     """
-    free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
+    names = ("query", "key", "edge_key", "bias")
+    detached_operands = {name: x.detach() for name, x in call.tensors.items() if name in names}
     score = call.score
     parts = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
-    detached = {name: x.detach() for name, x in parts.items() if isinstance(x, Tensor)}
-    fixed = replace(call, score=replace(score, **detached) if detached else score, normalize=Softmax(), **free)  # type: ignore
-    return replace(fixed, normalize=Hardmax()), fixed, replace(call, normalize=Softmax())
+    detached_fields = {name: x.detach() for name, x in parts.items() if isinstance(x, Tensor)}
+    detached_score = replace(score, **detached_fields) if detached_fields else score  # type: ignore[type-var]
+    detached = replace(call, score=detached_score, normalize=Softmax(), **detached_operands)
+    return replace(detached, normalize=Hardmax()), detached, replace(call, normalize=Softmax())
 
 
-def _coldness(call: Call) -> tuple[Call, Factor]:
-    """1 / temperature, and the call with a normalizer that has none; the ends of the scale are other normalizers."""
+def _inverse_temperature(call: Call) -> tuple[Call, Factor]:
+    """The call with a normalizer of temperature 1, and 1 / temperature; temperature 0 is Hardmax, infinity is Mean."""
     if not isinstance(call.normalize, Softmax):
         return call, 1.0
     temperature = call.normalize.temperature
     if isinstance(temperature, Tensor):
         precise = temperature.to(torch.promote_types(temperature.dtype, torch.float32))  # before a quotient is rounded
-        return replace(call, normalize=Softmax()), 1 / precise.clamp(min=COLDEST)
+        return replace(call, normalize=Softmax()), 1 / precise.clamp(min=MIN_TEMPERATURE)
     if temperature == 1:
         return call, 1.0
     if temperature == 0:
@@ -128,28 +143,31 @@ def _coldness(call: Call) -> tuple[Call, Factor]:
     return replace(call, normalize=Softmax()), 1 / temperature
 
 
-def _runs_as_it_is(call: Call, coldness: Factor) -> bool:
+def _runs_as_it_is(call: Call, inverse_temperature: Factor) -> bool:
     """Whether half precision can stay as it is stored: the operands are not changed before the kernel reads them."""
-    return isinstance(call.score, Dot | ScaledDot | Additive | GATv2 | Constant) and not isinstance(coldness, Tensor)
+    if isinstance(inverse_temperature, Tensor):
+        return False
+    return isinstance(call.score, Dot | ScaledDot | Additive | GATv2 | Constant)
 
 
-def _without_unlinked(call: Call) -> Call:
-    """Zeros for the nodes that are in no pair: what they hold, say NaN, would reach the gradient of whatever torch
-    multiplies all nodes with, a vector, a matrix or a temperature."""
+def _without_unpaired(call: Call) -> Call:
+    """The call with zeros for queries and keys that are in no pair: a NaN there would reach the gradient of what torch
+    multiplies all of them with, a vector, a matrix or a temperature."""
     query, key = call.query, call.key
     if can_be_read(query) and math.isfinite(query.detach().sum() + key.detach().sum()):
         return call
-    has_key, has_query = _linked(call)
+    has_key, has_query = _in_a_pair(call)
     return replace(call, query=torch.where(has_key, query, 0.0), key=torch.where(has_query, key, 0.0))
 
 
-def _linked(call: Call) -> tuple[Tensor, Tensor]:
+def _in_a_pair(call: Call) -> tuple[Tensor, Tensor]:
     """Which queries and which keys are in a pair, `(*batch, query, 1)` and `(*batch, key, 1)`."""
     neighborhood, device = call.neighborhood, call.query.device
     if isinstance(neighborhood, Edges):
         sides = (call.num_queries, neighborhood.receivers), (call.num_keys, neighborhood.senders)
-        nothing = [torch.zeros(size, 1, dtype=torch.bool, device=device) for size, _ in sides]
-        has_key, has_query = (x.index_fill(0, index, True) for x, (_, index) in zip(nothing, sides))
+        has_key, has_query = (
+            torch.zeros(size, 1, dtype=torch.bool, device=device).index_fill(0, index, True) for size, index in sides
+        )
         return has_key, has_query
     assert isinstance(neighborhood, Ranges)
     positions = torch.arange(call.num_queries, device=device)
@@ -160,29 +178,29 @@ def _linked(call: Call) -> tuple[Tensor, Tensor]:
     return (stops > starts).unsqueeze(-1), (open_runs[..., :-1] > 0).unsqueeze(-1)
 
 
-def _known_score(call: Call, coldness: Factor) -> Lowered:
+def _known_score(call: Call, inverse_temperature: Factor) -> Lowered:
     match call.score:
         case Dot() | ScaledDot() | Cosine() | Bilinear():
             call, scale = _factored(call)
-            if isinstance(coldness, Tensor):
-                return Lowered(replace(call, query=_times(call.query, coldness, 2)), "Dot", scale)
-            return Lowered(call, "Dot", scale * coldness)
+            if isinstance(inverse_temperature, Tensor):
+                return Lowered(replace(call, query=_scaled(call.query, inverse_temperature, 2)), "Dot", scale)
+            return Lowered(call, "Dot", scale * inverse_temperature)
         case Additive(vector=vector, activation="relu"):
-            return Lowered(call, "GATv2", 0.0, vector=_times(vector, coldness, 1))
+            return Lowered(call, "GATv2", 0.0, vector=_scaled(vector, inverse_temperature, 1))
         case Additive(vector=vector, activation=activation):
-            return Lowered(call, "Additive", activation=activation, vector=_times(vector, coldness, 1))
+            return Lowered(call, "Additive", activation=activation, vector=_scaled(vector, inverse_temperature, 1))
         case GATv2(vector=vector, negative_slope=slope):
-            return Lowered(call, "GATv2", slope, vector=_times(vector, coldness, 1))
+            return Lowered(call, "GATv2", slope, vector=_scaled(vector, inverse_temperature, 1))
         case GAT():
-            return _one_number_a_node(call, call.score, coldness)
+            return _gat(call, call.score, inverse_temperature)
         case Distance():
-            return _gap(call, call.score, coldness)
+            return _distance(call, call.score, inverse_temperature)
 
-    return _constant(call, call.score, coldness)
+    return _constant(call, call.score, inverse_temperature)
 
 
 def _factored(call: Call) -> tuple[Call, float]:
-    """The two factors of a product, and the scale that the kernel multiplies with."""
+    """The call with a query and a key whose dot product is the score, but for a scale; and that scale."""
     match call.score:
         case ScaledDot() as score:
             return call, score.factor(call.query.shape[-1])
@@ -192,8 +210,8 @@ def _factored(call: Call) -> tuple[Call, float]:
             assert isinstance(call.neighborhood, Edges)
             edge_keys = call.key.index_select(-2, call.neighborhood.senders) + call.edge_key
             query, edge_key = call.score.factors(call.query, edge_keys)
-            nothing = call.key.new_zeros((1,) * _batch_rank(call) + call.key.shape[-2:])
-            return replace(call, query=query, key=nothing, edge_key=edge_key), 1.0
+            zeros = call.key.new_zeros((1,) * _batch_rank(call) + call.key.shape[-2:])
+            return replace(call, query=query, key=zeros, edge_key=edge_key), 1.0
         case Cosine() | Bilinear():
             query, key = call.score.factors(call.query, call.key)
             return replace(call, query=query, key=key), 1.0
@@ -201,11 +219,11 @@ def _factored(call: Call) -> tuple[Call, float]:
     raise AssertionError(call.score)
 
 
-def _one_number_a_node(call: Call, score: GAT, coldness: Factor) -> Lowered:
-    """LeakyReLU(a·q + b·k): LeakyReLU(t x) = t LeakyReLU(x) for positive t, so the coldness goes into both vectors."""
+def _gat(call: Call, score: GAT, inverse_temperature: Factor) -> Lowered:
+    """LeakyReLU(a·q + b·k). As LeakyReLU(t x) = t LeakyReLU(x) for positive t, 1 / temperature goes into a and b."""
 
     def reduced(x: Tensor, vector: Tensor) -> Tensor:
-        parts = x * _times(vector, coldness, 1).unsqueeze(-2).to(x.dtype)
+        parts = x * _scaled(vector, inverse_temperature, 1).unsqueeze(-2).to(x.dtype)
         return parts if parts.shape[-1] == 1 else parts.sum(-1, keepdim=True)
 
     edge_key = None if call.edge_key is None else reduced(call.edge_key, score.key_vector)
@@ -214,55 +232,55 @@ def _one_number_a_node(call: Call, score: GAT, coldness: Factor) -> Lowered:
     return Lowered(call, "GATv2", score.negative_slope, vector=query.new_ones(1), is_narrow=True)
 
 
-def _gap(call: Call, score: Distance, coldness: Factor) -> Lowered:
-    """−‖f q − f k‖² or −‖f q − f k‖, f what makes them the score."""
+def _distance(call: Call, score: Distance, inverse_temperature: Factor) -> Lowered:
+    """The score as −‖f q − f k‖² or −‖f q − f k‖, with a factor f."""
     gaussian = score.kind == "gaussian"
-    factor: Any = (coldness / 2) ** 0.5 / score.length if gaussian else coldness / score.length
+    factor: Any = (inverse_temperature / 2) ** 0.5 / score.length if gaussian else inverse_temperature / score.length
     scaled: dict[str, Any] = {
-        name: _times(x, factor, 2) for name, x in call.tensors.items() if name in ("query", "key", "edge_key")
+        name: _scaled(x, factor, 2) for name, x in call.tensors.items() if name in ("query", "key", "edge_key")
     }
     return Lowered(replace(call, **scaled), "Distance", takes_root=not gaussian)
 
 
-def _constant(call: Call, score: Any, coldness: Factor) -> Lowered:
+def _constant(call: Call, score: Any, inverse_temperature: Factor) -> Lowered:
     value = score.edge_weight
-    if isinstance(coldness, Tensor):  # the same for all pairs, but not for all heads
+    if isinstance(inverse_temperature, Tensor):  # the same for all pairs, but not for all heads
         axes = 1 if isinstance(call.neighborhood, Edges) else 2
-        every = (value * coldness)[(...,) + (None,) * axes].to(call.query.dtype)
+        constant_bias = (value * inverse_temperature)[(...,) + (None,) * axes].to(call.query.dtype)
         shape = (call.neighborhood.num_edges,) if isinstance(call.neighborhood, Edges) else (1, 1)
-        every = every.expand(*every.shape[:-axes], *shape)
-        biased = replace(call, bias=every if call.bias is None else call.bias + every)
+        constant_bias = constant_bias.expand(*constant_bias.shape[:-axes], *shape)
+        biased = replace(call, bias=constant_bias if call.bias is None else call.bias + constant_bias)
         return Lowered(_without(biased, "edge_key"), "Constant", 0.0)
-    return Lowered(_without(call, "edge_key"), "Constant", value * coldness)
+    return Lowered(_without(call, "edge_key"), "Constant", value * inverse_temperature)
 
 
 def _without(call: Call, *names: str) -> Call:
-    """The call without what the weights are blind to: tensors, and the fields of the score. The query takes over their
-    batch axes."""
+    """The call without operands that the weights do not depend on, and without tensors of the score. The query is
+    expanded to their batch axes."""
     shapes = {name: shape for name, shape in call.batch_shapes.items() if name in names or "." in name}
     if not shapes:
         return call
     batch = broadcast_shape(call.query.shape[:-2], *shapes.values())
-    nothing: dict[str, Any] = dict.fromkeys(names)
-    return replace(call, query=call.query.expand(*batch, *call.query.shape[-2:]), **nothing)
+    left_out: dict[str, Any] = dict.fromkeys(names)
+    return replace(call, query=call.query.expand(*batch, *call.query.shape[-2:]), **left_out)
 
 
 def _is_one(factor: Factor) -> bool:
     return not isinstance(factor, Tensor) and factor == 1.0
 
 
-def _times(x: Tensor, factor: Factor, axes: int) -> Tensor:
-    """x · factor, the factor `(*batch)`, x with this many axes more."""
+def _scaled(x: Tensor, factor: Factor, axes: int) -> Tensor:
+    """x · factor, where the factor is `(*batch)` and x has so many axes behind the batch."""
     if isinstance(factor, Tensor):
         return x * factor[(...,) + (None,) * axes].to(x.dtype)
     return x if factor == 1.0 else x * factor
 
 
-def _cooled(bias: Tensor, coldness: Factor, axes: int) -> Tensor:
-    """bias · coldness, where what is not finite stays what it is: its product would give the temperature the gradient
-    0 · ∞, also of pairs outside the neighborhood."""
-    shut = ~bias.isfinite()
-    return torch.where(shut, bias, _times(torch.where(shut, 0.0, bias), coldness, axes))
+def _scaled_bias(bias: Tensor, inverse_temperature: Factor, axes: int) -> Tensor:
+    """bias / temperature, where infinite numbers stay as they are: their product would give the temperature the
+    gradient 0 · ∞, also for pairs outside the neighborhood."""
+    is_infinite = ~bias.isfinite()
+    return torch.where(is_infinite, bias, _scaled(torch.where(is_infinite, 0.0, bias), inverse_temperature, axes))
 
 
 def _batch_rank(call: Call) -> int:

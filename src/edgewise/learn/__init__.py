@@ -1,1 +1,1 @@
-"""The upper story: from files to trained, explained models. It stands on the operator, which knows nothing of it."""
+"""From files to trained, explained models. It imports the operator, layers and graphs, which import nothing of it."""

@@ -18,7 +18,7 @@ class BodyBatch(Record):
     velocities: Float[Tensor, " row space"]
     """The velocity of each body."""
     charges: Float[Tensor, " row charge"]
-    """Properties of each body: its mass, its charge."""
+    """What forces depend on in each body: its mass, and its charge where it has one."""
     edges: Edges
     """Edges from every body to every other one at the same time."""
     couplings: Float[Tensor, " edge coupling"]

@@ -5,7 +5,7 @@ from typing import Any
 from edgewise.choices import Registry
 
 NETWORK = "network"
-"""What the network is called beside the names of its companions."""
+"""The name of the network where its companions are listed by name, as in shares and --show-parts."""
 FOREST, GAUSSIAN_PROCESS, WORD_COUNTS = "forest", "gaussian-process", "word-counts"
 """What companions are called in settings and files."""
 COMPANIONS: "Registry[Any]" = Registry(
@@ -19,4 +19,4 @@ COMPANIONS: "Registry[Any]" = Registry(
 )
 """A `CompanionKind` by each name."""
 LABELS = {GAUSSIAN_PROCESS: "Gaussian process", FOREST: "random forest", WORD_COUNTS: "word counts"}
-"""What companions are called in texts, where that is not their name."""
+"""What a terminal and a report call companions; without an entry, by their names."""

@@ -25,7 +25,7 @@ class EquivariantDynamics(nn.Module):
         output: x, or, for accelerations, the displacement of x
 
     Args:
-        num_charges: features c_i of a body, such as its mass and its charge.
+        num_charges: numbers c_i of a body that forces depend on: its mass, and its charge where it has one.
         num_couplings: features c_ij of a pair, such as the stiffness of a spring.
         settings: the choices.
 
@@ -76,12 +76,12 @@ class GraphDynamics(nn.Module):
         model_dim, activation = settings.model_dim, nn.SiLU()
         self.activation = activation
         self.input = Linear(2 * space_dim + num_charges, model_dim)
-        self.messages, self.updates = (
-            nn.ModuleList(make() for _ in range(settings.num_layers))
-            for make in (
-                lambda: EdgePerceptron(model_dim, model_dim, num_couplings, model_dim, model_dim, activation),
-                lambda: Perceptron(2 * model_dim, model_dim, model_dim, activation),
-            )
+        self.messages = nn.ModuleList(
+            EdgePerceptron(model_dim, model_dim, num_couplings, model_dim, model_dim, activation)
+            for _ in range(settings.num_layers)
+        )
+        self.updates = nn.ModuleList(
+            Perceptron(2 * model_dim, model_dim, model_dim, activation) for _ in range(settings.num_layers)
         )
         self.output = Perceptron(model_dim, model_dim, space_dim, activation)
 
@@ -100,7 +100,7 @@ class ForceDynamics(nn.Module):
 
         a_i = 1/m_i Σ_j c_ij φ(‖x_j − x_i‖) (x_j − x_i) / ‖x_j − x_i‖
 
-    What is known: masses m, couplings c, and that forces are central and opposite. What is learned: φ.
+    The masses m, the couplings c, and that forces are central and opposite are given; φ is learned.
 
     Source: as in `PairForce`.
     """
@@ -110,7 +110,7 @@ class ForceDynamics(nn.Module):
         self.force = PairForce(settings.model_dim)
 
     def forward(self, batch: BodyBatch, trace: Trace | None = None) -> Float[Tensor, " row space"]:
-        """The acceleration of each body; the first of its charges is its mass."""
+        """The acceleration of each body; the first of the numbers `charges` is its mass."""
         return self.force(batch.positions, batch.edges, batch.couplings.squeeze(-1)) / batch.charges[:, :1]
 
 

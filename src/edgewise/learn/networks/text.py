@@ -19,10 +19,10 @@ class TextModel(nn.Module):
 
     Args:
         num_tokens: size of the vocabulary.
-        unknown: the token that hides others in training; None hides none.
+        unknown: the token that replaces dropped words in training; None drops none.
         num_outputs: outputs for each text.
-        text: what reads and how it is summed up.
-        settings: the sizes of what reads.
+        text: which encoder, and how its outputs are pooled.
+        settings: the sizes of the encoder.
 
     Source: the LSTM read out by attention is that of Lin et al. 2017 with one row of attention a head.
     """
@@ -56,40 +56,40 @@ class TextModel(nn.Module):
         Args:
             batch: the rows.
             trace: where weights are recorded.
-            vectors: replace those of `inputs`, for gradients.
-            readout_trace: where the weights of the readout are recorded, where that is not `trace`: they are few, and
-                may be wanted whole where of the others only the strongest are.
+            vectors: vectors of the tokens in place of those of `inputs`, for gradients.
+            readout_trace: where the weights of the readout are recorded; `trace` by default. A trace may keep only the
+                strongest weights, and those of the readout are few enough to keep all.
         """
         vectors = self.inputs(batch) if vectors is None else vectors
-        row_vectors = self._summed(batch, trace, vectors, readout_trace or trace)
+        row_vectors = self._pooled(batch, trace, vectors, readout_trace or trace)
         return self.output(self.dropout(row_vectors))
 
     def fingerprint(self, batch: TextRowBatch, trace: Trace | None = None) -> Float[Tensor, " row model_dim"]:
-        """One vector that sums up each text."""
-        return self._summed(batch, trace, self.inputs(batch), trace)
+        """One pooled vector for each text."""
+        return self._pooled(batch, trace, self.inputs(batch), trace)
 
     def inputs(self, batch: TextRowBatch) -> Float[Tensor, " token input"]:
-        """The learned vectors of the tokens, some of them hidden in training."""
+        """The learned vectors of the tokens, some of them replaced by `unknown` in training."""
         texts = drop_words(batch.texts, self.unknown, self.word_dropout) if self.training else batch.texts
         vectors: Tensor = self.encoder.embedding(texts.tokens)
         return vectors
 
-    def _summed(self, batch: TextRowBatch, trace: Trace | None, vectors: Tensor, readout_trace: Trace | None) -> Tensor:
+    def _pooled(self, batch: TextRowBatch, trace: Trace | None, vectors: Tensor, readout_trace: Trace | None) -> Tensor:
         nodes = self.encoder(batch.texts, trace, vectors=vectors)
         return self.norm(self.readout(nodes, batch.offsets, trace=readout_trace))
 
 
 class TagModel(nn.Module):
-    """How well each tag fits each token.
+    """The score of each tag for each token.
 
         x = encode(tokens);  y_i = W dropout(x_i) + b
 
     Args:
         num_tokens: size of the vocabulary.
-        unknown: the token that hides others in training; None hides none.
+        unknown: the token that replaces dropped words in training; None drops none.
         num_tags: how many tags there are.
-        reader: what reads.
-        settings: the sizes of what reads.
+        reader: which encoder, and its dropout.
+        settings: the sizes of the encoder.
 
     Source: Huang et al. 2015 with an LSTM; Devlin et al. 2019, section 5.3, with a transformer and the first piece of
     each word. Each tag is predicted independently of its neighbors' (without a CRF).
@@ -116,7 +116,7 @@ class TagModel(nn.Module):
         *,
         vectors: Float[Tensor, " token model_dim"] | None = None,
     ) -> Float[Tensor, " token tag"]:
-        """The scores of the tags at every token of packed sentences, before softmax; `vectors` are taken for the
-        learned vectors of the tokens where they are given."""
+        """The scores of the tags at every token of packed sentences, before softmax. `vectors` replace the learned
+        vectors of the tokens, for gradients."""
         texts = drop_words(batch, self.unknown, self.reader.word_dropout) if self.training else batch
         return self.output(self.dropout(self.encoder(texts, trace, vectors=vectors)))

@@ -64,7 +64,7 @@ def score_table(title: str, models: Mapping[str, Mapping[str, float | None]], sc
     return ScoreTable(title, ["", *scores.values()], rows)
 
 
-def same(*names: str) -> dict[str, str]:
+def by_own_name(*names: str) -> dict[str, str]:
     """Scores whose columns are headed by their names."""
     return dict(zip(names, names, strict=True))
 

@@ -7,7 +7,7 @@ from edgewise.explain.numbers import percent
 from edgewise.learn.companions import LABELS as LABELS_OF_PARTS
 from edgewise.learn.files import JsonObject
 from edgewise.learn.outputs import Prediction
-from edgewise.learn.tasks.scores import ScoreTable, epochs_line, same, score_table, what_predicts
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, epochs_line, score_table, what_predicts
 from edgewise.learn.tasks.task import Prepared
 from edgewise.learn.training.baseline import LABELS
 from edgewise.learn.training.conformal import COVERAGES, coverage_of
@@ -69,7 +69,7 @@ def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
             if target in of_baseline:
                 models[label] = of_baseline[target]
         title = f"{target}: {plural(scores['num_rows'], f'{split} row')}"
-        lines.append(score_table(title, models, same(*headlines)))
+        lines.append(score_table(title, models, by_own_name(*headlines)))
         covered = metrics.get("coverage", {}).get("test", {}).get(target) if split == "test" else None
         if covered is not None:
             promised = metrics["coverage"]["promised"]

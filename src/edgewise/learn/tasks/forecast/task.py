@@ -19,7 +19,7 @@ from edgewise.learn.tasks.forecast.model import (
 )
 from edgewise.learn.tasks.forecast.settings import SETTINGS, ForecastRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
-from edgewise.learn.tasks.scores import ScoreTable, same, score_table, split_line
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, score_table, split_line
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
@@ -162,7 +162,7 @@ TASK = Task(
     settings=SETTINGS,
     noun="series",
     output="next.csv",
-    headlines=same("mae", "rmse", "mape"),
+    headlines=by_own_name("mae", "rmse", "mape"),
     labels={"stays": "stays as it was"},
     prepare=prepare,
     load=load,

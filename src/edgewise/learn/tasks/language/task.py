@@ -22,7 +22,7 @@ from edgewise.learn.tables.decode import check_files_differ
 from edgewise.learn.tables.options import TABLES
 from edgewise.learn.tasks.config import input_files
 from edgewise.learn.tasks.language.settings import SETTINGS, LanguageRunSettings
-from edgewise.learn.tasks.scores import ScoreTable, command, same
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command
 from edgewise.learn.tasks.task import Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, perplexity, token_scores
 from edgewise.learn.tasks.vocabulary import coverage_note
@@ -326,7 +326,7 @@ TASK = Task(
     settings=SETTINGS,
     noun="tokens",
     explainable="edgewise.learn.tasks.language.explainable:EXPLAINABLE",
-    headlines=same("loss", "perplexity"),
+    headlines=by_own_name("loss", "perplexity"),
     labels={"pairs": "pairs of tokens"},
     prepare=prepare,
     load=load,

@@ -47,7 +47,7 @@ from edgewise.learn.tasks.nodes.settings import holds_types
 from edgewise.learn.tasks.prediction_columns import show, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.evaluation import evaluated_links
-from edgewise.learn.tasks.scores import ScoreTable, command, free_name, same, split_line
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command, free_name, split_line
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, training_metrics
 from edgewise.learn.training.device import pick_device
@@ -393,7 +393,7 @@ TASK = Task(
     settings=SETTINGS,
     noun="links",
     explainable="edgewise.learn.tasks.links.explainable:EXPLAINABLE",
-    headlines=same(*LINK_SCORES),
+    headlines=by_own_name(*LINK_SCORES),
     labels={
         "common_neighbors": "common neighbors",
         "adamic_adar": "Adamic-Adar",

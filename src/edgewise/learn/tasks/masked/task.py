@@ -22,7 +22,7 @@ from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tasks.masked.settings import SETTINGS, MaskedRunSettings
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
-from edgewise.learn.tasks.scores import ScoreTable, command, first_rejected, free_name, same
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command, first_rejected, free_name
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, TokenScores, perplexity, token_scores
 from edgewise.learn.training.device import cpu_threads
@@ -300,7 +300,7 @@ def masking_of(tokenizer: Tokenizer, settings: MaskedRunSettings) -> Masking:
 TASK = Task(
     settings=SETTINGS,
     noun="hidden tokens",
-    headlines=same("loss", "perplexity", "accuracy"),
+    headlines=by_own_name("loss", "perplexity", "accuracy"),
     labels={"frequency": "most frequent"},
     prepare=prepare,
     load=load,

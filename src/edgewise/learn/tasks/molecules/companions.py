@@ -66,7 +66,7 @@ def fit_process(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
     """The Gaussian process of some rows; of many, of some that are chosen at random."""
     encoder, scale, rows = fitted.encoder, fitted.output.scale, fitting.rows
     assert scale is not None
-    most, random = process_rows(data.rows.targets.shape[1]), np.random.default_rng(fitting.seed)
+    most, random = max_process_rows(data.rows.targets.shape[1]), np.random.default_rng(fitting.seed)
     if len(rows) > most:
         rows = np.sort(random.permutation(rows)[:most])
     validation = np.sort(random.permutation(fitting.validation)[: most - len(rows)])
@@ -90,9 +90,9 @@ def fit_process(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
     return Fresh(process, with_validation)
 
 
-def process_rows(num_targets: int) -> int:
-    """Rows that a Gaussian process learns from at most: many targets take as long as one of rows times the cube root
-    of the targets."""
+def max_process_rows(num_targets: int) -> int:
+    """The most rows that a Gaussian process learns from: the cost of its Cholesky factors, rows³ · targets, is that of
+    `PROCESS_ROWS` with one target."""
     return int(PROCESS_ROWS / num_targets ** (1 / 3))
 
 

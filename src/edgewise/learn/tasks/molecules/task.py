@@ -19,7 +19,7 @@ from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.scale import ColumnScaler, DescriptorScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.chunks import Tally
-from edgewise.learn.tasks.molecules.companions import FOREST_ROWS, process_rows
+from edgewise.learn.tasks.molecules.companions import FOREST_ROWS, max_process_rows
 from edgewise.learn.tasks.molecules.encoder import (
     MAX_KNOWN,
     FittedMolecules,
@@ -37,13 +37,13 @@ from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.training.baseline import FiniteFeatures
 from edgewise.learn.training.settings import Steps, share_molecules
 
-WIDEST = 1e4
-"""Standard deviations of the training targets that bounds may be apart: in single precision, the targets of wider ones
-are hardly apart."""
-STEPS_OF_CLASSES, STEPS_OF_FEW, STEPS_OF_KNOWN = Steps(16, 240), Steps(40, 600), Steps(12, 600)
-"""With more the validation loss of classes rises again, and numbers of few molecules gain nothing; known ones with many
-rows each gain 1% from more than twice the steps, where a Gaussian process has learned from all rows. Learned from
-validation rows, see docs/molecules.md."""
+MAX_BOUNDS_WIDTH = 1e4
+"""The most standard deviations of the training targets that bounds may be apart: between wider bounds, single precision
+hardly tells the targets apart."""
+STEPS_OF_CLASSES, STEPS_OF_FEW_MOLECULES, STEPS_WITH_PROCESS = Steps(16, 240), Steps(40, 600), Steps(12, 600)
+"""Steps of a training: for classes, whose validation loss rises again with more; for numbers of few molecules, which
+gain nothing from more; and beside a Gaussian process that has learned from all rows, where more than twice the steps
+gain 1%. Found on validation rows, see docs/molecules.md."""
 
 
 def steps_of(num_rows: int, num_molecules: int, *, is_classification: bool, has_process: bool = False) -> Steps:
@@ -53,19 +53,18 @@ def steps_of(num_rows: int, num_molecules: int, *, is_classification: bool, has_
         num_rows: training rows.
         num_molecules: distinct molecules in them.
         is_classification: whether classes are learned.
-        has_process: whether new rows are of known molecules with many rows each, and a Gaussian process has learned
-            from all of these.
+        has_process: whether molecules have many rows each, and a Gaussian process learns from all of them.
     """
     if is_classification:
         return STEPS_OF_CLASSES
     if has_process:
-        return STEPS_OF_KNOWN
+        return STEPS_WITH_PROCESS
     is_small = num_molecules < MANY_MOLECULES and not share_molecules(num_rows, num_molecules)
-    return STEPS_OF_FEW if is_small else Steps()
+    return STEPS_OF_FEW_MOLECULES if is_small else Steps()
 
 
-def check_memory_of_process(num_rows: int) -> None:
-    """Raise SettingError where the covariance of so many rows does not fit: it is made after the training."""
+def check_memory_of_gaussian_process(num_rows: int) -> None:
+    """Raise SettingError where the covariance of so many rows does not fit into memory, before the training starts."""
     from edgewise.learn.training.estimate import size
 
     needed, available = 8 * num_rows**2, available_memory()
@@ -99,7 +98,7 @@ def resolved(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) 
         shared_molecules=shared_molecules,
         known_molecules=known_molecules,
     )
-    reads_all = len(splits.train) <= process_rows(data.rows.targets.shape[1])
+    reads_all = len(splits.train) <= max_process_rows(data.rows.targets.shape[1])
     has_process = GAUSSIAN_PROCESS in companions and reads_all and shared_molecules
     steps = steps_of(len(splits.train), num_molecules, is_classification=is_classification, has_process=has_process)
     train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
@@ -121,27 +120,31 @@ def resolved_companions(
     shared_molecules: bool,
     known_molecules: bool,
 ) -> tuple[str, ...]:
-    """What stands beside the network: what was asked for, else what has been found to help such a table.
+    """The companions of the network: those that the settings name, else those that help tables of this kind.
 
     Args:
         settings: those of the run.
         data: the rows.
-        splits: which of them are learned.
+        splits: which of them train.
         shared_molecules: whether molecules have many rows each.
-        known_molecules: whether new rows are of such molecules.
+        known_molecules: whether, besides, rows to predict are expected to be of training molecules.
 
     Raises:
-        SettingError: a companion was asked for that cannot predict such targets, or does not fit into memory.
+        SettingError: a named companion cannot predict such targets, or does not fit into memory.
     """
     is_regression, num_rows = data.rows.columns.task_type == "regression", len(splits.train)
-    most = process_rows(data.rows.targets.shape[1])
+    max_rows = max_process_rows(data.rows.targets.shape[1])
     if settings.companions is None:
         conditions = data.conditions[splits.train]
-        vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
-        helps = known_molecules and vary if shared_molecules else num_rows <= most
+        conditions_vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
         if not is_regression:
-            helps = settings.class_weight is None and num_rows < FOREST_ROWS
-        companions = ((GAUSSIAN_PROCESS if is_regression else FOREST),) * (helps and settings.molecule_descriptors)
+            is_helpful = settings.class_weight is None and num_rows < FOREST_ROWS
+        elif shared_molecules:
+            is_helpful = known_molecules and conditions_vary
+        else:
+            is_helpful = num_rows <= max_rows
+        is_helpful &= settings.molecule_descriptors
+        companions: tuple[str, ...] = ((GAUSSIAN_PROCESS if is_regression else FOREST),) if is_helpful else ()
     else:
         companions = tuple(name for name in settings.companions if name != "none")
         if is_regression and FOREST in companions:
@@ -151,7 +154,7 @@ def resolved_companions(
                 f"--companions {GAUSSIAN_PROCESS} predicts numbers, but the targets are classes; leave it out."
             )
     if GAUSSIAN_PROCESS in companions and settings.train.check_memory:
-        check_memory_of_process(min(num_rows + len(splits.val), most))
+        check_memory_of_gaussian_process(min(num_rows + len(splits.val), max_rows))
     return companions
 
 
@@ -193,19 +196,20 @@ def encode(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) ->
 
 
 def features(prepared: Prepared) -> Features:
-    """RDKit's descriptors and the conditions; those of a row that cannot be used mean nothing."""
+    """What the random forest baseline reads of rows: RDKit's descriptors and the conditions, arbitrary numbers for rows
+    that cannot be used."""
     data = prepared.data
 
-    def raw(rows: np.ndarray) -> np.ndarray:
+    def unscaled(rows: np.ndarray) -> np.ndarray:
         graphs = data.graph_of_row[rows].reshape(-1)
         descriptors = copied_rows(data.store.graph_features.numpy(), graphs).reshape(len(rows), -1)
         return np.concatenate([descriptors, data.conditions[rows]], axis=1)
 
-    learned = raw(evenly_spaced(prepared.splits.train, MAX_FITTED))
-    if not learned.shape[1]:
-        return raw
-    finite = FiniteFeatures.fit(learned)
-    return lambda rows: finite(raw(rows))
+    fitted_rows = unscaled(evenly_spaced(prepared.splits.train, MAX_FITTED))
+    if not fitted_rows.shape[1]:
+        return unscaled
+    finite = FiniteFeatures.fit(fitted_rows)
+    return lambda rows: finite(unscaled(rows))
 
 
 def split_contents(prepared: Prepared) -> SplitContents:
@@ -216,7 +220,7 @@ def split_contents(prepared: Prepared) -> SplitContents:
 
 
 def warnings(prepared: Prepared) -> list[str]:
-    """Conditions that do not vary, and molecules whose conformer was not found at once, too."""
+    """Conditions that are missing or do not vary, and molecules whose conformer was not found at the first attempt."""
     scaler, names = prepared.fitted.encoder.scales.condition, prepared.fitted.columns.descriptors_columns
     data = prepared.data
     lines = filled_notes(data.conditions[data.rows.usable], list(map(repr, names)), "rows")
@@ -285,8 +289,8 @@ def scaled_bounds(
     Args:
         bounds: The lowest and the highest number that a target can have.
         data: The data.
-        rows: Those that a model learns from.
-        scaler: Of the targets.
+        rows: Those of training and validation, whose targets must lie between the bounds.
+        scaler: The scaler of the targets.
 
     Raises:
         DataError: A target lies beyond them; the message names its line.
@@ -300,7 +304,7 @@ def scaled_bounds(
             f"{bounds[0]:g} {bounds[1]:g}; {plural(len(beyond), 'target does', 'targets do')}."
         )
     for name, std in zip(data.rows.columns.target_columns, scaler.std, strict=True):
-        if bounds[1] - bounds[0] > WIDEST * std:
+        if bounds[1] - bounds[0] > MAX_BOUNDS_WIDTH * std:
             raise DataError(
                 f"{data.rows.source}, column {name!r}: --bounds {bounds[0]:g} {bounds[1]:g} are "
                 f"{(bounds[1] - bounds[0]) / std:.1g} times as far apart as the standard deviation of the training "

@@ -21,7 +21,7 @@ from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tasks.pretrained import scheduled
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
-from edgewise.learn.tasks.scores import ScoreTable, same, score_table
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, score_table
 from edgewise.learn.tasks.tagging.settings import SETTINGS, TaggingRunSettings
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER
@@ -170,7 +170,7 @@ def tag_loader(
     return RowLoader(np.arange(len(chunks)), batch, batch_size, seed)
 
 
-HEADLINES = {True: same("f1", "precision", "recall", "accuracy"), False: same("accuracy", "f1_macro")}
+HEADLINES = {True: by_own_name("f1", "precision", "recall", "accuracy"), False: by_own_name("accuracy", "f1_macro")}
 """The scores that tables show, for tags that mark spans and for others."""
 
 
@@ -274,7 +274,7 @@ def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
         score_table(title, TASK.scores_of_models(metrics, split), HEADLINES["types" in scores])
     ]
     if scores.get("types"):
-        headlines = same("f1", "precision", "recall", "support") | {"support": "spans"}
+        headlines = by_own_name("f1", "precision", "recall", "support") | {"support": "spans"}
         tables.append(score_table(plural(scores["num_spans"], "span"), scores["types"], headlines))
     return tables
 
