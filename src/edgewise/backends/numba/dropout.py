@@ -18,7 +18,7 @@ from torch import Tensor
 from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.numba.arrays import array_of
 from edgewise.backends.numba.compiled import inlined, kernel
-from edgewise.backends.numba.heads import load_heads, no_lanes, store_heads
+from edgewise.backends.numba.heads import load_heads, store_heads, zero_lanes
 from edgewise.backends.numba.score import ACTIVATIONS, activated, activation_derivative
 from edgewise.backends.numba.simd import (
     INT32,
@@ -106,7 +106,7 @@ def mask(first, step, call, chunks, x, d_out, out):
     tail = np.zeros((2, WIDE), x.dtype)
     numbers, gradients, written = pointer(x), pointer(d_out), pointer(out)
     last_x, last_d = pointer(tail[0]), pointer(tail[1])
-    none = no_lanes(numbers, WIDE)
+    none = zero_lanes(numbers, WIDE)
 
     for chunk in range(first, chunks, step):
         begin, end = size // WIDE * chunk // chunks * WIDE, size // WIDE * (chunk + 1) // chunks * WIDE

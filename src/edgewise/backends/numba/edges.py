@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
-from edgewise.backends.numba.heads import heads_of, load_heads, spread, store_heads, stream_heads, width_of
+from edgewise.backends.numba.heads import broadcast, heads_of, load_heads, store_heads, stream_heads, width_of
 from edgewise.backends.numba.normalize import Column, normalize
 from edgewise.backends.numba.pairs import put_scores
 from edgewise.backends.numba.simd import WIDE, WIDTH, fill, fma, get, keep_alive, load, pointer, store
@@ -72,7 +72,7 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
                         get(lists.rows, position) * edge_value.stride,
                     )
                     value_lanes = features(value, row + at, edge_value, edge + edge_at, step, none)
-                    sums = fma(spread(weights, (position - begin) * sizes.lanes + head, none), value_lanes, sums)
+                    sums = fma(broadcast(weights, (position - begin) * sizes.lanes + head, none), value_lanes, sums)
 
                 if stop < count:
                     store_heads(so_far, feature, step, sums)

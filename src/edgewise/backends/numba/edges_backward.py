@@ -17,7 +17,7 @@ import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edges import biased, drop, put_all_factors
-from edgewise.backends.numba.heads import heads_of, load_heads, spread, store_heads, width_of
+from edgewise.backends.numba.heads import broadcast, heads_of, load_heads, store_heads, width_of
 from edgewise.backends.numba.normalize import Column, d_score_of, delta_of, weigh
 from edgewise.backends.numba.pairs import put_narrow_scores, put_scores_and_products
 from edgewise.backends.numba.score import d_raw_of, has_vector, toward_key, toward_query, toward_vector, vector_of
@@ -74,7 +74,7 @@ def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, qu
                 d_vector = load_heads(grad_vector, feature, step, none) if has_vector(score) else query_lanes
 
                 for e in range(start, stop):
-                    d_score, edge = spread(d_scores, e * sizes.lanes + head, none), get(lists.rows, begin + e)
+                    d_score, edge = broadcast(d_scores, e * sizes.lanes + head, none), get(lists.rows, begin + e)
                     sender_at = get(lists.neighbors, begin + e) * key.stride + key_at
                     key_lanes = features(key, sender_at, edge_key, edge * edge_key.stride + edge_at + d, step, none)
                     d_query = toward_query(score, d_query, d_score, query_lanes, key_lanes, vector)
@@ -129,7 +129,7 @@ def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out:
     """dv^e = α dO of one edge, added up where heads share it."""
     step = sizes.value_dim
     for head in range(0, sizes.heads, heads_of(none)):
-        weight, grad_at = spread(weights, at + head, none), edge * grad.stride + get(grad.heads, head)
+        weight, grad_at = broadcast(weights, at + head, none), edge * grad.stride + get(grad.heads, head)
         for d in range(0, sizes.value_dim, width_of(none)):
             grad_lanes = load_heads(grad_out.data, head * step + d, step, none)
             d_value = fma(weight, grad_lanes, load_heads(grad.data, grad_at + d, step, none))
@@ -290,7 +290,7 @@ def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, quer
                 edge = get(lists.rows, begin + e) * edge_key.stride if edge_key.there else 0
                 key_lanes = features(key, key_at, edge_key, edge + edge_at + d, step, none)
                 d_key = toward_key(
-                    score, d_key, spread(d_scores, e * sizes.lanes + head, none), query_lanes, key_lanes, vector
+                    score, d_key, broadcast(d_scores, e * sizes.lanes + head, none), query_lanes, key_lanes, vector
                 )
 
             store_heads(key_sums, key_at, step, d_key)
@@ -302,7 +302,7 @@ def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, quer
             for e in range(count):
                 receiver = get(lists.neighbors, begin + e)
                 query_lanes = load_heads(grad_out.data, receiver * grad_out.stride + out_at, step, none)
-                d_value = fma(spread(weights, e * sizes.lanes + head, none), query_lanes, d_value)
+                d_value = fma(broadcast(weights, e * sizes.lanes + head, none), query_lanes, d_value)
             store_heads(value_sums, value_at, step, d_value)
 
 

@@ -1,13 +1,15 @@
-"""The same features of one head, or of WIDTH heads at once: the kernels over edges are written once for both.
+"""Features of one head, or of WIDTH heads at once: the kernels over edges are written once for both.
 
-Where heads come in whole groups, one after the other in memory, what is computed with is a *tile*: lanes of WIDTH
-heads, WIDE features of each, eight registers where each holds 512 bits. A step of a loop is then many independent
-instructions, and none of them depends on the head. Else it is a vector of features of one head. The lanes that a
-primitive gets decide.
+Where the number of heads is a multiple of WIDTH and heads lie one after the other in memory, the kernels compute with
+a *tile*: WIDE features of each of WIDTH heads, eight registers of 512 bits. A step of a loop is then many
+independent instructions, and none of them depends on the head. Elsewhere they compute with a vector of features of one
+head. Each primitive takes lanes, often as `like`, whose type says which of the two it is compiled for.
 
-    heads_of  last_of         how many heads lanes stand for          no_lanes      zeros, as many as are needed
-    load_heads  store_heads   their features, and back                spread        a number each
-    lay_aside  totals         the sum over the features of each head  prefetch_tile  prefetch
+    heads_of  end_of_group      how many heads there are in lanes, and where the heads of a group end
+    load_heads  store_heads     features from memory, and back
+    broadcast  zero_lanes       one number for all features of a head, and zeros
+    store_sums  sums_of_heads   the sum over the features of each head
+    prefetch_tile               the cache lines of a tile
 """
 
 from collections.abc import Sequence
@@ -38,13 +40,13 @@ TILE = WIDTH * WIDE
 
 
 def is_tile(lanes: Lanes) -> bool:
-    """Whether lanes stand for WIDTH heads."""
+    """Whether lanes hold features of WIDTH heads."""
     return lanes.count == TILE
 
 
 @intrinsic(prefer_literal=True)
-def no_lanes(typing: Any, like: Any, count: Any) -> Any:
-    """So many zeros, of the kind that a pointer's numbers are computed with; the count is known when compiling."""
+def zero_lanes(typing: Any, like: Any, count: Any) -> Any:
+    """Zeros in the type that numbers at the pointer `like` are computed in; the count is a constant."""
     lanes = lanes_of(like, count.literal_value)
     zeros = ir.Constant(vector_of(lanes), [0.0] * lanes.count)
     return lanes(like, count), lambda context, builder, typed, values: zeros
@@ -52,21 +54,21 @@ def no_lanes(typing: Any, like: Any, count: Any) -> Any:
 
 @intrinsic
 def width_of(typing: Any, lanes: Any) -> Any:
-    """How many features of a head there are."""
+    """How many features of a head lanes hold."""
     width = WIDE if is_tile(lanes) else lanes.count
     return types.intp(lanes), lambda context, builder, typed, values: context.get_constant(types.intp, width)
 
 
 @intrinsic
 def heads_of(typing: Any, lanes: Any) -> Any:
-    """How many heads lanes stand for."""
+    """How many heads lanes hold features of."""
     number = WIDTH if is_tile(lanes) else 1
     return types.intp(lanes), lambda context, builder, typed, values: context.get_constant(types.intp, number)
 
 
 @intrinsic
-def last_of(typing: Any, group: Any, heads: Any, like: Any) -> Any:
-    """Where the heads of a group end; that of a tile is one step of a loop, whatever the number of heads."""
+def end_of_group(typing: Any, group: Any, heads: Any, like: Any) -> Any:
+    """The end of a loop over the heads of a group: after one step for a tile, else after WIDTH heads or the last."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         if is_tile(like):
@@ -79,7 +81,7 @@ def last_of(typing: Any, group: Any, heads: Any, like: Any) -> Any:
 
 @intrinsic
 def load_heads(typing: Any, source: Any, index: Any, step: Any, like: Any) -> Any:
-    """As many features from `index` on as other lanes have; in a tile, those of the next head stand `step` further."""
+    """Features from `index` on, as many as `like` has; in a tile, those of the next head begin `step` further."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         if not is_tile(like):
@@ -109,12 +111,12 @@ def _storing(streams: bool) -> Any:
 
 
 store_heads, stream_heads = _storing(False), _storing(True)
-"""Write features as `load_heads` reads them, rounded to the nearest that can be stored; or past the caches, too."""
+"""Write features as `load_heads` reads them, rounded to the stored type; `stream_heads` bypasses the caches."""
 
 
 @intrinsic
-def spread(typing: Any, source: Any, index: Any, like: Any) -> Any:
-    """One element in all lanes; in a tile, one for each head."""
+def broadcast(typing: Any, source: Any, index: Any, like: Any) -> Any:
+    """One element in all lanes; in a tile, one for each head in the lanes of that head."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         address = builder.gep(values[0], [values[1]])
@@ -127,8 +129,8 @@ def spread(typing: Any, source: Any, index: Any, like: Any) -> Any:
 
 
 @intrinsic
-def lay_aside(typing: Any, parts: Any, head: Any, sums: Any) -> Any:
-    """Keep the sums of the head of a group until there are those of all; nothing where a tile holds all of them."""
+def store_sums(typing: Any, parts: Any, head: Any, sums: Any) -> Any:
+    """Store the partial sums of one head of a group for `sums_of_heads`; a tile has those of all, and stores none."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         if not is_tile(sums):
@@ -140,8 +142,8 @@ def lay_aside(typing: Any, parts: Any, head: Any, sums: Any) -> Any:
 
 
 @intrinsic
-def totals(typing: Any, parts: Any, sums: Any) -> Any:
-    """Lane i is the sum over the features of head i of a group: of what was laid aside, or of a tile."""
+def sums_of_heads(typing: Any, parts: Any, sums: Any) -> Any:
+    """Lane i is the sum over the features of head i of a group: of what `store_sums` stored, or of a tile."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         if is_tile(sums):
@@ -192,14 +194,14 @@ def _parts(builder: Builder, tile: ir.Value) -> list[ir.Value]:
 
 
 _FIRST, _SECOND = ((0, 0), (1, 0), (0, 1), (1, 1)), ((0, 2), (1, 2), (0, 3), (1, 3))
-"""Which lane of the left vector (0) or of the right one (1), in every four of them: from two vectors of one head to one
-that holds both, a b a b; processors have one instruction for each."""
+"""Pairs (vector, lane) for every four lanes, where vector 0 is the left one: they interleave two vectors, each of one
+head, as a b a b. Processors have one instruction for each."""
 _LOW, _HIGH = ((0, 0), (0, 1), (1, 0), (1, 1)), ((0, 2), (0, 3), (1, 2), (1, 3))
-"""From a b a b and c d c d to a b c d."""
+"""Likewise from a b a b and c d c d to a b c d."""
 
 
 def _added(builder: Builder, left: ir.Value, right: ir.Value, *patterns: tuple) -> ir.Value:
-    """The sum of two choices of lanes, each the same in every four."""
+    """The sum of two shuffles of the lanes, each by a pattern for every four lanes."""
     count = left.type.count
     fours = range(0, count, 4)
     parts = [[four + lane + side * count for four in fours for side, lane in pattern] for pattern in patterns]

@@ -9,7 +9,7 @@ the key.
 from typing import Any
 
 from edgewise.backends.numba.compiled import inlined
-from edgewise.backends.numba.heads import heads_of, last_of, lay_aside, load_heads, totals, width_of
+from edgewise.backends.numba.heads import end_of_group, heads_of, load_heads, store_sums, sums_of_heads, width_of
 from edgewise.backends.numba.score import DotKernel, finish, pair, vector_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, store
 from edgewise.backends.numba.tables import prefetch_ahead
@@ -68,7 +68,7 @@ def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, position: int, gr
     if edges.there:
         edge_at = get(lists.rows, position) * edges.stride
 
-    for head in range(group, last_of(group, sizes.heads, none), heads_of(none)):
+    for head in range(group, end_of_group(group, sizes.heads, none), heads_of(none)):
         sums, one_at, two_at = none, get(fixed.heads, head), other_at + get(others.heads, head)
         for d in range(0, dim, width_of(none)):
             one = load_heads(fixed.data, one_at + d, dim, none)
@@ -81,9 +81,9 @@ def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, position: int, gr
                     two = two + carried
             sums = pair(score, sums, one, two, vector_of(score, head * dim + d, dim, none))
 
-        lay_aside(parts, head - group, sums)
+        store_sums(parts, head - group, sums)
 
-    return totals(parts, sums)
+    return sums_of_heads(parts, sums)
 
 
 @inlined

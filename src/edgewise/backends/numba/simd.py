@@ -28,7 +28,7 @@ from numba.extending import intrinsic as untyped_intrinsic
 from numba.extending import lower_builtin, models, register_model
 
 WIDTH, WIDE = 8, 16
-"""Numbers in a vector of heads, and in one of features where there are many: 256 and 512 bits of float32."""
+"""Lanes of a vector with a number for each head, and of one with features of a head: 256 and 512 bits of float32."""
 LINE = 64
 """Bytes in a cache line."""
 

@@ -19,7 +19,7 @@ from edgewise.backends.lower import Lowered
 from edgewise.backends.numba.arrays import array_of
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
-from edgewise.backends.numba.heads import load_heads, no_lanes, store_heads, stream_heads
+from edgewise.backends.numba.heads import load_heads, store_heads, stream_heads, zero_lanes
 from edgewise.backends.numba.simd import WIDE, WIDTH, fma, get, load, pointer, put, total
 from edgewise.backends.numba.tables import first_row, is_streamed, pointers_of, prefetch_ahead, source
 from edgewise.normalize import Identity, Mean
@@ -46,7 +46,7 @@ def sum_rows(first, step, how, number, lists, chunks, value, weights, out):
     """out = Σ w v of every row."""
     streams, width = is_streamed(out), out.width
     lists, value, out, weights = pointers_of(lists), source(value), source(out), pointer(weights)
-    wide, narrow = no_lanes(value.data, WIDE), no_lanes(value.data, WIDTH)
+    wide, narrow = zero_lanes(value.data, WIDE), zero_lanes(value.data, WIDTH)
 
     for chunk in range(first, chunks, step):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
@@ -80,7 +80,7 @@ def multiply_rows(first, step, lists, chunks, value, grad_out, products):
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             for position in range(get(lists.offsets, row), get(lists.offsets, row + 1)):
                 prefetch_ahead(lists, position, value)
-                sums, at = no_lanes(value.data, WIDTH), get(lists.neighbors, position) * value.stride
+                sums, at = zero_lanes(value.data, WIDTH), get(lists.neighbors, position) * value.stride
                 for d in range(0, value.width, WIDTH):
                     sums = fma(load(grad_out.data, row * grad_out.stride + d), load(value.data, at + d), sums)
                 put(products, get(lists.edges, position), total(sums))

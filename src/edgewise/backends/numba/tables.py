@@ -6,7 +6,7 @@ import numpy as np
 from numba.extending import overload
 
 from edgewise.backends.numba.compiled import inlined
-from edgewise.backends.numba.heads import TILE, load_heads, no_lanes, prefetch_tile
+from edgewise.backends.numba.heads import TILE, load_heads, prefetch_tile, zero_lanes
 from edgewise.backends.numba.simd import LINE, WIDE, WIDTH, get, load, pointer, prefetch, put, shifted, store
 
 AHEAD = 16
@@ -212,7 +212,7 @@ def no_features(sizes: Any, like: Any) -> Any:
 @overload(no_features, strict=False, jit_options={"forceinline": True})
 def _no_features_of(sizes, like):
     count = LANES[sizes.instance_class]
-    return lambda sizes, like: no_lanes(like, count)
+    return lambda sizes, like: zero_lanes(like, count)
 
 
 @inlined
