@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,9 @@ def parsed_and_run(words: Sequence[str]) -> int:
 @contextlib.contextmanager
 def reading(verb: str, flags: dict[str, Any]) -> Iterator[None]:
     """Applies the limits on tables and, for a trained model, their format: as typed, else as trained."""
+    from edgewise.learn.settings import to_field_type
     from edgewise.learn.tables.options import ReadLimits, TableFormat, read_limits, table_format
+    from edgewise.learn.training.document import invalid_as_run_error
     from edgewise.learn.training.folder import RunFolder
 
     limits = {name: flags.pop(name) for name in vars(ReadLimits()) if name in flags}
@@ -172,8 +175,11 @@ def reading(verb: str, flags: dict[str, Any]) -> Iterator[None]:
     if "folder" in flags and not (folder.is_started or (folder.path / "model.json").is_file()):
         check_order(verb, flags["folder"], flags.get("data") or next(iter(flags.get("inputs", ())), ""))
     config = folder.read_config() if "folder" in flags and folder.is_started else {}
-    format_options = {**{name: config[name] for name in vars(TableFormat()) if name in config}, **typed}
-    with read_limits(**limits), table_format(TableFormat(**format_options)):
+    with invalid_as_run_error(folder.path / "config.toml"):
+        format_fields = [field for field in fields(TableFormat) if field.name in config]
+        options = {field.name: to_field_type("config.toml", field, config[field.name]) for field in format_fields}
+        as_trained = TableFormat(**options)
+    with read_limits(**limits), table_format(replace(as_trained, **typed)):
         yield
 
 
