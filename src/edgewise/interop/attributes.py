@@ -28,7 +28,7 @@ def convertible(verb: str, graph: Graph | Edges, *, has_nodes: bool = True) -> G
         has_nodes: whether the other form has data of nodes at all.
 
     Raises:
-        ShapeError: the graph has virtual nodes, of which its tables of nodes have no rows.
+        ShapeError: the graph has virtual nodes, which its tables of nodes do not have.
     """
     graph = Graph.of(graph)
     if graph.num_virtual_nodes:

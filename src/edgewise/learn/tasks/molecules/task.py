@@ -39,7 +39,7 @@ from edgewise.learn.training.settings import Steps, share_molecules
 
 MAX_BOUNDS_WIDTH = 1e4
 """The most standard deviations of the training targets that bounds may be apart: between wider bounds, single precision
-hardly tells the targets apart."""
+hardly separates the targets."""
 STEPS_OF_CLASSES, STEPS_OF_FEW_MOLECULES, STEPS_WITH_PROCESS = Steps(16, 240), Steps(40, 600), Steps(12, 600)
 """Steps of a training: for classes, whose validation loss rises again with more; for numbers of few molecules, which
 gain nothing from more; and beside a Gaussian process that has learned from all rows, where more than twice the steps
