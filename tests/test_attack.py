@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attack import files, fuzz, tables
+from attack import files, fuzz, runs, tables
 from attack._outcome import Outcomes
 from edgewise.errors import RunFolderError
 from edgewise.learn.tasks.explainer import num_training_rows
@@ -113,3 +113,21 @@ def test_an_attack_sees_a_cell_that_changed(tmp_path, monkeypatch):
     monkeypatch.setattr("attack.tables.choose_task", lambda *given: "regression")
     found = tables.attack(None, tmp_path, random.Random(0), 10, most=9)
     assert found["foreign"] > 0 and "expected classification" in "".join(found["finds"])
+
+
+def test_damaged_run_folders_are_refused_by_name_or_predict_as_before(tmp_path):
+    attacked = [runs.AttackedRun.of(name, tmp_path) for name in ("texts_classification", "nodes_gat", "forecast")]
+    found = runs.attack(attacked, 100, random.Random(0), most=50)
+    assert found["foreign"] == 0, found["finds"]
+    assert found["inputs"] == 50 and found["refused"] > 15 and found["held"] > 10
+
+
+def test_an_attack_sees_a_changed_prediction_and_a_traceback(tmp_path, monkeypatch):
+    attacked = [runs.AttackedRun.of("forecast", tmp_path)]
+    monkeypatch.setattr("attack.runs.AttackedRun.files", [attacked[0].path / "model.safetensors"])
+    monkeypatch.setattr("attack.runs.DAMAGES", (lambda draw, content: content[:-1] + bytes([content[-1] ^ 1]),))
+    monkeypatch.setattr("edgewise.learn.training.folder.RunFolder.check_model", lambda *_: None)
+    assert runs.attack(attacked, 100, random.Random(0), most=1)["silent"] == 1
+    monkeypatch.setattr("edgewise.learn.fitted.read_tensors", lambda path: 1 // 0)
+    found = runs.attack(attacked, 100, random.Random(0), most=1)
+    assert found["foreign"] == 1 and "ZeroDivisionError" in found["finds"][0]

@@ -2,6 +2,7 @@
 
 import csv
 from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,6 +99,11 @@ def test_columns_of_parquet_keep_their_types_and_bytes_are_texts(edgewise, tmp_p
         "moment": pa.array([datetime(2024, 2, 29, 1, 2)] * 3, pa.timestamp("ns", tz="Europe/Berlin")),
         "kind": pa.array(["a", None, "b"]).dictionary_encode(),
         "picture": pa.array([b"\xff\x00", None, b""], pa.binary()),
+        "large": pa.array([2**53 + 1, None, -(2**63)], pa.int64()),
+        "largest": pa.array([2**64 - 1, None, 0], pa.uint64()),
+        "price": pa.array([Decimal("1.10"), None, Decimal("-0.05")], pa.decimal128(20, 2)),
+        "several": pa.array([[1, 2], None, []], pa.list_(pa.int64())),
+        "nothing": pa.nulls(3),
     }
     data, out = tmp_path / "data.parquet", tmp_path / "out.parquet"
     parquet.write_table(pa.table(columns), data)

@@ -125,3 +125,34 @@ def test_an_edit_without_a_new_checksum_is_always_seen(folder, tmp_path):
             run.write_json("model.json", edited(document, *edit))
             with pytest.raises(RunFolderError):
                 task.load(run)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.toml"])
+def test_a_file_that_changed_since_it_was_written_is_refused_by_name(name, tmp_path):
+    """A flipped bit of a weight, a changed token and a setting that was lost changed predictions without a word."""
+    shutil.copytree(Path(__file__).parent / "0.2.0/texts_classification/run", tmp_path / "run")
+    run, path = RunFolder(tmp_path / "run"), tmp_path / "run" / name
+    task = task_of(run)
+    task.load(run).save(run)
+    task.load(run)
+
+    content = path.read_bytes()
+    changed = {
+        "model.safetensors": content[:-1] + bytes([content[-1] ^ 1]),
+        "tokenizer.json": content.replace(b'"film"', b'"FILM"'),
+        "config.toml": content.replace(b'decimal = "."\n', b""),
+    }[name]
+    assert changed != content
+    path.write_bytes(changed)
+    with pytest.raises(RunFolderError, match=rf"{name} is damaged: it was changed since it was written"):
+        task.load(run)
+
+
+def test_where_the_data_lies_may_be_edited(tmp_path):
+    shutil.copytree(Path(__file__).parent / "0.2.0/nodes_gat/run", tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
+    task = task_of(run)
+    task.load(run).save(run)
+    config = tmp_path / "run/config.toml"
+    config.write_text(config.read_text().replace("nodes.csv", "moved/nodes.csv").replace("\n", "\r\n"))
+    task.load(run)
