@@ -42,7 +42,7 @@ docs: $(READY)  ## write the lists of tasks, draw the pictures, take those of th
 	$(BIN)/python docs/screens.py
 	$(BIN)/python -m pytest tests/test_docs.py
 
-attack: $(READY)  ## damaged files, killed trainings and hostile requests, some minutes each: counts of what came out
+attack: $(READY)  ## damaged files and run folders, killed trainings and hostile requests, some minutes each: counts of what came out
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m attack
 
 bench: $(READY)  ## tests first, then the benchmarks
