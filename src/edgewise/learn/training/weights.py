@@ -96,16 +96,20 @@ def check_weights(expected: Mapping[str, Tensor], tensors: object, path: Path) -
         raise RunFolderError(f"{path} is damaged: it does not hold weights by name; train again with --overwrite.")
     if differing := sorted(expected.keys() ^ tensors.keys()):
         problem = "is missing" if differing[0] in expected else "is not known"
-        raise RunFolderError(f"{path} does not fit the model: the tensor {differing[0][:80]} {problem}.")
+        raise _misfit(path, f"the tensor {differing[0][:80]} {problem}")
 
     for name, tensor in tensors.items():
         usual = expected[name]
         if not isinstance(tensor, Tensor):
             raise RunFolderError(f"{path} is damaged: {name} is a {type(tensor).__name__}, expected a tensor.")
         if tensor.shape != usual.shape or tensor.is_floating_point() != usual.is_floating_point():
-            raise RunFolderError(
-                f"{path} does not fit the model: {name} is {tensor.dtype} {tuple(tensor.shape)}, expected "
-                f"{usual.dtype} {tuple(usual.shape)}."
-            )
+            actual, needed = (f"{each.dtype} {tuple(each.shape)}" for each in (tensor, usual))
+            raise _misfit(path, f"{name} is {actual}, expected {needed}")
         if tensor.is_floating_point() and not torch.isfinite(tensor.float()).all():
             raise RunFolderError(f"{path} is damaged: {name} holds numbers that are not finite.")
+
+
+def _misfit(path: Path, problem: str) -> RunFolderError:
+    """The error of tensors that are those of another model; which file is wrong cannot be said."""
+    other = "; model.json describes another model" if path.suffix == ".safetensors" else ""
+    return RunFolderError(f"{path} does not fit the model: {problem}{other}.")
